@@ -18,6 +18,9 @@ pub enum FunctionLanguage {
     /// PL/pgSQL, as far as bodies of triggers go.
     #[serde(rename = "plpgsql")]
     PlPgSql,
+    /// SQL: statements, of which the last one gives the result.
+    #[serde(rename = "sql")]
+    Sql,
 }
 
 impl FunctionLanguage {
@@ -25,6 +28,7 @@ impl FunctionLanguage {
     pub fn name(self) -> &'static str {
         match self {
             Self::PlPgSql => "plpgsql",
+            Self::Sql => "sql",
         }
     }
 }
@@ -99,6 +103,75 @@ pub struct FunctionTraits {
     /// COST, when it is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// ROWS, when it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<f64>,
+}
+
+/// What a parameter of a function is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ParameterMode {
+    /// A call gives its value.
+    #[default]
+    #[serde(rename = "i")]
+    In,
+    /// It is a column of the result.
+    #[serde(rename = "o")]
+    Out,
+    /// Both.
+    #[serde(rename = "b")]
+    InOut,
+    /// The array of all values that a call gives from its place on.
+    #[serde(rename = "v")]
+    Variadic,
+    /// A column of RETURNS TABLE.
+    #[serde(rename = "t")]
+    Table,
+}
+
+impl ParameterMode {
+    /// PostgreSQL's letter.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::In => "i",
+            Self::Out => "o",
+            Self::InOut => "b",
+            Self::Variadic => "v",
+            Self::Table => "t",
+        }
+    }
+
+    /// Whether a call gives its value.
+    pub fn is_input(self) -> bool {
+        matches!(self, Self::In | Self::InOut | Self::Variadic)
+    }
+
+    /// Whether it is a column of the result.
+    pub fn is_output(self) -> bool {
+        matches!(self, Self::Out | Self::InOut | Self::Table)
+    }
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionParameter {
+    /// Its name; empty when it has none.
+    #[serde(rename = "n", default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What it is for.
+    #[serde(rename = "m", default, skip_serializing_if = "is_in")]
+    pub mode: ParameterMode,
+    /// Oid of its type.
+    #[serde(rename = "t")]
+    pub kind: u32,
+    /// The expression that gives its value where a call does not.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_in(mode: &ParameterMode) -> bool {
+    *mode == ParameterMode::In
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
@@ -126,8 +199,14 @@ pub struct FunctionDefinition {
     /// Oids of the types of its arguments.
     #[serde(rename = "args", default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<u32>,
+    /// All its parameters, when more is said of one than the type of an argument.
+    #[serde(rename = "pars", default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<FunctionParameter>,
     /// Oid of the type of its result.
     pub returns: u32,
+    /// SETOF, TABLE: it gives any number of rows.
+    #[serde(rename = "set", default, skip_serializing_if = "is_false")]
+    pub returns_set: bool,
     /// The body, as it was written: names in it get their meanings when it runs.
     pub body: String,
     /// What else is said of it.
@@ -141,6 +220,9 @@ pub struct FunctionDefinition {
 /// What a call of a function costs that is not written in C.
 const USUAL_COST: f64 = 100.0;
 
+/// How many rows a function gives that returns a set.
+const USUAL_ROWS: f64 = 1000.0;
+
 /// Oid of type `trigger` (PostgreSQL's).
 pub const TRIGGER_TYPE: TypeOid = TypeOid(2279);
 
@@ -153,6 +235,52 @@ impl FunctionDefinition {
     /// PostgreSQL's estimate of what a call costs.
     pub fn cost(&self) -> f64 {
         self.traits.cost.unwrap_or(USUAL_COST)
+    }
+
+    /// PostgreSQL's estimate of how many rows it gives.
+    pub fn rows(&self) -> f64 {
+        let usual = if self.returns_set { USUAL_ROWS } else { 0.0 };
+        self.traits.rows.unwrap_or(usual)
+    }
+
+    /// Whether that is another than such functions have.
+    pub fn has_unusual_rows(&self) -> bool {
+        self.traits.rows.is_some_and(|rows| (rows - USUAL_ROWS).abs() > f64::EPSILON)
+    }
+
+    /// The parameters that calls give values of, in their order.
+    pub fn inputs(&self) -> Vec<FunctionParameter> {
+        if self.parameters.is_empty() {
+            let unnamed = |kind: &u32| FunctionParameter {
+                name: String::new(),
+                mode: ParameterMode::In,
+                kind: *kind,
+                default: None,
+            };
+            return self.arguments.iter().map(unnamed).collect();
+        }
+        self.parameters.iter().filter(|parameter| parameter.mode.is_input()).cloned().collect()
+    }
+
+    /// The parameters that are columns of the result, in their order.
+    pub fn outputs(&self) -> impl Iterator<Item = &FunctionParameter> {
+        self.parameters.iter().filter(|parameter| parameter.mode.is_output())
+    }
+
+    /// Whether its last argument takes any number of values.
+    pub fn is_variadic(&self) -> bool {
+        self.parameters.iter().any(|parameter| parameter.mode == ParameterMode::Variadic)
+    }
+
+    /// Numbers of the users' types in its signature, in their order.
+    pub fn types(&self) -> Vec<Oid> {
+        let all = self.arguments.iter().chain(self.parameters.iter().map(|p| &p.kind));
+        let all = all.chain(std::iter::once(&self.returns));
+        let mut types: Vec<Oid> =
+            all.filter_map(|oid| TypeOid(*oid).user_number().map(Oid)).collect();
+        types.sort_unstable();
+        types.dedup();
+        types
     }
 
     /// Whether that is another than functions of this language have.

@@ -43,8 +43,8 @@ pub use definition::{
 pub use error::{Error, Result};
 pub use foreign_key::{ForeignKey, ReferentialAction};
 pub use function::{
-    FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionTraits, FunctionVolatility,
-    TRIGGER_TYPE,
+    FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionParameter, FunctionTraits,
+    FunctionVolatility, ParameterMode, TRIGGER_TYPE,
 };
 pub use numbering::{
     NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,

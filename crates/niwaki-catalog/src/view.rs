@@ -18,6 +18,9 @@ pub enum Meaning {
     /// A type that a user defined, by its own number.
     #[serde(rename = "type")]
     Type(Oid),
+    /// A function that a user defined.
+    #[serde(rename = "fn")]
+    Function(Oid),
     /// The object that a literal of an object's type names (`'s'::regclass`).
     #[serde(rename = "obj")]
     Object(u32),

@@ -6,6 +6,7 @@ use niwaki_catalog::{CatalogState, SearchPath, SystemSource};
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
+use crate::analyze::CalledFunctions;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -22,6 +23,8 @@ pub struct AnalyzeContext<'a> {
     pub now: i64,
     /// Which plans may be made.
     pub planner: PlannerSettings,
+    /// Where the bodies of users' functions are kept; where they are not looked at, none.
+    pub functions: Option<&'a CalledFunctions<'a>>,
 }
 
 /// What reading costs; PostgreSQL's names, defaults and unit: one page read in sequence.

@@ -476,8 +476,9 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown
         }
         PlanNode::Function { function, name, filter, .. } => {
-            let mut shown = Shown::new("Function Scan", 1000.0, 10.0, Vec::new());
-            shown.title = format!("Function Scan on {}", named(function.name, name));
+            let rows = function.rows().unwrap_or(1000.0);
+            let mut shown = Shown::new("Function Scan", rows, rows * 0.01, Vec::new());
+            shown.title = format!("Function Scan on {}", named(function.name(), name));
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }

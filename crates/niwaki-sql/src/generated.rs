@@ -11,7 +11,7 @@ use crate::column_names::unqualified;
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime, State};
-use crate::index_expression::{is_immutable, refuse_domains};
+use crate::index_expression::{is_immutable, refuse_domains, refuse_user_functions};
 use crate::sessionless;
 
 /// Reads what GENERATED ALWAYS AS says of a column (`target`, its type and name) of `relation`. Returns the
@@ -47,6 +47,7 @@ pub fn read_generated(
         return Err(error);
     }
     refuse_domains(&expr, "a column generation expression")?;
+    refuse_user_functions(&expr, "a column generation expression", is_immutable(&expr))?;
     if !is_immutable(&expr) {
         return Err(SqlError::new("42P17", "generation expression is not immutable"));
     }

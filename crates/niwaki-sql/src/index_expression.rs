@@ -100,6 +100,7 @@ fn checked(
         return Err(SqlError::new("0A000", "index creation on system columns is not supported"));
     }
     refuse_domains(&expr, part.one())?;
+    refuse_user_functions(&expr, part.one(), is_immutable(&expr))?;
     if !is_immutable(&expr) {
         return Err(SqlError::new(
             "42P17",
@@ -127,17 +128,31 @@ pub(crate) fn refuse_domains(expr: &Expr, place: &str) -> Result<()> {
     Ok(())
 }
 
+/// Refuses calls of users' functions: only the catalog knows what they compute. One that is not `immutable` is refused for that.
+pub(crate) fn refuse_user_functions(expr: &Expr, place: &str, immutable: bool) -> Result<()> {
+    if immutable && expr.any(&mut |part| matches!(part.kind, ExprKind::UserCall { .. })) {
+        return Err(SqlError::unsupported(format!("a function of a user in {place}")));
+    }
+    Ok(())
+}
+
 /// Whether an expression gives the same value for the same row, for ever and in every session.
 pub(crate) fn is_immutable(expr: &Expr) -> bool {
+    is_immutable_over_parameters(expr)
+        && !expr.any(&mut |part| matches!(part.kind, ExprKind::Param(_)))
+}
+
+/// The same for an expression over the parameters of a function.
+pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
     let immutable = |function: &Function| function.volatility == Volatility::Immutable;
     !expr.any(&mut |part| match &part.kind {
+        ExprKind::UserCall { function, .. } => function.volatility != Volatility::Immutable,
         ExprKind::Call { function, .. }
         | ExprKind::ArrayCompare { function, .. }
         | ExprKind::Distinct { equal: function, .. } => !immutable(function),
         ExprKind::Cast { from, .. } => !cast_is_immutable(*from, part.ty),
         ExprKind::Slot { depth, .. } => *depth > 0,
         ExprKind::SubQuery(_)
-        | ExprKind::Param(_)
         | ExprKind::Aggregate(_)
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)

@@ -35,9 +35,10 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    NewView, SUPPRESS_REDUNDANT, Writable, analyze, analyze_view, analyze_without_parameters,
-    check_domain_default, check_domain_expression, check_stored_expression, check_stored_trigger,
-    check_trigger, check_view, condition_columns, view_not_updatable,
+    CalledFunctions, NewView, SUPPRESS_REDUNDANT, Writable, analyze, analyze_function,
+    analyze_view, analyze_without_parameters, check_domain_default, check_domain_expression,
+    check_function, check_stored_expression, check_stored_trigger, check_trigger, check_view,
+    condition_columns, view_not_updatable,
 };
 pub use column_names::{rename_column, rename_field};
 pub use context::{

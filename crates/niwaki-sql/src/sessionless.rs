@@ -40,6 +40,7 @@ pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
         text: &fixed.text,
         now,
         planner: PlannerSettings::default(),
+        functions: None,
     }
 }
 

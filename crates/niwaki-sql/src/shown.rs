@@ -10,6 +10,7 @@ use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
 use crate::error::Result;
 use crate::expr::{BoolTest, Expr, ExprKind};
+use crate::plan::SetFunction;
 use crate::sessionless;
 use crate::types::format_type;
 
@@ -232,6 +233,13 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.indent
     }
 
+    /// The name of a function that gives a set.
+    pub(crate) fn set_name(&self, function: &SetFunction) -> String {
+        match function {
+            SetFunction::Builtin(function) => function.sql_name(),
+            SetFunction::User { function, .. } => function.shown(self.exec.catalog, self.exec.path),
+        }
+    }
     pub(crate) fn exec(&self) -> &'w ExecContext<'e> {
         self.exec
     }
@@ -334,6 +342,10 @@ impl Writer<'_, '_> {
                     return format!("{name}({})", self.list(arguments));
                 }
                 self.operator(function.name, arguments, parent)
+            }
+            ExprKind::UserCall { function, arguments } => {
+                let name = function.shown(self.exec.catalog, self.exec.path);
+                format!("{name}({})", self.list(arguments))
             }
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }

@@ -13,7 +13,7 @@ use crate::exec::{self, Step};
 use crate::explain::{self, ExplainOptions};
 use crate::expr::{Runtime, State};
 use crate::parse::ParsedStatement;
-use crate::plan::PlanNode;
+use crate::plan::{FunctionBodies, PlanNode};
 use crate::store::TableLock;
 
 /// A statement after analysis.
@@ -37,6 +37,8 @@ pub struct Planned {
     catalog_version: u64,
     point: Option<PointPlan>,
     explain: Option<ExplainOptions>,
+    /// Bodies of the users' functions that it calls.
+    functions: Option<Arc<FunctionBodies>>,
     /// Result columns of type regclass: they leave as names, which only the catalog knows.
     names: Vec<usize>,
 }
@@ -68,8 +70,14 @@ impl Planned {
             catalog_version,
             point,
             explain: None,
+            functions: None,
             names,
         }
+    }
+
+    /// The same statement with the bodies of the users' functions that it calls.
+    pub(crate) fn with_functions(self, bodies: FunctionBodies) -> Self {
+        Self { functions: (!bodies.is_empty()).then(|| Arc::new(bodies)), ..self }
     }
 
     /// The same statement under EXPLAIN.
@@ -154,7 +162,7 @@ impl Planned {
         sink: &mut dyn RowSink,
     ) -> Result<Completion> {
         if let (Some(point), None) = (&self.point, &self.explain) {
-            let mut state = State::default();
+            let mut state = exec::fresh_state(self.functions.clone());
             let mut rt = Runtime { exec, params, state: &mut state };
             let rows = point.run(&mut rt, sink)?;
             return Ok(Completion { tag: self.tag, rows });
@@ -197,10 +205,11 @@ pub struct Execution {
 impl Execution {
     /// An execution that has not started.
     pub fn new(planned: Arc<Planned>, params: Vec<Datum>) -> Self {
+        let state = exec::fresh_state(planned.functions.clone());
         Self {
             planned,
             params,
-            state: exec::fresh_state(),
+            state,
             step: None,
             row: Vec::new(),
             given: 0,

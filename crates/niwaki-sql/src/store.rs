@@ -8,6 +8,7 @@ use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ScanKeys};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
+use crate::context::CommandTag;
 use crate::error::{Result, SqlError};
 use crate::exec::FiredTrigger;
 
@@ -300,6 +301,18 @@ pub trait Store {
         lock: RowLock,
         wait: LockWait,
     ) -> Result<RowOutcome>;
+
+    /// Begins a statement of a function inside the running statement: from now on everything that was done so far is seen. `change` is
+    /// what its command tag begins with, if it changes data or locks rows.
+    ///
+    /// # Errors
+    /// `25006` for a change in a read-only transaction; `XX000` in a store of no session.
+    fn begin_nested(&mut self, _change: Option<CommandTag>) -> Result<()> {
+        Err(SqlError::internal("nothing runs functions here"))
+    }
+
+    /// Ends it: what is seen is what was seen before.
+    fn end_nested(&mut self) {}
 
     /// Keeps a trigger until the statement has ended, when it is fired, in the order of the changes.
     ///

@@ -90,6 +90,38 @@ pub fn type_by_name(name: &str) -> Option<TypeOid> {
     TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
 }
 
+/// A type that only signatures of functions can have, by its name; those of these that functions of users can have.
+pub(crate) fn pseudo_type(name: &str) -> Option<TypeOid> {
+    Some(match name {
+        "void" => TypeOid::VOID,
+        "record" => RECORD,
+        "anyelement" => ANY_ELEMENT,
+        "anyarray" => ANY_ARRAY,
+        "anynonarray" => ANY_NONARRAY,
+        "anyenum" => ANY_ENUM,
+        "anycompatible" => ANY_COMPATIBLE,
+        "anycompatiblearray" => ANY_COMPATIBLE_ARRAY,
+        _ => return None,
+    })
+}
+
+/// The type of the elements of a variadic parameter of this type.
+pub fn variadic_element(array: TypeOid) -> Option<TypeOid> {
+    match array {
+        ANY_ARRAY => Some(ANY_ELEMENT),
+        ANY_COMPATIBLE_ARRAY => Some(ANY_COMPATIBLE),
+        array => element_of(array),
+    }
+}
+
+/// Whether a type stands for others in a signature.
+pub(crate) fn is_polymorphic(oid: TypeOid) -> bool {
+    matches!(
+        oid,
+        ANY_ELEMENT | ANY_ARRAY | ANY_NONARRAY | ANY_ENUM | ANY_COMPATIBLE | ANY_COMPATIBLE_ARRAY
+    )
+}
+
 /// `pg_type.typname`.
 pub fn type_name(oid: TypeOid) -> String {
     if let Some(builtin) = builtin_types().by_oid(oid.0) {

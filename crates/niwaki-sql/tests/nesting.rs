@@ -15,6 +15,7 @@ fn outcome(sql: &str) -> Option<&'static str> {
         text: &text,
         now: 0,
         planner: PlannerSettings::default(),
+        functions: None,
     };
     let statements = match parse::parse(sql) {
         Ok(statements) => statements,

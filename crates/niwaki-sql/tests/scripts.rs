@@ -183,6 +183,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
         text: &text,
         now: NOW,
         planner: PlannerSettings::default(),
+        functions: None,
     };
     let mut lines = Vec::new();
     for statement in niwaki_sql::parse::parse(sql)? {

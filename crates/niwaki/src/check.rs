@@ -104,7 +104,7 @@ impl Database {
             }
         }
         for function in state.functions() {
-            if let Some(detail) = crate::session::unrunnable(function) {
+            if let Some(detail) = crate::session::unrunnable(function, state) {
                 violation(&function.name, detail);
             }
         }

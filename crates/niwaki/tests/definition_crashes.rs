@@ -44,6 +44,14 @@ const STATEMENTS: &[&str] = &[
     "create or replace trigger q after delete on t.c for each row execute function t.g()",
     "drop trigger q on parents",
     "drop function t.g() cascade",
+    "create function plus(a int, b int default 1) returns int immutable language sql as 'select a + b'",
+    "create function of_p(k int, out n int, out t text) returns setof record language sql stable as 'select number, v::text from parents where number = k'",
+    "create view calls as select plus(number) as next from parents; comment on function plus(int, int) is 'sum'",
+    "create or replace function plus(a int, b int default 1) returns int language sql as 'select a + b + 1'",
+    "alter function plus(int, int) rename to sum_of; alter function sum_of(int, int) set schema t",
+    "begin; drop function t.sum_of(int, int) cascade; rollback",
+    "create function one_of(p parents) returns parents language sql as 'select p'",
+    "drop function of_p(int)",
     "drop view doubled cascade",
     "alter table parents alter w drop expression, alter v type text using 'v' || v",
     "create domain positive as int default 7 check (value > 0); alter table parents add column d positive",
@@ -74,9 +82,9 @@ const COMPOSITES: &str = "select typname, attnum, attname, format_type(atttypid,
      from pg_type t join pg_attribute on attrelid = typrelid where typtype = 'c' order by typname, attnum";
 
 /// What it says of functions and triggers.
-const ROUTINES: &str = "select proname, pronamespace::regnamespace, prosrc, provolatile, obj_description(p.oid, 'pg_proc'), \
+const ROUTINES: &str = "select proname, pronamespace::regnamespace, prosrc, provolatile, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), obj_description(p.oid, 'pg_proc'), \
      tgname, tgrelid::regclass, tgenabled, obj_description(t.oid, 'pg_trigger'), pg_get_triggerdef(t.oid) \
-     from pg_proc p left join pg_trigger t on tgfoid = p.oid where p.oid >= 16384 order by 1, 6";
+     from pg_proc p left join pg_trigger t on tgfoid = p.oid where p.oid >= 16384 order by 1, 8";
 
 /// The rows of whatever tables there are.
 fn rows(database: &Database) -> String {
@@ -85,7 +93,7 @@ fn rows(database: &Database) -> String {
     all.push_str(&run(&mut session, DOMAINS));
     all.push_str(&run(&mut session, COMPOSITES));
     all.push_str(&run(&mut session, ROUTINES));
-    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w"] {
+    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w", "calls"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {
             assert!(!found.starts_with("error"), "{table}: {found}");

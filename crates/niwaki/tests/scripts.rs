@@ -307,3 +307,13 @@ fn dumped() {
 fn distinct_in_order() {
     check("distinct_in_order", include_str!("../testscripts/distinct_in_order.test"));
 }
+
+#[test]
+fn functions_in_sql() {
+    check("functions_in_sql", include_str!("../testscripts/functions_in_sql.test"));
+}
+
+#[test]
+fn functions_of_sets() {
+    check("functions_of_sets", include_str!("../testscripts/functions_of_sets.test"));
+}

@@ -13,9 +13,31 @@ use crate::types::{
     CastContext, array_of, cast_path, category, element_of, is_preferred,
 };
 
+/// What a call can mean: something with a signature.
+pub(super) trait Candidate: Clone {
+    /// The types of its parameters.
+    fn parameters(&self) -> &[TypeOid];
+    /// The type of its result.
+    fn result(&self) -> TypeOid;
+    /// Whether the last argument may come any number of times.
+    fn repeats(&self) -> bool;
+}
+
+impl Candidate for &'static Function {
+    fn parameters(&self) -> &[TypeOid] {
+        self.arguments
+    }
+    fn result(&self) -> TypeOid {
+        self.result
+    }
+    fn repeats(&self) -> bool {
+        self.variadic
+    }
+}
+
 /// The chosen candidate with the types its arguments must get.
-pub(super) struct Resolved {
-    pub(super) function: &'static Function,
+pub(super) struct Resolved<F = &'static Function> {
+    pub(super) function: F,
     pub(super) arguments: Vec<TypeOid>,
     pub(super) result: TypeOid,
 }
@@ -27,16 +49,16 @@ pub(super) enum NoMatch {
 }
 
 /// Chooses among candidates for arguments of these types.
-pub(super) fn choose(
-    candidates: &[&'static Function],
+pub(super) fn choose<F: Candidate>(
+    candidates: &[F],
     types: &[TypeOid],
-) -> std::result::Result<Resolved, NoMatch> {
+) -> std::result::Result<Resolved<F>, NoMatch> {
     // Mostly there is one with just these types.
-    if let Some(function) = candidates.iter().find(|function| function.arguments == types) {
-        return finish(function, function.arguments, types);
+    if let Some(function) = candidates.iter().find(|function| function.parameters() == types) {
+        return finish(function, function.parameters(), types);
     }
-    let mut fitting: Vec<Candidate> = Vec::new();
-    for function in candidates.iter().copied() {
+    let mut fitting: Vec<Fitting<'_, F>> = Vec::new();
+    for function in candidates {
         let Some(declared) = declared_types(function, types.len()) else { continue };
         if *declared == *types {
             return finish(function, &declared, types);
@@ -67,20 +89,20 @@ pub(super) fn choose(
     }
     match fitting.as_slice() {
         [] => Err(NoMatch::None),
-        [(function, declared)] => finish(function, declared, types),
+        [(function, declared)] => finish(*function, declared, types),
         _ => Err(NoMatch::Ambiguous),
     }
 }
 
-/// A function with its parameter types as many times as there are arguments.
-type Candidate = (&'static Function, Cow<'static, [TypeOid]>);
+/// A candidate with its parameter types as many times as there are arguments.
+type Fitting<'c, F> = (&'c F, Cow<'c, [TypeOid]>);
 
-fn declared_types(function: &Function, count: usize) -> Option<Cow<'static, [TypeOid]>> {
-    let declared = function.arguments;
+fn declared_types<F: Candidate>(function: &F, count: usize) -> Option<Cow<'_, [TypeOid]>> {
+    let declared = function.parameters();
     if declared.len() == count {
         return Some(Cow::Borrowed(declared));
     }
-    if !function.variadic || count < declared.len() {
+    if !function.repeats() || count < declared.len() {
         return None;
     }
     let last = *declared.last()?;
@@ -154,15 +176,15 @@ fn common_of(types: &[TypeOid]) -> Option<TypeOid> {
     types.iter().all(|ty| implicit(*ty, chosen)).then_some(chosen)
 }
 
-fn keep_best(fitting: &mut Vec<Candidate>, score: impl Fn(&[TypeOid]) -> usize) {
+fn keep_best<F>(fitting: &mut Vec<Fitting<'_, F>>, score: impl Fn(&[TypeOid]) -> usize) {
     let best = fitting.iter().map(|(_, declared)| score(declared)).max().unwrap_or(0);
     fitting.retain(|(_, declared)| score(declared) == best);
 }
 
 /// Untyped arguments take the category that the candidates agree on, strings before all others; or
 /// the one type that all typed arguments have.
-fn settle_unknown(
-    fitting: &mut Vec<Candidate>,
+fn settle_unknown<F>(
+    fitting: &mut Vec<Fitting<'_, F>>,
     types: &[TypeOid],
 ) -> std::result::Result<(), NoMatch> {
     let mut agreed = true;
@@ -218,34 +240,53 @@ fn settle_unknown(
     Ok(())
 }
 
-fn finish(
-    function: &'static Function,
+/// The types that polymorphic ones stand for in a call.
+#[derive(Clone, Copy)]
+pub(super) struct Concrete {
+    element: TypeOid,
+    compatible: TypeOid,
+}
+
+impl Concrete {
+    /// What the polymorphic types of the parameters stand for with arguments of these types; `Err` when these disagree.
+    pub(super) fn of(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Self, ()> {
+        let found = polymorphic(declared, types)?;
+        // Arguments that are all untyped are text.
+        let known = |t: TypeOid| if t == TypeOid::UNKNOWN { TypeOid::TEXT } else { t };
+        Ok(Self { element: known(found.element), compatible: known(found.compatible) })
+    }
+
+    /// The type that a declared one stands for.
+    pub(super) fn of_type(self, declared: TypeOid, given: Option<TypeOid>) -> Option<TypeOid> {
+        let Self { element, compatible } = self;
+        match declared {
+            ANY_ENUM if !element.is_enum() => None,
+            ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => Some(element),
+            ANY_ARRAY => array_of(element),
+            ANY_COMPATIBLE => Some(compatible),
+            ANY_COMPATIBLE_ARRAY => array_of(compatible),
+            ANY => Some(match given {
+                Some(TypeOid::UNKNOWN) | None => TypeOid::TEXT,
+                Some(given) => given,
+            }),
+            declared => Some(declared),
+        }
+    }
+}
+
+fn finish<F: Candidate>(
+    function: &F,
     declared: &[TypeOid],
     types: &[TypeOid],
-) -> std::result::Result<Resolved, NoMatch> {
-    let found = polymorphic(declared, types).map_err(|()| NoMatch::None)?;
-    // Arguments that are all untyped are text.
-    let known = |t: TypeOid| if t == TypeOid::UNKNOWN { TypeOid::TEXT } else { t };
-    let (element, compatible) = (known(found.element), known(found.compatible));
-    let concrete = |t: TypeOid, given: Option<TypeOid>| match t {
-        ANY_ENUM if !element.is_enum() => None,
-        ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => Some(element),
-        ANY_ARRAY => array_of(element),
-        ANY_COMPATIBLE => Some(compatible),
-        ANY_COMPATIBLE_ARRAY => array_of(compatible),
-        ANY => Some(match given {
-            Some(TypeOid::UNKNOWN) | None => TypeOid::TEXT,
-            Some(given) => given,
-        }),
-        t => Some(t),
-    };
+) -> std::result::Result<Resolved<F>, NoMatch> {
+    let concrete = Concrete::of(declared, types).map_err(|()| NoMatch::None)?;
     let arguments = declared
         .iter()
         .zip(types)
-        .map(|(d, t)| concrete(*d, Some(*t)).ok_or(NoMatch::None))
+        .map(|(d, t)| concrete.of_type(*d, Some(*t)).ok_or(NoMatch::None))
         .collect::<std::result::Result<Vec<TypeOid>, NoMatch>>()?;
-    let result = concrete(function.result, None).ok_or(NoMatch::None)?;
-    Ok(Resolved { function, arguments, result })
+    let result = concrete.of_type(function.result(), None).ok_or(NoMatch::None)?;
+    Ok(Resolved { function: function.clone(), arguments, result })
 }
 
 impl Analyzer<'_> {
@@ -390,7 +431,22 @@ impl Analyzer<'_> {
         location: i32,
         reason: &NoMatch,
     ) -> SqlError {
+        if matches!(reason, NoMatch::None) && self.is_for_triggers(name, types) {
+            let message = "trigger functions can only be called as triggers";
+            return self.error("0A000", message, location);
+        }
         let arguments: Vec<String> = types.iter().map(|t| self.format_oid(*t)).collect();
+        self.call_error(name, &arguments, location, reason)
+    }
+
+    /// The error for a call, whose arguments are shown as these, that fits no candidate.
+    pub(super) fn call_error(
+        &self,
+        name: &str,
+        arguments: &[String],
+        location: i32,
+        reason: &NoMatch,
+    ) -> SqlError {
         let shown = format!("{name}({})", arguments.join(", "));
         match reason {
             NoMatch::Ambiguous => {
@@ -398,9 +454,6 @@ impl Analyzer<'_> {
                     "Could not choose a best candidate function. \
                      You might need to add explicit type casts.",
                 )
-            }
-            NoMatch::None if self.is_for_triggers(name, types) => {
-                self.error("0A000", "trigger functions can only be called as triggers", location)
             }
             NoMatch::None => {
                 self.error("42883", format!("function {shown} does not exist"), location).with_hint(

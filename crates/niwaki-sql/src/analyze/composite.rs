@@ -65,7 +65,11 @@ impl Analyzer<'_> {
     ///
     /// # Errors
     /// `0A000` where the catalog is not at hand: in expressions of indexes and generated columns.
-    fn fields_of(&self, oid: TypeOid, location: i32) -> Result<Option<Vec<(String, ColumnType)>>> {
+    pub(super) fn fields_of(
+        &self,
+        oid: TypeOid,
+        location: i32,
+    ) -> Result<Option<Vec<(String, ColumnType)>>> {
         let found = self.context.catalog.fields_of(oid);
         if found.is_none() && oid.is_composite() {
             let what = "fields of a composite value in an index or a generated column";
@@ -153,6 +157,9 @@ impl Analyzer<'_> {
     /// `(value).name`
     pub(super) fn field(&self, value: Expr, name: &str) -> Result<Expr> {
         let location = value.location;
+        if matches!(value.kind, ExprKind::SetReturning(_)) {
+            return Err(self.unsupported("a field of a set's rows in a target list", location));
+        }
         if let ExprKind::Row(row) = &value.kind
             && let Some((item, names)) = &row.of_item
         {

@@ -156,7 +156,7 @@ impl Analyzer<'_> {
         Ok(Expr::constant(value, ty, location))
     }
 
-    fn param(&mut self, number: i32, location: i32) -> Result<Expr> {
+    pub(super) fn param(&mut self, number: i32, location: i32) -> Result<Expr> {
         let index = usize::try_from(number)
             .ok()
             .and_then(|n| n.checked_sub(1))

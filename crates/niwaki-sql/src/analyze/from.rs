@@ -286,7 +286,12 @@ impl Analyzer<'_> {
         // The set function is taken out of the list again just below.
         self.set_place(Place::From)?;
         let sets_before = self.scope()?.sets.len();
+        self.from_call = match &call.node {
+            Some(NodeEnum::FuncCall(call)) => Some(call.location),
+            _ => None,
+        };
         let expr = self.expr(call);
+        self.from_call = None;
         self.set_place(place)?;
         let expr = expr?;
         let function_name = match &call.node {
@@ -305,6 +310,7 @@ impl Analyzer<'_> {
             }
             _ => (None, None),
         };
+        let is_lone = several.is_none();
         let mut columns = match &several {
             Some(all) => {
                 all.iter().map(|(name, kind)| ColumnInfo::computed(&**name, *kind)).collect()
@@ -322,7 +328,7 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         let start = scope.add_columns(&name, &columns);
         if let Some(item) = scope.items.last_mut() {
-            item.lone = several.is_none() && !range.ordinality;
+            item.lone = is_lone && !range.ordinality;
         }
         let kind = match expr.kind {
             ExprKind::SetReturning(_) => {
@@ -334,7 +340,7 @@ impl Analyzer<'_> {
                 if self.scope()?.sets.len() != sets_before {
                     return Err(SqlError::unsupported("a set-returning function inside another"));
                 }
-                if several.is_some() {
+                if !is_lone {
                     self.note_named_tables(&set.arguments);
                 }
                 ItemKind::Function {

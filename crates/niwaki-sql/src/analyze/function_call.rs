@@ -12,7 +12,7 @@ use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named, variadic_forms};
-use crate::plan::{AggregateCall, SetCall, is_volatile};
+use crate::plan::{AggregateCall, SetCall, SetFunction, is_volatile};
 use crate::types::{
     ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, element_of, type_by_name,
 };
@@ -29,9 +29,23 @@ impl Analyzer<'_> {
         if call.agg_within_group {
             return Err(self.unsupported("WITHIN GROUP", location));
         }
-        let schema = functions_named(name).first().map_or("pg_catalog", |found| found.schema());
         // One of another schema is not found by its name alone.
-        if names.len() > 1 && names[0] != schema || names.len() == 1 && schema != "pg_catalog" {
+        let builtin_schema = functions_named(name).first().map_or("pg_catalog", |f| f.schema());
+        let builtin_too = match names.as_slice() {
+            [_] => builtin_schema == "pg_catalog",
+            names => names[0] == builtin_schema,
+        };
+        let of_users = self.functions_of_users(call, &names);
+        if !of_users.is_empty() {
+            return self.call_among_users(call, name, &shown, of_users, builtin_too);
+        }
+        if !builtin_too {
+            if let [schema, _] = names.as_slice()
+                && self.context.catalog.schema_by_name(schema).is_none()
+            {
+                let message = format!("schema \"{schema}\" does not exist");
+                return Err(self.error("3F000", message, location));
+            }
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
         }
@@ -47,24 +61,43 @@ impl Analyzer<'_> {
         if functions_named(name).iter().any(|function| matches!(function.eval, Eval::Window(_))) {
             return self.call_over_window(call, name, &shown);
         }
+        self.refuse_aggregate_syntax(call, &shown)?;
+        let arguments = if has_names(call) {
+            self.named_arguments(call, name)?
+        } else {
+            self.exprs(&call.args)?
+        };
+        self.call_of_builtin(call, name, &shown, arguments)
+    }
+
+    /// Refuses what only calls of aggregates can have.
+    pub(super) fn refuse_aggregate_syntax(
+        &self,
+        call: &protobuf::FuncCall,
+        shown: &str,
+    ) -> Result<()> {
         let only_for_aggregates = [
             (call.agg_star, format!("{shown}(*)")),
             (call.agg_distinct, "DISTINCT".to_owned()),
             (!call.agg_order.is_empty(), "ORDER BY".to_owned()),
             (call.agg_filter.is_some(), "FILTER".to_owned()),
         ];
-        if let Some((_, what)) = only_for_aggregates.iter().find(|(given, _)| *given) {
-            return Err(self.error(
-                "42809",
-                format!("{what} specified, but {shown} is not an aggregate function"),
-                location,
-            ));
-        }
-        let mut arguments = if has_names(call) {
-            self.named_arguments(call, name)?
-        } else {
-            self.exprs(&call.args)?
+        let Some((_, what)) = only_for_aggregates.iter().find(|(given, _)| *given) else {
+            return Ok(());
         };
+        let message = format!("{what} specified, but {shown} is not an aggregate function");
+        Err(self.error("42809", message, call.location))
+    }
+
+    /// A call of one of PostgreSQL's functions that is no aggregate.
+    pub(super) fn call_of_builtin(
+        &mut self,
+        call: &protobuf::FuncCall,
+        name: &str,
+        shown: &str,
+        mut arguments: Vec<Expr>,
+    ) -> Result<Expr> {
+        let location = call.location;
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         let declared: Vec<TypeOid> = arguments.iter().map(Expr::declared).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
@@ -88,7 +121,7 @@ impl Analyzer<'_> {
                 if let (Some(oid), [_]) = (type_by_name(name), types.as_slice())
                     && let Some(argument) = arguments.pop()
                 {
-                    self.refuse_over(call, &shown)?;
+                    self.refuse_over(call, shown)?;
                     return self.cast(argument, ColumnType::new(oid), location);
                 }
                 if let (Some(of_user), [ty]) = (self.type_as_function(call), types.as_slice())
@@ -99,29 +132,30 @@ impl Analyzer<'_> {
                 {
                     return self.cast(argument, of_user, location);
                 }
-                return Err(self.function_error(&shown, &declared, location, &reason));
+                return Err(self.function_error(shown, &declared, location, &reason));
             }
         };
-        self.refuse_over(call, &shown)?;
+        self.refuse_over(call, shown)?;
         let mut converted = Vec::with_capacity(arguments.len());
         for (number, (argument, ty)) in arguments.into_iter().zip(&resolved.arguments).enumerate() {
             if shown_as_text(resolved.function, number, *ty) {
                 converted.push(self.cast(argument, ColumnType::new(TypeOid::TEXT), location)?);
                 continue;
             }
-            converted
-                .push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(|| {
-                    self.function_error(&shown, &types, location, &NoMatch::None)
-                })?);
+            converted.push(
+                self.coerce(argument, *ty, CastContext::Implicit)?
+                    .ok_or_else(|| self.function_error(shown, &types, location, &NoMatch::None))?,
+            );
         }
         if resolved.function.returns_set() {
-            return self.set_call(resolved.function, converted, resolved.result, location);
+            let function = SetFunction::Builtin(resolved.function);
+            return self.set_call(function, converted, resolved.result.into(), location);
         }
         Ok(Expr::call(resolved.function, converted, resolved.result, location))
     }
 
     /// Refuses OVER behind a function of one row.
-    fn refuse_over(&self, call: &protobuf::FuncCall, shown: &str) -> Result<()> {
+    pub(super) fn refuse_over(&self, call: &protobuf::FuncCall, shown: &str) -> Result<()> {
         if call.over.is_none() {
             return Ok(());
         }
@@ -140,7 +174,7 @@ impl Analyzer<'_> {
         found.map(|found| found.column_type())
     }
 
-    fn polymorphic_unknown(&self, location: i32) -> SqlError {
+    pub(super) fn polymorphic_unknown(&self, location: i32) -> SqlError {
         let message = "could not determine polymorphic type because input has type unknown";
         self.error("42804", message, location)
     }
@@ -184,11 +218,11 @@ impl Analyzer<'_> {
         self.window_function(call, function, converted, resolved.result)
     }
 
-    fn set_call(
+    pub(super) fn set_call(
         &mut self,
-        function: &'static Function,
+        function: SetFunction,
         arguments: Vec<Expr>,
-        result: TypeOid,
+        result: ColumnType,
         location: i32,
     ) -> Result<Expr> {
         let place = self.scope()?.place;
@@ -200,8 +234,11 @@ impl Analyzer<'_> {
             ));
         }
         // Which table a call looks at, and so locks, is noted in FROM.
-        let names_a_table = function.arguments.contains(&TypeOid::REGCLASS);
-        if names_a_table && function.columns().is_some() && place != Place::From {
+        if let SetFunction::Builtin(function) = &function
+            && function.arguments.contains(&TypeOid::REGCLASS)
+            && function.columns().is_some()
+            && place != Place::From
+        {
             return Err(self.error(
                 "0A000",
                 format!("{} has several columns, and is allowed in FROM only", function.name),
@@ -228,7 +265,8 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         let number = scope.sets.len();
         scope.sets.push(SetCall { function, arguments });
-        Ok(Expr::new(ExprKind::SetReturning(number), result, location))
+        let call = Expr::new(ExprKind::SetReturning(number), result.oid, location);
+        Ok(Expr { typmod: result.typmod, domain: result.domain, ..call })
     }
 
     /// Refuses sets where some rows would not ask for their values.

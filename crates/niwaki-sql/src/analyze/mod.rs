@@ -23,6 +23,7 @@ mod named_arguments;
 mod names;
 mod operators;
 mod order_by;
+mod routine;
 mod rows;
 mod scope;
 mod select;
@@ -44,12 +45,12 @@ use niwaki_catalog::{Oid, Relation};
 use niwaki_types::{DateOrder, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{Node, NodeEnum};
 
-use crate::context::{AnalyzeContext, CommandTag};
+use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
 use crate::expr::{DomainRules, Expr};
 use crate::parse::{ParsedStatement, position_of};
-use crate::plan::plan_statement;
+use crate::plan::{FunctionBodies, plan_statement};
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
 use crate::rewrite::rewrite;
 use crate::statement::{Planned, Statement};
@@ -57,6 +58,7 @@ use crate::store::TableLock;
 
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_default, check_domain_expression};
+pub use routine::{CalledFunctions, analyze_function, check_function};
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::{Place, Scope};
 pub(crate) use trigger::shown_condition;
@@ -107,6 +109,10 @@ pub(crate) struct Analyzer<'a> {
     domains: HashMap<TypeOid, Arc<DomainRules>>,
     /// Domains whose constraints are being analyzed, outermost first.
     open_domains: Vec<TypeOid>,
+    /// The function whose body is analyzed.
+    routine: Option<routine::Routine>,
+    /// Where the call stands that is a FROM item.
+    from_call: Option<i32>,
 }
 
 /// Analyzes and plans one statement. Parameter types that the client gave are taken as they are; for
@@ -123,7 +129,9 @@ pub fn analyze(
         .iter()
         .map(|oid| if oid.0 == 0 { TypeOid::UNKNOWN } else { *oid })
         .collect();
-    let mut analyzer = Analyzer::new(context, &statement.source, params);
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    let mut analyzer = Analyzer::new(&context, &statement.source, params);
     analyzer.infer_params = true;
     analyzer.any_statement(statement)
 }
@@ -136,7 +144,9 @@ pub fn analyze_without_parameters(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
 ) -> Result<Statement> {
-    Analyzer::new(context, &statement.source, Vec::new()).any_statement(statement)
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    Analyzer::new(&context, &statement.source, Vec::new()).any_statement(statement)
 }
 
 impl<'a> Analyzer<'a> {
@@ -209,10 +219,46 @@ impl<'a> Analyzer<'a> {
             case_types: Vec::new(),
             domains: HashMap::new(),
             open_domains: Vec::new(),
+            routine: None,
+            from_call: None,
         }
     }
 
     fn statement(&mut self, node: &NodeEnum) -> Result<Planned> {
+        let (mut statement, columns, tag) = self.statement_query(node)?;
+        if let Some(number) = self.params.iter().position(|oid| *oid == TypeOid::UNKNOWN) {
+            return Err(SqlError::new(
+                "42P18",
+                format!("could not determine data type of parameter ${}", number + 1),
+            ));
+        }
+        rewrite(&mut statement);
+        let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
+        let mut bodies = FunctionBodies::new();
+        if let Some(functions) = self.context.functions {
+            let (found, relations) = functions.take();
+            bodies = found;
+            for (relation, lock) in &relations {
+                self.note_relation(relation, *lock);
+            }
+        }
+        let planned = Planned::new(
+            Arc::new(root),
+            columns,
+            tag,
+            std::mem::take(&mut self.params),
+            std::mem::take(&mut self.relations),
+            sub_plans,
+            self.context.catalog.version(),
+        );
+        Ok(planned.with_functions(bodies))
+    }
+
+    /// What a statement asks for, the columns of its rows, and what its command tag begins with.
+    fn statement_query(
+        &mut self,
+        node: &NodeEnum,
+    ) -> Result<(StatementQuery, Vec<ColumnInfo>, CommandTag)> {
         let (body, columns, tag) = match node {
             NodeEnum::SelectStmt(select) => {
                 let query = self.query(select, None, true)?;
@@ -233,24 +279,8 @@ impl<'a> Analyzer<'a> {
             }
             _ => return Err(SqlError::unsupported("this statement")),
         };
-        if let Some(number) = self.params.iter().position(|oid| *oid == TypeOid::UNKNOWN) {
-            return Err(SqlError::new(
-                "42P18",
-                format!("could not determine data type of parameter ${}", number + 1),
-            ));
-        }
-        let mut statement = StatementQuery { body, shared: std::mem::take(&mut self.shared) };
-        rewrite(&mut statement);
-        let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
-        Ok(Planned::new(
-            Arc::new(root),
-            columns,
-            tag,
-            std::mem::take(&mut self.params),
-            std::mem::take(&mut self.relations),
-            sub_plans,
-            self.context.catalog.version(),
-        ))
+        let statement = StatementQuery { body, shared: std::mem::take(&mut self.shared) };
+        Ok((statement, columns, tag))
     }
 
     /// A position for an error, from a location of the syntax tree.

@@ -4,13 +4,25 @@ use pg_query::{NodeEnum, protobuf};
 
 use super::scope::{ItemColumn, system_column};
 use super::{Analyzer, names_of};
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::query::shift_depth;
 
 impl Analyzer<'_> {
     /// A column, possibly of an enclosing query.
     pub(super) fn column(&mut self, column: &protobuf::ColumnRef) -> Result<Expr> {
+        let found = self.column_of_items(column);
+        let unknown = |error: &SqlError| matches!(error.sqlstate, "42703" | "42P01");
+        // A name that is no column may be that of a parameter of the function around.
+        if found.as_ref().is_err_and(unknown)
+            && let Some(parameter) = self.parameter_named(column)?
+        {
+            return Ok(parameter);
+        }
+        found
+    }
+
+    fn column_of_items(&mut self, column: &protobuf::ColumnRef) -> Result<Expr> {
         let location = column.location;
         let names = names_of(&column.fields);
         if column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) {

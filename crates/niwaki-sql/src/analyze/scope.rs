@@ -89,6 +89,8 @@ pub(super) enum Place {
     Generation,
     /// DEFAULT of a column
     Default,
+    /// DEFAULT of a function's parameter
+    ParameterDefault,
     /// CHECK of a table or a domain
     Check,
     /// WHEN of a trigger
@@ -124,6 +126,7 @@ impl Place {
             Self::IndexPredicate => "index predicates",
             Self::Generation => "column generation expressions",
             Self::Default => "DEFAULT expressions",
+            Self::ParameterDefault => "DEFAULT expressions",
             Self::Check => "check constraints",
             Self::TriggerWhen => "trigger WHEN conditions",
             Self::Assignment => "PL/pgSQL expressions",

@@ -123,6 +123,7 @@ pub fn analyze_view(
         match &name.meaning {
             Meaning::Relation(oid, _) => sources.whole(*oid),
             Meaning::Type(oid) => types.push(*oid),
+            Meaning::Function(_) => {}
             Meaning::Object(number) if context.catalog.relation(Oid(*number)).is_some() => {
                 sources.whole(Oid(*number));
             }
@@ -296,12 +297,12 @@ impl Analyzer<'_> {
     }
 
     /// The meaning of a name at a place of the text, where it is given.
-    fn meaning(&self, location: i32) -> Option<&Meaning> {
+    pub(super) fn meaning(&self, location: i32) -> Option<&Meaning> {
         let Names::Given(definition) = &self.names else { return None };
         definition.meaning_at(u32::try_from(location).ok()?)
     }
 
-    fn note(&self, location: i32, meaning: impl FnOnce() -> Meaning) -> Result<()> {
+    pub(super) fn note(&self, location: i32, meaning: impl FnOnce() -> Meaning) -> Result<()> {
         let Names::Noted(noted) = &self.names else { return Ok(()) };
         let at = u32::try_from(location)
             .map_err(|_| SqlError::internal("a name in a view stands nowhere"))?;

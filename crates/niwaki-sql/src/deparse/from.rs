@@ -131,7 +131,7 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
             if lateral {
                 out.push("LATERAL ");
             }
-            let name = function.sql_name();
+            let name = writer.set_name(function);
             out.push(&format!("{name}({})", writer.list(arguments)));
             if *ordinality {
                 out.push(" WITH ORDINALITY");

@@ -114,7 +114,7 @@ impl<'l> Level<'l> {
     /// A set-returning function of the targets.
     pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let Some(call) = self.sets.get(number) else { return "?".to_owned() };
-        format!("{}({})", call.function.sql_name(), writer.list(&call.arguments))
+        format!("{}({})", writer.set_name(&call.function), writer.list(&call.arguments))
     }
 }
 
@@ -232,9 +232,9 @@ pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String
         ItemKind::Shared { number } | ItemKind::Working { number } => {
             shared.get(*number).map_or_else(Vec::new, |with| infos(&with.query.columns, &mut named))
         }
-        ItemKind::Function { function, ordinality, .. } => {
-            let mut columns: Vec<(String, ColumnType)> = match function.columns() {
-                Some(all) => all.iter().map(|(name, ty)| (named(name), (*ty).into())).collect(),
+        ItemKind::Function { function, arguments, ordinality } => {
+            let mut columns: Vec<(String, ColumnType)> = match function.fields(arguments) {
+                Some(all) => all.iter().map(|(name, kind)| (named(name), *kind)).collect(),
                 None => {
                     let own = function.column_name().unwrap_or(&item.name);
                     // It may be one that the arguments decide about.

@@ -4,7 +4,7 @@
 use niwaki_catalog::{ConstraintTime, TriggerEvent};
 use niwaki_types::Datum;
 
-use super::modify::{check_row, returned, schema_name};
+use super::modify::{changed_inside, check_row, returned, schema_name};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
@@ -98,6 +98,7 @@ fn update(
             returned(modify, row, new, root);
             Ok(true)
         }
+        RowOutcome::SelfModified if rt.state.nested_changes => Err(changed_inside(true)),
         outcome => Err(SqlError::internal(format!("a locked row cannot be updated: {outcome:?}"))),
     }
 }

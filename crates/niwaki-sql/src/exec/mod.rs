@@ -5,6 +5,7 @@ mod batches;
 mod conflict;
 mod distinct;
 mod first;
+pub(crate) mod function;
 mod gate;
 mod groups;
 mod hash_join;
@@ -40,7 +41,7 @@ use niwaki_types::Datum;
 
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
-use crate::plan::{PlanNode, SubPlan};
+use crate::plan::{FunctionBodies, PlanNode, SubPlan};
 
 pub(crate) use keys::{Fit, fit};
 pub use trigger::FiredTrigger;
@@ -213,7 +214,7 @@ fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec
     result.map(|()| rows)
 }
 
-/// State for a statement that has not started.
-pub(crate) fn fresh_state() -> State {
-    State::default()
+/// State for a statement that has not started, and calls these functions of users.
+pub(crate) fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
+    State { functions, ..State::default() }
 }

@@ -148,9 +148,23 @@ pub(super) fn change(
                     return Ok(false);
                 }
             }
+            RowOutcome::SelfModified if rt.state.nested_changes => {
+                return Err(changed_inside(updated));
+            }
             RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => return Ok(false),
         }
     }
+}
+
+/// 27000 for a row that a function, called by the statement that is to change the row, has changed before.
+pub(super) fn changed_inside(updated: bool) -> SqlError {
+    let what = if updated { "updated" } else { "deleted" };
+    let message = format!(
+        "tuple to be {what} was already modified by an operation triggered by the current command"
+    );
+    SqlError::new("27000", message).with_hint(
+        "Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
+    )
 }
 
 /// Puts the new row where RETURNING reads it.

@@ -76,7 +76,7 @@ impl Step for Project {
                 }
                 for set in sets {
                     self.sets.push(Some(SetValues::start(
-                        set.function,
+                        &set.function,
                         &set.arguments,
                         &self.row,
                         rt,

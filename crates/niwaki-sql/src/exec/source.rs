@@ -11,7 +11,7 @@ use super::shared_rows::SharedReader;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
-use crate::plan::{PlanNode, fields_of_rows};
+use crate::plan::{PlanNode, SetFunction, fields_of_rows};
 
 /// One row without values.
 pub(super) struct OneRow {
@@ -82,11 +82,18 @@ pub(super) enum SetValues {
 impl SetValues {
     /// Calls a set-returning function.
     pub(super) fn start(
-        function: &Function,
+        function: &SetFunction,
         arguments: &[Expr],
         row: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Self> {
+        let function: &Function = match function {
+            SetFunction::Builtin(function) => function,
+            SetFunction::User { function, .. } => {
+                let values = super::function::set_values(function, arguments, row, rt)?;
+                return Ok(Self::List(values.into_iter()));
+            }
+        };
         let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
         if function.strict && values.iter().any(Datum::is_null) {
             return Ok(Self::List(Vec::new().into_iter()));
@@ -307,7 +314,17 @@ impl RowSource {
                     None => return Err(SqlError::internal("working rows of no recursive query")),
                 }
             }
-            PlanNode::Function { function, arguments, .. } if function.columns().is_some() => {
+            PlanNode::Function {
+                function: SetFunction::User { function, fields },
+                arguments,
+                ..
+            } => {
+                let width = fields.as_ref().map(|fields| fields.len());
+                Rows::Kept(super::function::set_rows(function, arguments, width, row, rt)?)
+            }
+            PlanNode::Function { function: SetFunction::Builtin(function), arguments, .. }
+                if function.columns().is_some() =>
+            {
                 Rows::Kept(function_rows(function, arguments, row, rt)?)
             }
             PlanNode::Function { function, arguments, .. } => {

@@ -68,17 +68,15 @@ impl Names {
                     self.slots.insert(plan.start + number, name);
                 }
             }
-            PlanNode::Function { function, name, start, .. } if function.columns().is_some() => {
+            PlanNode::Function { function, arguments, name, start, .. } => {
                 self.tables += 1;
-                let columns = function.columns().unwrap_or_default();
-                for (number, (column, _)) in columns.iter().enumerate() {
-                    self.slots.insert(start + number, (name.clone(), (*column).to_owned()));
+                let columns: Vec<String> = match function.fields(arguments) {
+                    Some(all) => all.iter().map(|(column, _)| column.to_string()).collect(),
+                    None => vec![function.column_name().unwrap_or(name).to_owned()],
+                };
+                for (number, column) in columns.into_iter().enumerate() {
+                    self.slots.insert(start + number, (name.clone(), column));
                 }
-            }
-            PlanNode::Function { function, name, start, .. } => {
-                self.tables += 1;
-                let column = function.column_name().unwrap_or(name);
-                self.slots.insert(*start, (name.clone(), column.to_owned()));
             }
             PlanNode::Single { name, start, .. } => {
                 self.tables += 1;
@@ -239,6 +237,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 (true, [only]) => format!("({} {})", function.name, show(only)),
                 _ => format!("{}({})", function.name, list(arguments)),
             }
+        }
+        ExprKind::UserCall { function, arguments } => {
+            format!("{}({})", function.shown(exec.catalog, exec.path), list(arguments))
         }
         ExprKind::Cast { argument, .. }
         | ExprKind::Length { argument, .. }

@@ -8,11 +8,13 @@ use super::hashed::is_hashed;
 use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::function::Calls;
 use crate::exec::hashed_values::{self, HashedValues};
 use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
 use crate::exec::shared_rows::SharedRows;
 use crate::functions::{Eval, Function};
+use crate::plan::FunctionBodies;
 
 /// What expressions read besides their row.
 pub(crate) struct Runtime<'r, 'c> {
@@ -45,6 +47,12 @@ pub(crate) struct State {
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.
     pub(crate) modified: u64,
+    /// Bodies of the users' functions that the statement calls.
+    pub(crate) functions: Option<Arc<FunctionBodies>>,
+    /// Calls of users' functions around the running one.
+    pub(crate) calls: Calls,
+    /// A function of a user has changed data.
+    pub(crate) nested_changes: bool,
     /// What steps did and took, when that is asked for.
     pub(crate) measures: Option<Measures>,
 }
@@ -273,6 +281,9 @@ impl Expr {
                 }
             }
             ExprKind::SubQuery(sub) => eval_sub_query(sub, row, rt),
+            ExprKind::UserCall { function, arguments } => {
+                crate::exec::function::call(function, arguments, row, rt)
+            }
             ExprKind::Aggregate(_)
             | ExprKind::Grouping(_)
             | ExprKind::Window(_)

@@ -7,6 +7,7 @@ mod eval;
 mod hashed;
 mod object_names;
 mod subscript;
+mod user_function;
 mod walk;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) use hashed::is_hashed;
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name};
 pub(crate) use subscript::Subscripts;
+pub(crate) use user_function::{FunctionKey, UserFunction, inline_call, keeps_promises};
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]
@@ -52,6 +54,11 @@ pub(crate) enum ExprKind {
     /// A function or an operator.
     Call {
         function: &'static Function,
+        arguments: Vec<Expr>,
+    },
+    /// A function of a user.
+    UserCall {
+        function: Arc<UserFunction>,
         arguments: Vec<Expr>,
     },
     /// A conversion; `explicit` truncates over-long strings instead of failing.

@@ -16,6 +16,7 @@ impl Expr {
             | ExprKind::Window(_)
             | ExprKind::SetReturning(_) => {}
             ExprKind::Call { arguments, .. }
+            | ExprKind::UserCall { arguments, .. }
             | ExprKind::And(arguments)
             | ExprKind::Or(arguments)
             | ExprKind::Coalesce(arguments)
@@ -86,6 +87,7 @@ impl Expr {
             | ExprKind::Window(_)
             | ExprKind::SetReturning(_) => Ok(()),
             ExprKind::Call { arguments, .. }
+            | ExprKind::UserCall { arguments, .. }
             | ExprKind::And(arguments)
             | ExprKind::Or(arguments)
             | ExprKind::Coalesce(arguments)
@@ -187,6 +189,10 @@ impl Expr {
                 ExprKind::Call { function: f, arguments: a },
                 ExprKind::Call { function: g, arguments: b },
             ) => std::ptr::eq(*f, *g) && same_all(a, b),
+            (
+                ExprKind::UserCall { function: f, arguments: a },
+                ExprKind::UserCall { function: g, arguments: b },
+            ) => f.key == g.key && same_all(a, b),
             (ExprKind::And(a), ExprKind::And(b))
             | (ExprKind::Or(a), ExprKind::Or(b))
             | (ExprKind::Coalesce(a), ExprKind::Coalesce(b))

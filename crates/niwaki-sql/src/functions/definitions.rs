@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use niwaki_catalog::{
     CatalogState, ConstraintKind, ConstraintTime, ForeignKey, FunctionDefinition,
-    NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint, builtin_functions,
-    builtin_rows,
+    FunctionParameter, NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint,
+    builtin_functions, builtin_rows,
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
@@ -176,7 +176,9 @@ struct Parameters {
     types: Vec<TypeOid>,
     /// A letter each, none where all are given by the caller.
     modes: Vec<char>,
-    names: Vec<&'static str>,
+    names: Vec<String>,
+    /// Texts of defaults, where there are any.
+    defaults: Vec<Option<String>>,
     result: TypeOid,
     returns_set: bool,
     is_variadic: bool,
@@ -212,7 +214,8 @@ fn parameters(number: u32) -> Option<Parameters> {
     Some(Parameters {
         types: if all.is_empty() { function.arguments.clone() } else { all },
         modes: list(modes).filter_map(|mode| mode.chars().next()).collect(),
-        names: list(names).collect(),
+        names: list(names).map(str::to_owned).collect(),
+        defaults: Vec::new(),
         result: TypeOid(result.parse().ok()?),
         returns_set: set == "t",
         is_variadic: variadic != "0",
@@ -220,8 +223,13 @@ fn parameters(number: u32) -> Option<Parameters> {
 }
 
 impl Parameters {
-    /// Parameters of some modes, each with its name and type.
-    fn shown(&self, wanted: impl Fn(char) -> bool, with_modes: bool) -> String {
+    /// Parameters of some modes, each with its name and type, and if wanted with its default.
+    fn shown(
+        &self,
+        wanted: impl Fn(char) -> bool,
+        with_defaults: bool,
+        exec: &ExecContext<'_>,
+    ) -> String {
         let mut parts = Vec::new();
         for (at, kind) in self.types.iter().enumerate() {
             let mode = self.modes.get(at).copied().unwrap_or('i');
@@ -232,28 +240,67 @@ impl Parameters {
             let word = match mode {
                 'v' => "VARIADIC ",
                 _ if last => "VARIADIC ",
-                'o' if with_modes => "OUT ",
-                'b' if with_modes => "INOUT ",
+                'o' => "OUT ",
+                'b' => "INOUT ",
                 _ => "",
             };
-            let name = self.names.get(at).copied().filter(|name| !name.is_empty());
+            let name = self.names.get(at).filter(|name| !name.is_empty());
             let name = name.map(|name| format!("{} ", quote_identifier(name))).unwrap_or_default();
-            parts.push(format!("{word}{name}{}", format_oid(*kind)));
+            let default = self.defaults.get(at).and_then(Option::as_ref).filter(|_| with_defaults);
+            let default = default.map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
+            parts.push(format!("{word}{name}{}{default}", shown_type(*kind, exec)));
         }
         parts.join(", ")
     }
+
+    /// What stands behind RETURNS.
+    fn result(&self, exec: &ExecContext<'_>) -> String {
+        if self.modes.contains(&'t') {
+            return format!("TABLE({})", self.shown(|mode| mode == 't', false, exec));
+        }
+        let set = if self.returns_set { "SETOF " } else { "" };
+        format!("{set}{}", shown_type(self.result, exec))
+    }
 }
 
-/// Those of a user's function, which its caller gives all of.
-fn parameters_of_user(function: &FunctionDefinition) -> Parameters {
+/// The name of a type of a signature.
+fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
+    let of_user = exec.text.types.shown(oid);
+    let of_user = of_user.or_else(|| crate::expr::row_type_name(oid, exec));
+    of_user.unwrap_or_else(|| format_oid(oid))
+}
+
+fn parameters_of_user(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Parameters {
+    let all = match function.parameters.is_empty() {
+        true => function.inputs(),
+        false => function.parameters.clone(),
+    };
+    let default = |parameter: &FunctionParameter| {
+        let text = parameter.default.as_deref()?;
+        let kind = exec.text.types.column_type(TypeOid(parameter.kind));
+        let target = Some((kind, parameter.name.as_str()));
+        let target = target.filter(|_| !crate::types::is_polymorphic(kind.oid));
+        let shown = crate::shown_expression(text, None, target, exec.catalog, exec.path);
+        Some(shown.unwrap_or_else(|_| text.to_owned()))
+    };
     Parameters {
-        types: function.arguments.iter().copied().map(TypeOid).collect(),
-        modes: Vec::new(),
-        names: Vec::new(),
+        types: all.iter().map(|parameter| TypeOid(parameter.kind)).collect(),
+        modes: all.iter().filter_map(|parameter| parameter.mode.letter().chars().next()).collect(),
+        names: all.iter().map(|parameter| parameter.name.clone()).collect(),
+        defaults: all.iter().map(default).collect(),
         result: TypeOid(function.returns),
-        returns_set: false,
-        is_variadic: false,
+        returns_set: function.returns_set,
+        is_variadic: function.is_variadic(),
     }
+}
+
+/// The arguments of a user's function as CREATE FUNCTION has them, and what stands behind RETURNS.
+pub(super) fn signature_of_user(
+    function: &FunctionDefinition,
+    exec: &ExecContext<'_>,
+) -> (String, String) {
+    let found = parameters_of_user(function, exec);
+    (found.shown(|mode| mode != 't', true, exec), found.result(exec))
 }
 
 fn of_function(
@@ -263,24 +310,22 @@ fn of_function(
 ) -> Result<Datum> {
     let [Datum::Oid(number)] = values else { return Err(wrong()) };
     let found = match exec.catalog.function(Oid(*number)) {
-        Some(function) => Some(parameters_of_user(function)),
+        Some(function) => Some(parameters_of_user(function, exec)),
         None => parameters(*number),
     };
     Ok(found.map_or(Datum::Null, |found| string(show(&found))))
 }
 
 fn function_arguments(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    of_function(exec, values, |found| found.shown(|mode| mode != 't', true))
+    of_function(exec, values, |found| found.shown(|mode| mode != 't', true, exec))
+}
+
+fn function_identity(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_function(exec, values, |found| found.shown(|mode| mode != 't', false, exec))
 }
 
 fn function_result(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    of_function(exec, values, |found| {
-        if found.modes.contains(&'t') {
-            return format!("TABLE({})", found.shown(|mode| mode == 't', false));
-        }
-        let set = if found.returns_set { "SETOF " } else { "" };
-        format!("{set}{}", format_oid(found.result))
-    })
+    of_function(exec, values, |found| found.result(exec))
 }
 
 /// The column a sequence belongs to: `pg_get_serial_sequence(table, column)`.
@@ -328,7 +373,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_partition_constraintdef" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_function_sqlbody" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_function_arguments" (OID) TEXT strict single stable Context(function_arguments);
-    "pg_get_function_identity_arguments" (OID) TEXT strict single stable Context(function_arguments);
+    "pg_get_function_identity_arguments" (OID) TEXT strict single stable Context(function_identity);
     "pg_get_function_result" (OID) TEXT strict single stable Context(function_result);
     "pg_get_serial_sequence" (TEXT, TEXT) TEXT strict single stable Context(serial_sequence);
 };

@@ -6,8 +6,9 @@ use niwaki_catalog::{
     FunctionDefinition, FunctionParallel, FunctionVolatility, Oid, Relation, Trigger, TriggerEvent,
     builtin_functions,
 };
-use niwaki_types::{Datum, TypeOid, quote_identifier};
+use niwaki_types::{Datum, quote_identifier};
 
+use super::definitions::signature_of_user;
 use super::{Function, functions, quote_string};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -33,10 +34,10 @@ fn function_text(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Strin
     let schema = exec.catalog.schema(function.schema);
     let schema = schema.map_or_else(String::new, |schema| quote_identifier(&schema.name));
     let name = quote_identifier(&function.name);
-    let result = crate::types::format_oid(TypeOid(function.returns));
+    let (arguments, result) = signature_of_user(function, exec);
     let language = function.language.name();
     let mut text = format!(
-        "CREATE OR REPLACE FUNCTION {schema}.{name}()\n RETURNS {result}\n LANGUAGE {language}\n"
+        "CREATE OR REPLACE FUNCTION {schema}.{name}({arguments})\n RETURNS {result}\n LANGUAGE {language}\n"
     );
     let traits = &function.traits;
     let mut words: Vec<String> = Vec::new();
@@ -58,6 +59,9 @@ fn function_text(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Strin
     }
     if let Some(cost) = traits.cost.filter(|_| function.has_unusual_cost()) {
         words.push(format!("COST {cost}"));
+    }
+    if let Some(rows) = function.traits.rows.filter(|_| function.has_unusual_rows()) {
+        words.push(format!("ROWS {rows}"));
     }
     if !words.is_empty() {
         // Writing to a string cannot fail.

@@ -142,6 +142,9 @@ pub(super) fn judging(condition: &Expr, costs: &CostSettings) -> f64 {
             ExprKind::Call { .. } | ExprKind::ArrayCompare { .. } | ExprKind::Distinct { .. } => {
                 cost += costs.cpu_operator_cost;
             }
+            ExprKind::UserCall { function, .. } => {
+                cost += costs.cpu_operator_cost * function.cost;
+            }
             ExprKind::SubQuery(sub) => {
                 if let Nested::Plan(plan) = &sub.query {
                     let below = estimate(&plan.root);

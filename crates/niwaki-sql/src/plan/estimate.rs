@@ -44,9 +44,10 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { total: below.total + below.rows * 0.01, ..below }
         }
         PlanNode::Function { function, arguments, .. } => {
-            let rows = match function.name {
-                "generate_series" => series_rows(arguments).unwrap_or(FUNCTION_ROWS),
-                _ => FUNCTION_ROWS,
+            let rows = match (function.rows(), function.name()) {
+                (Some(rows), _) => rows.max(1.0),
+                (None, "generate_series") => series_rows(arguments).unwrap_or(FUNCTION_ROWS),
+                (None, _) => FUNCTION_ROWS,
             };
             leaf(rows, rows * 0.01, 1)
         }

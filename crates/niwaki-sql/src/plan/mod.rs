@@ -6,6 +6,7 @@ mod comparison;
 mod conditions;
 mod cost;
 mod estimate;
+mod function;
 mod implication;
 mod index_path;
 mod joins;
@@ -33,6 +34,7 @@ use crate::types::{ANY_ELEMENT, element_of};
 
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
+pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody, ResultShape, SetFunction};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
@@ -132,14 +134,14 @@ pub(crate) struct AggregateCall {
 /// One set-returning function of a target list.
 #[derive(Clone, Debug)]
 pub(crate) struct SetCall {
-    pub(crate) function: &'static Function,
+    pub(crate) function: SetFunction,
     pub(crate) arguments: Vec<Expr>,
 }
 
 impl SetCall {
     /// Names and types of what each of its rows has, if it gives rows of several columns.
     pub(crate) fn fields(&self) -> Option<RecordFields> {
-        fields_of_rows(self.function, &self.arguments)
+        self.function.fields(&self.arguments)
     }
 }
 
@@ -324,7 +326,7 @@ pub(crate) enum PlanNode {
         filter: Option<Expr>,
     },
     Function {
-        function: &'static Function,
+        function: SetFunction,
         arguments: Vec<Expr>,
         name: String,
         start: usize,

@@ -14,10 +14,9 @@ use niwaki_types::ColumnType;
 
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
-use crate::functions::Function;
 use crate::plan::{
-    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetKind, SlotRange,
-    Windowing,
+    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetFunction,
+    SetKind, SlotRange, Windowing,
 };
 
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
@@ -189,7 +188,7 @@ pub(crate) enum ItemKind {
         number: usize,
     },
     Function {
-        function: &'static Function,
+        function: SetFunction,
         arguments: Vec<Expr>,
         ordinality: bool,
     },

@@ -1,6 +1,6 @@
 //! Which slots expressions and queries read, whatever the level they stand on.
 
-use super::{Body, From, ItemKind, JoinTree, JoinType, Query};
+use super::{Body, From, FromItem, ItemKind, JoinTree, JoinType, Query};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::functions::Volatility;
 
@@ -134,7 +134,16 @@ impl Query {
 
     /// Whether anything inside, at any level, is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
-        let mut found = matches!(self.body, Body::Modify(_));
+        let mut found = match &self.body {
+            Body::Modify(_) => true,
+            Body::Select(select) => {
+                let volatile = |item: &FromItem| matches!(&item.kind, ItemKind::Function { function, .. } if function.is_volatile());
+                select.sets.iter().any(|set| set.function.is_volatile())
+                    || select.from.items.iter().any(volatile)
+            }
+            Body::Set(set) => set.left.query.is_volatile() || set.right.query.is_volatile(),
+            Body::Values(_) => false,
+        };
         self.for_each_expr(&mut |expr| found = found || volatile_inside(expr));
         self.for_each_item_query(&mut |query| found = found || query.is_volatile());
         found
@@ -326,6 +335,7 @@ pub(crate) fn shift_depth(expr: &mut Expr, by: usize) {
 pub(crate) fn volatile_inside(expr: &Expr) -> bool {
     expr.any(&mut |part| match &part.kind {
         ExprKind::Call { function, .. } => function.volatility == Volatility::Volatile,
+        ExprKind::UserCall { function, .. } => function.volatility == Volatility::Volatile,
         ExprKind::Domain { rules, .. } => rules.volatile,
         ExprKind::SubQuery(sub) => match &sub.query {
             Nested::Query(query) => query.is_volatile(),

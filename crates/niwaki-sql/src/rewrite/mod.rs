@@ -1,6 +1,7 @@
 //! From a query to one that asks the same and is easier to answer well.
 //!
 //! In this order, the innermost queries first:
+//! 0. calls of users' functions become what these compute, where that is one expression ([`inline_call`]);
 //! 1. a WITH query that is named once becomes a FROM item ([`shared`]);
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
 //! 3. simple queries among the FROM items become part of the query ([`flatten`]);
@@ -16,7 +17,7 @@ mod push_down;
 mod shared;
 mod sublinks;
 
-use crate::expr::{Expr, ExprKind, Nested};
+use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
     Body, From, JoinTree, JoinType, ModifyQuery, ModifySource, Query, Select, SharedQuery,
     StatementBody, StatementQuery,
@@ -109,6 +110,7 @@ impl Rewriter<'_> {
             self.expr(child);
             Ok(())
         });
+        inline_call(expr);
     }
 
     /// One level, whose expressions are done.

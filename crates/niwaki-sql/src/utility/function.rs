@@ -1,11 +1,17 @@
 //! Statements on functions: CREATE FUNCTION, ALTER FUNCTION, DROP FUNCTION.
 
-use niwaki_catalog::{FunctionParallel, FunctionTraits, FunctionVolatility, TRIGGER_TYPE};
+use niwaki_catalog::{
+    FunctionParallel, FunctionTraits, FunctionVolatility, ParameterMode, TRIGGER_TYPE,
+};
 use niwaki_types::ColumnType;
-use pg_query::protobuf::{self, DefElem, DropBehavior, ObjectType, ObjectWithArgs, TypeName};
+use pg_query::protobuf::{
+    self, DefElem, DropBehavior, FunctionParameterMode, ObjectType, ObjectWithArgs, TypeName,
+};
 use pg_query::{Node, NodeEnum};
 
-use super::read::{elements, qualified, string_of, strings, switch_of, unexpected};
+use super::read::{
+    elements, expression_text, qualified, string_of, strings, switch_of, unexpected,
+};
 use super::read_table::named_type;
 use super::statement::{Name, Utility};
 use super::types::UserTypeName;
@@ -23,14 +29,29 @@ pub struct CreateFunction {
     pub replace: bool,
     /// Name of the language.
     pub language: String,
-    /// Types of the arguments.
-    pub arguments: Vec<ArgumentType>,
-    /// The type of its result, unless it is `trigger`.
-    pub returns: Option<ArgumentType>,
+    /// Its parameters.
+    pub parameters: Vec<ParameterSpec>,
+    /// The type of its result, if that is said.
+    pub returns: Option<TypeName>,
+    /// The type of its result is `trigger`.
+    pub for_triggers: bool,
     /// The body.
     pub body: String,
     /// What else is said of it.
     pub traits: FunctionTraits,
+}
+
+/// A parameter as CREATE FUNCTION says it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterSpec {
+    /// Its name; empty when it has none.
+    pub name: String,
+    /// What it is for.
+    pub mode: ParameterMode,
+    /// The name of its type.
+    pub kind: TypeName,
+    /// The text of its default.
+    pub default: Option<String>,
 }
 
 /// A function as statements name it.
@@ -114,6 +135,8 @@ pub struct TraitChanges {
     pub parallel: Option<FunctionParallel>,
     /// COST
     pub cost: Option<f64>,
+    /// ROWS
+    pub rows: Option<f64>,
 }
 
 impl TraitChanges {
@@ -124,6 +147,7 @@ impl TraitChanges {
         traits.leakproof = self.leakproof.unwrap_or(traits.leakproof);
         traits.parallel = self.parallel.unwrap_or(traits.parallel);
         traits.cost = self.cost.or(traits.cost);
+        traits.rows = self.rows.or(traits.rows);
     }
 
     /// Takes what an option says; false if it is none of these.
@@ -168,8 +192,10 @@ impl TraitChanges {
             "security" if !switch_of(option)? => {}
             "security" => return Err(SqlError::unsupported("SECURITY DEFINER")),
             "rows" => {
-                let message = "ROWS is not applicable when function does not return a set";
-                return Err(SqlError::new("22023", message));
+                let rows = string_of(option).and_then(|text| text.parse::<f64>().ok());
+                let rows = rows.filter(|rows| *rows > 0.0 && rows.is_finite());
+                let wrong = || SqlError::new("22023", "ROWS must be positive");
+                self.rows = Some(rows.ok_or_else(wrong)?);
             }
             "set" => return Err(SqlError::unsupported("SET of a function")),
             "support" => return Err(SqlError::unsupported("SUPPORT of a function")),
@@ -181,7 +207,7 @@ impl TraitChanges {
     }
 }
 
-pub(super) fn create_function(s: &protobuf::CreateFunctionStmt, source: &str) -> Result<Utility> {
+pub(super) fn create_function(s: &protobuf::CreateFunctionStmt) -> Result<Utility> {
     if s.is_procedure {
         return Err(SqlError::unsupported("CREATE PROCEDURE"));
     }
@@ -201,34 +227,47 @@ pub(super) fn create_function(s: &protobuf::CreateFunctionStmt, source: &str) ->
         (None, Some(_)) => "sql".to_owned(),
         (None, None) => return Err(wrong("no language specified")),
     };
-    let mut arguments = Vec::with_capacity(s.parameters.len());
-    for node in &s.parameters {
-        let Some(NodeEnum::FunctionParameter(parameter)) = &node.node else { continue };
-        let kind = parameter.arg_type.as_ref().ok_or_else(|| unexpected("CREATE FUNCTION"))?;
-        arguments.push(named_type(kind, source)?);
+    if s.sql_body.is_some() {
+        return Err(SqlError::unsupported("a function's body as RETURN or BEGIN ATOMIC"));
     }
-    let Some(result) = &s.return_type else {
-        return Err(wrong("function result type must be specified"));
-    };
-    let returns = match is_trigger(result) && !result.setof && result.array_bounds.is_empty() {
-        true => None,
-        false => Some(named_type(result, source)?),
-    };
+    let mut parameters = Vec::with_capacity(s.parameters.len());
+    for node in &s.parameters {
+        if let Some(NodeEnum::FunctionParameter(parameter)) = &node.node {
+            parameters.push(parameter_of(parameter)?);
+        }
+    }
+    let returns = s.return_type.clone();
+    let for_triggers = returns
+        .as_ref()
+        .is_some_and(|kind| is_trigger(kind) && !kind.setof && kind.array_bounds.is_empty());
     let mut traits = FunctionTraits::default();
     changes.apply(&mut traits);
     Ok(Utility::Function(FunctionStatement::Create(Box::new(CreateFunction {
         name: qualified(&strings(&s.funcname))?,
         replace: s.replace,
-        body: match body {
-            Some(body) => body,
-            None if s.sql_body.is_some() => return Err(refused_language("sql")),
-            None => return Err(wrong("no function body specified")),
-        },
+        body: body.ok_or_else(|| wrong("no function body specified"))?,
         language,
-        arguments,
+        parameters,
         returns,
+        for_triggers,
         traits,
     }))))
+}
+
+fn parameter_of(parameter: &protobuf::FunctionParameter) -> Result<ParameterSpec> {
+    let mode = match parameter.mode() {
+        FunctionParameterMode::FuncParamOut => ParameterMode::Out,
+        FunctionParameterMode::FuncParamInout => ParameterMode::InOut,
+        FunctionParameterMode::FuncParamVariadic => ParameterMode::Variadic,
+        FunctionParameterMode::FuncParamTable => ParameterMode::Table,
+        _ => ParameterMode::In,
+    };
+    Ok(ParameterSpec {
+        name: parameter.name.clone(),
+        mode,
+        kind: parameter.arg_type.clone().ok_or_else(|| unexpected("CREATE FUNCTION"))?,
+        default: parameter.defexpr.as_deref().map(expression_text).transpose()?,
+    })
 }
 
 /// 0A000 for a language that PostgreSQL has too.
@@ -242,8 +281,8 @@ fn refused_language(name: &str) -> SqlError {
 /// `0A000` for one that PostgreSQL has and Niwaki does not, `42704` for one that is not there.
 pub fn check_language(name: &str) -> Result<()> {
     match name {
-        "plpgsql" => Ok(()),
-        "sql" | "c" | "internal" => Err(refused_language(name)),
+        "plpgsql" | "sql" => Ok(()),
+        "c" | "internal" => Err(refused_language(name)),
         _ => Err(SqlError::new("42704", format!("language \"{name}\" does not exist"))),
     }
 }
@@ -278,10 +317,23 @@ pub(super) fn function_name(object: &ObjectWithArgs, source: &str) -> Result<Fun
         let mut shown = strings(&kind.names).join(".");
         shown.push_str(&"[]".repeat(kind.array_bounds.len()));
         written.push(shown);
-        kinds.push(named_type(kind, source)?);
+        kinds.push(argument_type(kind, source)?);
     }
     let arguments = (!object.args_unspecified).then_some(kinds);
     Ok(FunctionName { name: qualified(&strings(&object.objname))?, arguments, written })
+}
+
+/// A type of an argument: one that columns can have, or one that only functions know.
+fn argument_type(kind: &TypeName, source: &str) -> Result<ArgumentType> {
+    let names = strings(&kind.names);
+    let pseudo = match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [name] | ["pg_catalog", name] => crate::types::pseudo_type(name),
+        _ => None,
+    };
+    match pseudo.filter(|_| kind.array_bounds.is_empty()) {
+        Some(oid) => Ok((ColumnType::new(oid), None)),
+        None => named_type(kind, source),
+    }
 }
 
 /// The function in a node that names one.

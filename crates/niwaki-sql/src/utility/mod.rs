@@ -25,7 +25,8 @@ pub use create_as::CreateTableAs;
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
 pub use function::{
-    ArgumentType, CreateFunction, FunctionName, FunctionStatement, TraitChanges, check_language,
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
+    check_language,
 };
 pub(crate) use read::query_text;
 pub use read::{expression_text, read};

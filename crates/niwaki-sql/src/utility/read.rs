@@ -81,7 +81,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             trigger::drop_trigger(s)?
         }
         NodeEnum::DropStmt(s) => drop_objects(s)?,
-        NodeEnum::CreateFunctionStmt(s) => function::create_function(s, source)?,
+        NodeEnum::CreateFunctionStmt(s) => function::create_function(s)?,
         NodeEnum::AlterFunctionStmt(s) => function::alter_function(s, source)?,
         NodeEnum::CreateTrigStmt(s) => trigger::create_trigger(s, source)?,
         NodeEnum::RenameStmt(s) => rename(s, source)?,

@@ -18,7 +18,7 @@ use pg_query::NodeEnum;
 use super::Session;
 use super::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
 use super::source::SessionSource;
-use super::store::{TableStore, lock_mode};
+use super::store::{TableStore, lock_mode, read_only};
 use super::type_names::type_in_sql;
 use crate::Result;
 
@@ -75,6 +75,7 @@ impl Session {
                 hash_memory: hot.hash_mem_bytes as f64,
                 costs: hot.costs,
             },
+            functions: None,
         };
         run(&context)
     }
@@ -110,10 +111,7 @@ impl Session {
         }
         let changes = planned.tag() != CommandTag::Select || planned.changes_in_with();
         if transaction.read_only() && changes {
-            return Err(SqlError::new(
-                "25006",
-                format!("cannot execute {} in a read-only transaction", planned.tag().as_str()),
-            ));
+            return Err(read_only(planned.tag()));
         }
         Ok(transaction.snapshot_for_write()?)
     }
@@ -211,6 +209,7 @@ impl Session {
             },
             locked: true,
             pending: None,
+            nested: Vec::new(),
             noted: &mut self.foreign_keys.noted,
             crosscheck,
         };

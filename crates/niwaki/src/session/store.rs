@@ -7,7 +7,7 @@ use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store,
     TableLock,
 };
-use niwaki_sql::{FiredTrigger, SqlError};
+use niwaki_sql::{CommandTag, FiredTrigger, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
     BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
@@ -35,8 +35,23 @@ pub(super) struct TableStore<'s> {
     pub(super) pending: Option<RowTarget>,
     /// Where changes are noted that foreign keys have something to say to, and triggers that are fired later.
     pub(super) noted: &'s mut Noted,
+    /// Statements of functions inside the running one, outermost first.
+    pub(super) nested: Vec<NestedStatement>,
     /// Rows that this snapshot does not see as they are refuse to be changed (40001).
     pub(super) crosscheck: Option<&'s Snapshot>,
+}
+
+/// A statement of a function inside the running one.
+pub(super) struct NestedStatement {
+    /// What it sees.
+    snapshot: Snapshot,
+    /// What the statement around it had pending.
+    pending: Option<RowTarget>,
+}
+
+/// What the innermost statement sees.
+fn seen<'x>(nested: &'x [NestedStatement], outermost: &'x Snapshot) -> &'x Snapshot {
+    nested.last().map_or(outermost, |statement| &statement.snapshot)
 }
 
 /// A scan between two batches.
@@ -164,6 +179,12 @@ impl TableStore<'_> {
     }
 }
 
+/// 25006 for a change of data.
+pub(super) fn read_only(tag: CommandTag) -> SqlError {
+    let message = format!("cannot execute {} in a read-only transaction", tag.as_str());
+    SqlError::new("25006", message)
+}
+
 fn not_serializable(cause: &'static str) -> SqlError {
     TxnError::SerializationFailure { cause }.into()
 }
@@ -262,7 +283,12 @@ impl Store for TableStore<'_> {
                         out.tids.push(stored.root);
                     }
                     *next = 0;
-                    let more = scan.next_page(table, self.transaction, self.snapshot, page);
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
                     if !more.map_err(failed)? {
                         return Ok(false);
                     }
@@ -286,7 +312,12 @@ impl Store for TableStore<'_> {
                         out.tids.push(stored.root);
                     }
                     *next = 0;
-                    let more = scan.next_page(table, self.transaction, self.snapshot, page);
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
                     if !more.map_err(failed)? {
                         return Ok(false);
                     }
@@ -307,7 +338,12 @@ impl Store for TableStore<'_> {
                         out.tids.push(stored.root);
                     }
                     *next = 0;
-                    let more = scan.next_page(table, self.transaction, self.snapshot, page);
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
                     if !more.map_err(failed)? {
                         return Ok(false);
                     }
@@ -318,7 +354,13 @@ impl Store for TableStore<'_> {
                     let start = out.values.len();
                     out.values.resize(start + width, Datum::Null);
                     let row = &mut out.values[start..];
-                    let found = scan.next(table, self.transaction, self.snapshot, mask, row);
+                    let found = scan.next(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        mask,
+                        row,
+                    );
                     match found.map_err(failed)? {
                         Some(tid) => out.tids.push(tid),
                         None => {
@@ -341,7 +383,13 @@ impl Store for TableStore<'_> {
                     let start = out.values.len();
                     out.values.resize(start + width, Datum::Null);
                     let row = &mut out.values[start..];
-                    let found = table.fetch(self.transaction, self.snapshot, *tid, mask, row);
+                    let found = table.fetch(
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        *tid,
+                        mask,
+                        row,
+                    );
                     if found.map_err(failed)? {
                         out.tids.push(*tid);
                         taken += 1;
@@ -376,7 +424,8 @@ impl Store for TableStore<'_> {
         let mut rows = 0;
         // Pages are taken whole: a batch may have a page's rows more than it should.
         while rows < limit {
-            let more = scan.next_page(table, self.transaction, self.snapshot, page);
+            let more =
+                scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
             if !more.map_err(failed)? {
                 return Ok((rows, false));
             }
@@ -414,7 +463,15 @@ impl Store for TableStore<'_> {
         row: &mut [Datum],
     ) -> Result<Option<Tid>> {
         table(relation)?
-            .fetch_unique(self.transaction, self.snapshot, index, key, columns, row, self.lookup)
+            .fetch_unique(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                index,
+                key,
+                columns,
+                row,
+                self.lookup,
+            )
             .map_err(|e| of_table(e, relation, self.state))
     }
 
@@ -435,7 +492,7 @@ impl Store for TableStore<'_> {
     ) -> Result<InsertOutcome> {
         let (tx, lock) = (self.transaction, lock.map(strength));
         let outcome = table(relation)?
-            .insert_or_lock(tx, self.snapshot, row, arbiters, lock, self.work)
+            .insert_or_lock(tx, seen(&self.nested, self.snapshot), row, arbiters, lock, self.work)
             .map_err(|e| of_table(e, relation, self.state))?;
         Ok(match outcome {
             Upsert::Inserted(tid) => {
@@ -461,7 +518,14 @@ impl Store for TableStore<'_> {
         self.crosscheck(relation, tid, old)?;
         let target = self.target(tid);
         let outcome = table(relation)?
-            .update(self.transaction, self.snapshot, target, old, new, self.work)
+            .update(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                target,
+                old,
+                new,
+                self.work,
+            )
             .map_err(|e| of_table(e, relation, self.state))?;
         if let Modify::Done { .. } = outcome {
             self.noted.updated(relation, self.state, old, new);
@@ -473,7 +537,7 @@ impl Store for TableStore<'_> {
         self.crosscheck(relation, tid, old)?;
         let target = self.target(tid);
         let outcome = table(relation)?
-            .delete(self.transaction, self.snapshot, target)
+            .delete(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
         if let Modify::Done { .. } = outcome {
             self.noted.deleted(relation, self.state, old);
@@ -495,7 +559,13 @@ impl Store for TableStore<'_> {
             LockWait::Error => niwaki_table::LockWait::Error,
         };
         let outcome = table(relation)?
-            .lock_row(self.transaction, self.snapshot, target, strength(lock), wait)
+            .lock_row(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                target,
+                strength(lock),
+                wait,
+            )
             .map_err(|e| match e {
                 // As PostgreSQL says it of locks, deleted or changed.
                 TableError::Transaction(TxnError::SerializationFailure { .. }) => {
@@ -510,6 +580,26 @@ impl Store for TableStore<'_> {
             LockOutcome::SelfModified => RowOutcome::SelfModified,
             LockOutcome::Skipped => RowOutcome::Locked,
         })
+    }
+
+    fn begin_nested(&mut self, change: Option<CommandTag>) -> Result<()> {
+        self.transaction.next_command()?;
+        let snapshot = match change {
+            None => self.transaction.snapshot()?,
+            Some(tag) if self.transaction.read_only() && tag != CommandTag::Select => {
+                return Err(read_only(tag));
+            }
+            Some(_) => self.transaction.snapshot_for_write()?,
+        };
+        let pending = self.pending.take();
+        self.nested.push(NestedStatement { snapshot, pending });
+        Ok(())
+    }
+
+    fn end_nested(&mut self) {
+        if let Some(statement) = self.nested.pop() {
+            self.pending = statement.pending;
+        }
     }
 
     fn fire_later(&mut self, trigger: FiredTrigger) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{FunctionDefinition, Relation, Trigger};
+use niwaki_catalog::{CatalogState, FunctionDefinition, FunctionLanguage, Relation, Trigger};
 
 use super::Session;
 use crate::Result;
@@ -31,12 +31,24 @@ impl Session {
 }
 
 /// What is wrong with a function, if something is.
-pub(crate) fn unrunnable(function: &FunctionDefinition) -> Option<String> {
-    if !function.is_for_triggers() || !function.arguments.is_empty() {
-        return Some(format!("function {} is none for triggers", function.name));
+pub(crate) fn unrunnable(function: &FunctionDefinition, state: &CatalogState) -> Option<String> {
+    let name = &function.name;
+    for oid in function.types() {
+        let row = state.relation(oid).is_some_and(|relation| relation.kind.has_row_type());
+        if state.user_type(oid).is_none() && !row {
+            return Some(format!("function {name} names type {oid}, which is not there"));
+        }
     }
-    let found = niwaki_sql::read_body(&function.body);
-    found.err().map(|error| format!("function {}: {}", function.name, error.message))
+    let found = match function.language {
+        FunctionLanguage::Sql => niwaki_sql::parse::parse(&function.body).map(|_| ()),
+        FunctionLanguage::PlPgSql
+            if !function.is_for_triggers() || !function.arguments.is_empty() =>
+        {
+            return Some(format!("function {name} is none for triggers"));
+        }
+        FunctionLanguage::PlPgSql => niwaki_sql::read_body(&function.body).map(|_| ()),
+    };
+    found.err().map(|error| format!("function {name}: {}", error.message))
 }
 
 #[cfg(test)]

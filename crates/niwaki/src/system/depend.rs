@@ -47,8 +47,10 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     }
     for function in state.functions() {
         let own = [number(PROC), number(function.oid), int4(0)];
-        let language = (LANGUAGE, Oid(super::routines::PLPGSQL));
-        for (class, oid) in [(NAMESPACE, function.schema), language] {
+        let language = (LANGUAGE, Oid(super::routines::language_of(function)));
+        // PostgreSQL's own languages are always there.
+        let language = (language.1.0 == super::routines::PLPGSQL).then_some(language);
+        for (class, oid) in [(NAMESPACE, function.schema)].into_iter().chain(language) {
             let [a, b, c] = own.clone();
             emit(&[a, b, c, number(class), number(oid), int4(0), text("n")])?;
         }

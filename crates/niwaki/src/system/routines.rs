@@ -2,15 +2,31 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, FunctionDefinition, Relation, Trigger, TriggerEvent};
+use niwaki_catalog::{
+    CatalogState, FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode,
+    Relation, Trigger, TriggerEvent,
+};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
-use super::table::{Computed, Emit, Reader, Result, int4, number, optional, small, text, vector};
+use super::table::{
+    Computed, Emit, Reader, Result, array, int4, number, optional, small, text, vector,
+};
 use super::{DATABASE, OWNER, OWNER_NAME};
 use crate::session::schema_name;
 
 /// PostgreSQL's number of the language `plpgsql`.
 pub(super) const PLPGSQL: u32 = 13563;
+
+/// PostgreSQL's number of the language `sql`.
+const SQL: u32 = 14;
+
+/// The number of a function's language.
+pub(super) fn language_of(function: &FunctionDefinition) -> u32 {
+    match function.language {
+        FunctionLanguage::PlPgSql => PLPGSQL,
+        FunctionLanguage::Sql => SQL,
+    }
+}
 
 /// The language that PostgreSQL has as an extension, and that is built in here.
 pub(super) const PG_LANGUAGE: Computed = Computed {
@@ -33,14 +49,21 @@ pub(super) const PG_PROC: Computed = Computed {
         "proowner",
         "prolang",
         "procost",
+        "prorows",
+        "provariadic",
         "prokind",
         "proleakproof",
         "proisstrict",
+        "proretset",
         "provolatile",
         "proparallel",
         "pronargs",
+        "pronargdefaults",
         "prorettype",
         "proargtypes",
+        "proallargtypes",
+        "proargmodes",
+        "proargnames",
         "prosrc",
     ],
     keys: &[],
@@ -55,20 +78,56 @@ fn pg_proc(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text(&function.name),
             number(function.schema),
             number(OWNER),
-            Datum::Oid(PLPGSQL),
+            Datum::Oid(language_of(function)),
             Datum::Float4(function.cost() as f32),
+            Datum::Float4(function.rows() as f32),
+            Datum::Oid(variadic_element(function)),
             text("f"),
             Datum::Bool(function.traits.leakproof),
             Datum::Bool(function.traits.strict),
+            Datum::Bool(function.returns_set),
             text(function.traits.volatility.letter()),
             text(function.traits.parallel.letter()),
             small(function.arguments.len()),
+            small(function.inputs().iter().filter(|input| input.default.is_some()).count()),
             Datum::Oid(function.returns),
             vector(TypeOid::OID, arguments),
+            all_of(function, is_more_than_in, TypeOid::OID, |p| Datum::Oid(p.kind)),
+            all_of(function, is_more_than_in, TypeOid::CHAR, |p| text(p.mode.letter())),
+            all_of(function, has_name, TypeOid::TEXT, |p| text(&p.name)),
             text(&function.body),
         ])?;
     }
     Ok(())
+}
+
+/// The type of the values that a variadic parameter takes, or 0.
+fn variadic_element(function: &FunctionDefinition) -> u32 {
+    let last = function.inputs().pop().filter(|_| function.is_variadic());
+    last.and_then(|last| niwaki_sql::types::variadic_element(TypeOid(last.kind)))
+        .map_or(0, |kind| kind.0)
+}
+
+fn is_more_than_in(parameter: &FunctionParameter) -> bool {
+    parameter.mode != ParameterMode::In
+}
+
+fn has_name(parameter: &FunctionParameter) -> bool {
+    !parameter.name.is_empty()
+}
+
+/// What all parameters have, if one of them is `worth` it.
+fn all_of(
+    function: &FunctionDefinition,
+    worth: fn(&FunctionParameter) -> bool,
+    element: TypeOid,
+    value: impl Fn(&FunctionParameter) -> Datum,
+) -> Datum {
+    if function.parameters.iter().any(worth) {
+        array(element, function.parameters.iter().map(value))
+    } else {
+        Datum::Null
+    }
 }
 
 pub(super) const PG_TRIGGER: Computed = Computed {
@@ -274,11 +333,32 @@ fn routines(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What `information_schema` calls a type, then its schema and name.
+fn type_of(state: &CatalogState, oid: TypeOid) -> [String; 3] {
+    let array = niwaki_sql::types::element_of(oid);
+    let Some(number) = oid.user_number().map(Oid) else {
+        let shown = match array {
+            Some(_) => "ARRAY".to_owned(),
+            None => niwaki_sql::types::format_oid(oid),
+        };
+        return [shown, "pg_catalog".to_owned(), niwaki_sql::types::type_name(oid)];
+    };
+    let of_type = state.user_type(number).map(|found| (found.schema, found.name.clone()));
+    let of_rows = || state.relation(number).map(|found| (found.schema, found.name.clone()));
+    let (schema, name) = of_type.or_else(of_rows).unwrap_or((Oid::INVALID, String::new()));
+    let schema = schema_name(state, schema);
+    match array {
+        Some(_) => ["ARRAY".to_owned(), schema, format!("_{name}")],
+        None => ["USER-DEFINED".to_owned(), schema, name],
+    }
+}
+
 fn routine(reader: &Reader<'_>, function: &FunctionDefinition, emit: Emit<'_>) -> Result<()> {
     use niwaki_catalog::FunctionVolatility as V;
     let schema = text(schema_name(reader.state, function.schema));
     let word = |is: bool| text(if is { "YES" } else { "NO" });
-    let returned = niwaki_sql::types::format_oid(TypeOid(function.returns));
+    let [data_type, type_schema, type_name] = type_of(reader.state, TypeOid(function.returns));
+    let is_sql = function.language == FunctionLanguage::Sql;
     emit(&[
         text(DATABASE),
         schema.clone(),
@@ -287,12 +367,12 @@ fn routine(reader: &Reader<'_>, function: &FunctionDefinition, emit: Emit<'_>) -
         schema,
         text(&function.name),
         text("FUNCTION"),
-        text(&returned),
+        text(data_type),
         text(DATABASE),
-        text("pg_catalog"),
-        text(&returned),
+        text(type_schema),
+        text(type_name),
         text("0"),
-        text("EXTERNAL"),
+        text(if is_sql { "SQL" } else { "EXTERNAL" }),
         text(&function.body),
         text(function.language.name().to_uppercase()),
         text("GENERAL"),

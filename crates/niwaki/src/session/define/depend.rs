@@ -1,8 +1,9 @@
 //! What depends on what goes: refused, or gone with it (CASCADE).
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation};
+use niwaki_catalog::{Meaning, Oid, Relation};
 use niwaki_sql::{Severity, SqlError};
 use niwaki_txn::TableLockMode;
 
@@ -26,14 +27,16 @@ pub(super) enum Object {
         table: Oid,
         trigger: Oid,
     },
+    /// A function.
+    Function(Oid),
 }
 
 impl Object {
-    /// The relation that it is, or is a part of.
-    fn relation(self) -> Oid {
+    /// The relation that it is, or is a part of, or the function: whose lock keeps others from changing it.
+    fn owner(self) -> Oid {
         match self {
             Self::ForeignKey { table, .. } | Self::Trigger { table, .. } => table,
-            Self::View(view) => view,
+            Self::View(oid) | Self::Function(oid) => oid,
         }
     }
 }
@@ -80,7 +83,46 @@ impl Definer<'_> {
         let keys =
             keys.map(|(table, key)| Object::ForeignKey { table: table.oid, constraint: key.oid });
         let views = state.views_of(oid).iter().copied().map(Object::View);
-        self.add_dependents(keys.chain(views).collect(), &on, going, found)
+        let with_rows = state.functions().into_iter().filter(|f| f.types().contains(&oid));
+        let with_rows = with_rows.map(|function| Object::Function(function.oid));
+        let (has_rows, keys) = (relation.kind.has_row_type(), keys.chain(views));
+        let with_rows: Vec<Object> = with_rows.filter(|_| has_rows).collect();
+        self.add_dependents(keys.collect(), &on, going, found)?;
+        let on = format!("type {}", self.shown_name(&relation));
+        self.add_dependents(with_rows, &on, going, found)
+    }
+
+    /// Triggers and views that call a function.
+    fn add_callers_of(
+        &mut self,
+        oid: Oid,
+        going: &[Oid],
+        found: &mut Vec<Dependent>,
+    ) -> Result<()> {
+        let state = self.state();
+        let Some(function) = state.function(oid) else { return Ok(()) };
+        let on = format!("function {}", self.shown_function(function));
+        let calls = |view: &&Arc<Relation>| {
+            let names = view.query.iter().flat_map(|query| &query.names);
+            names.into_iter().any(|name| name.meaning == Meaning::Function(oid))
+        };
+        let views = state.relations().filter(calls).map(|view| Object::View(view.oid));
+        let triggers = state
+            .triggers()
+            .into_iter()
+            .filter(|(_, trigger)| trigger.function == oid)
+            .map(|(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid });
+        self.add_dependents(triggers.chain(views).collect(), &on, going, found)
+    }
+
+    /// What calls one of these functions, and is not among them.
+    pub(super) fn callers_of(&mut self, functions: &[Oid]) -> Result<Vec<Dependent>> {
+        let mut found = Vec::new();
+        for oid in functions {
+            self.add_callers_of(*oid, functions, &mut found)?;
+        }
+        found.reverse();
+        Ok(found)
     }
 
     /// Adds objects that depend on `on`, behind what depends on them; the newest first, so that the whole list, turned
@@ -96,16 +138,18 @@ impl Definer<'_> {
             Object::ForeignKey { constraint, .. } => Reverse(*constraint),
             Object::View(view) => Reverse(*view),
             Object::Trigger { trigger, .. } => Reverse(*trigger),
+            Object::Function(function) => Reverse(*function),
         });
         for object in objects {
-            if going.contains(&object.relation())
-                || found.iter().any(|known| known.object == object)
-            {
+            if going.contains(&object.owner()) || found.iter().any(|known| known.object == object) {
                 continue;
             }
             if let Object::View(view) = object {
                 // Ends: a view reads only what was there before it, or another error comes first.
                 self.add_dependents_of(view, going, found)?;
+            }
+            if let Object::Function(function) = object {
+                self.add_callers_of(function, going, found)?;
             }
             found.push(Dependent { object, on: on.to_owned() });
         }
@@ -147,7 +191,13 @@ impl Definer<'_> {
     fn shown(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
         let mut shown = Vec::with_capacity(dependents.len());
         for dependent in dependents {
-            let relation = self.current(dependent.object.relation())?;
+            if let Object::Function(oid) = dependent.object {
+                let function = self.state().function(oid).cloned();
+                let name = function.map(|function| self.shown_function(&function));
+                shown.push(format!("function {}", name.unwrap_or_default()));
+                continue;
+            }
+            let relation = self.current(dependent.object.owner())?;
             let name = self.shown_name(&relation);
             shown.push(match dependent.object {
                 Object::View(_) => format!("view {name}"),
@@ -161,6 +211,7 @@ impl Definer<'_> {
                     let trigger = trigger.map_or("?", |trigger| trigger.name.as_str());
                     format!("trigger {trigger} on table {name}")
                 }
+                Object::Function(_) => continue,
             });
         }
         Ok(shown)
@@ -187,13 +238,14 @@ impl Definer<'_> {
             return Err(still_needed(what, &self.lines(&dependents)?));
         }
         for dependent in &dependents {
-            self.lock(dependent.object.relation(), TableLockMode::AccessExclusive)?;
+            self.lock(dependent.object.owner(), TableLockMode::AccessExclusive)?;
         }
         let shown = self.shown(&dependents)?;
         self.cascades(&shown);
         for dependent in dependents.into_iter().rev() {
             match dependent.object {
                 Object::View(view) => self.remove(view)?,
+                Object::Function(function) => self.remove_function(function)?,
                 Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
                 Object::ForeignKey { table, constraint } => {
                     let table = self.current(table)?;

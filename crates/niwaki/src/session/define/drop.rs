@@ -234,6 +234,9 @@ impl Definer<'_> {
             self.lock(found.oid, TableLockMode::AccessExclusive)?;
         }
         self.drop_all(types, true)?;
+        // One may have gone with a type.
+        let mut functions = functions;
+        functions.retain(|function| self.state().function(function.oid).is_some());
         for function in &functions {
             self.lock(function.oid, TableLockMode::AccessExclusive)?;
         }

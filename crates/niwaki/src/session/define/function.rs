@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, Oid, TRIGGER_TYPE, builtin_functions};
 use niwaki_sql::utility::{
-    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Persistence, check_language,
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Name, Persistence,
+    check_language,
 };
-use niwaki_sql::{SqlError, read_body};
+use niwaki_sql::{SqlError, analyze_function, check_function, read_body};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{TypeOid, quote_identifier};
+use pg_query::NodeEnum;
 
-use super::depend::{Dependent, Object};
+use super::types::expression_user;
 use super::{Definer, no_transaction};
 use crate::Result;
 
@@ -35,6 +37,7 @@ impl Definer<'_> {
             FunctionStatement::Rename { function, to } => {
                 let found = self.lock_function(function)?;
                 self.function_is_free(found.schema, to, &found)?;
+                self.refuse_called_in_texts(&found, "RENAME")?;
                 let name = to.clone();
                 self.update_function(FunctionDefinition { name, ..found })?;
             }
@@ -47,11 +50,16 @@ impl Definer<'_> {
                 let schema = self.target_schema(schema)?;
                 if schema != found.schema {
                     self.function_is_free(schema, &found.name, &found)?;
+                    self.refuse_called_in_texts(&found, "SET SCHEMA")?;
                     self.update_function(FunctionDefinition { schema, ..found })?;
                 }
             }
             FunctionStatement::Alter { function, changes } => {
                 let mut found = self.lock_function(function)?;
+                if changes.rows.is_some() && !found.returns_set {
+                    let message = "ROWS is not applicable when function does not return a set";
+                    return Err(SqlError::new("22023", message));
+                }
                 changes.apply(&mut found.traits);
                 self.update_function(found)?;
             }
@@ -61,37 +69,17 @@ impl Definer<'_> {
 
     fn create_function(&mut self, spec: &CreateFunction) -> Result<()> {
         check_language(&spec.language)?;
-        if let Some((_, of_user)) = &spec.returns {
-            if let Some(wanted) = of_user {
-                self.column_type_of(wanted)?;
-            }
-            return Err(SqlError::unsupported("a PL/pgSQL function that is none of triggers"));
-        }
-        if !spec.arguments.is_empty() {
-            let message = "trigger functions cannot have declared arguments";
-            let hint = "The arguments of the trigger can be accessed through TG_NARGS and \
-                        TG_ARGV instead.";
-            return Err(SqlError::new("42P13", message).with_hint(hint));
-        }
         let schema = self.creation_schema(&spec.name, Persistence::Permanent)?;
         if self.state().temporary_schema() == Some(schema) {
             return Err(SqlError::unsupported("a function in the temporary schema"));
         }
-        read_body(&spec.body)?;
-        let name = spec.name.name.clone();
-        let new = FunctionDefinition {
-            oid: Oid::INVALID,
-            schema,
-            name: name.clone(),
-            language: FunctionLanguage::PlPgSql,
-            arguments: Vec::new(),
-            returns: TRIGGER_TYPE.0,
-            body: spec.body.clone(),
-            traits: spec.traits.clone(),
-            comment: None,
+        let new = match spec.language.as_str() {
+            "sql" => self.sql_function(spec, schema)?,
+            _ => self.function_for_triggers(spec, schema)?,
         };
+        let (name, arguments) = (new.name.clone(), new.arguments.clone());
         loop {
-            let Some(old) = self.state().lookup_function(schema, &name, &[]).cloned() else {
+            let Some(old) = self.state().lookup_function(schema, &name, &arguments).cloned() else {
                 let oid = self.session.new_oid();
                 let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
                 let new = FunctionDefinition { oid, ..new };
@@ -104,12 +92,99 @@ impl Definer<'_> {
             }
             self.lock(old.oid, TableLockMode::AccessExclusive)?;
             // Ends: each round waits for the end of a transaction that changed the function.
-            let now = self.state().lookup_function(schema, &name, &[]).cloned();
+            let now = self.state().lookup_function(schema, &name, &arguments).cloned();
             if let Some(now) = now.filter(|now| now.oid == old.oid) {
+                self.may_replace(&now, &new)?;
                 let comment = now.comment.clone();
                 return self.update_function(FunctionDefinition { oid: now.oid, comment, ..new });
             }
         }
+    }
+
+    /// A function that triggers call, in PL/pgSQL.
+    fn function_for_triggers(
+        &mut self,
+        spec: &CreateFunction,
+        schema: Oid,
+    ) -> Result<FunctionDefinition> {
+        if !spec.for_triggers {
+            // What no function can be is said first.
+            self.session.with_analysis(|context| analyze_function(spec, schema, context))?;
+            return Err(SqlError::unsupported("a PL/pgSQL function that is none of triggers"));
+        }
+        if !spec.parameters.is_empty() {
+            let message = "trigger functions cannot have declared arguments";
+            let hint = "The arguments of the trigger can be accessed through TG_NARGS and \
+                        TG_ARGV instead.";
+            return Err(SqlError::new("42P13", message).with_hint(hint));
+        }
+        if spec.traits.rows.is_some() {
+            let message = "ROWS is not applicable when function does not return a set";
+            return Err(SqlError::new("22023", message));
+        }
+        read_body(&spec.body)?;
+        Ok(FunctionDefinition {
+            oid: Oid::INVALID,
+            schema,
+            name: spec.name.name.clone(),
+            language: FunctionLanguage::PlPgSql,
+            arguments: Vec::new(),
+            parameters: Vec::new(),
+            returns: TRIGGER_TYPE.0,
+            returns_set: false,
+            body: spec.body.clone(),
+            traits: spec.traits.clone(),
+            comment: None,
+        })
+    }
+
+    /// A function in SQL. The types that it names are locked.
+    fn sql_function(&mut self, spec: &CreateFunction, schema: Oid) -> Result<FunctionDefinition> {
+        let checks = self.session.settings.show("check_function_bodies")? == "on";
+        loop {
+            let version = self.session.catalog.version();
+            let new = self.session.with_analysis(|context| {
+                let definition = analyze_function(spec, schema, context)?;
+                if checks {
+                    check_function(&definition, context)?;
+                }
+                Ok(definition)
+            })?;
+            for oid in new.types() {
+                self.lock(oid, TableLockMode::AccessShare)?;
+            }
+            // Ends: each round waits for the end of a transaction that changed a definition; the locks stay.
+            if self.session.catalog.version() == version {
+                return Ok(new);
+            }
+        }
+    }
+
+    /// 42P13 for what CREATE OR REPLACE cannot change: calls know it.
+    fn may_replace(&mut self, old: &FunctionDefinition, new: &FunctionDefinition) -> Result<()> {
+        let shown = self.shown_function(old);
+        let hint = format!("Use DROP FUNCTION {shown} first.");
+        let refused =
+            |message: String| Err(SqlError::new("42P13", message).with_hint(hint.clone()));
+        let outputs = |function: &FunctionDefinition| -> Vec<(String, u32)> {
+            function.outputs().map(|output| (output.name.clone(), output.kind)).collect()
+        };
+        let rows = TypeOid(old.returns) == TypeOid::RECORD && outputs(old) != outputs(new);
+        if old.returns != new.returns || old.returns_set != new.returns_set || rows {
+            return refused("cannot change return type of existing function".to_owned());
+        }
+        let (was, is) = (old.inputs(), new.inputs());
+        for (was, is) in was.iter().zip(&is) {
+            if !was.name.is_empty() && was.name != is.name {
+                let message = format!("cannot change name of input parameter \"{}\"", was.name);
+                return refused(message);
+            }
+            if was.default.is_some() && is.default.is_none() {
+                let message = "cannot remove parameter defaults from existing function";
+                return refused(message.to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn update_function(&mut self, definition: FunctionDefinition) -> Result<()> {
@@ -162,11 +237,24 @@ impl Definer<'_> {
         let mut oids = Vec::with_capacity(arguments.len());
         for (builtin, of_user) in arguments {
             oids.push(match of_user {
-                Some(wanted) => self.column_type_of(wanted)?.declared().0,
+                Some(wanted) => match self.row_type_of(&wanted.name).filter(|_| !wanted.array) {
+                    Some(rows) => rows.0,
+                    None => self.column_type_of(wanted)?.declared().0,
+                },
                 None => builtin.oid.0,
             });
         }
         Ok(oids)
+    }
+
+    /// The type of the rows of a table or view, if the name is that of one and of no type.
+    fn row_type_of(&mut self, name: &Name) -> Option<TypeOid> {
+        if self.find_type(name).is_some() {
+            return None;
+        }
+        let (path, state) = (self.session.search_path(), self.state());
+        let found = state.resolve(&path, name.schema.as_deref(), &name.name).ok()?;
+        found.kind.has_row_type().then(|| TypeOid::of_composite(found.oid.0))
     }
 
     /// The function that a statement names; `None` when there is none of the name.
@@ -297,22 +385,34 @@ impl Definer<'_> {
             [one] => format!("function {}", self.shown_function(one)),
             _ => String::new(),
         };
-        let mut dependents: Vec<Dependent> = Vec::new();
-        for function in functions {
-            let state = self.state();
-            let calls = state.triggers().into_iter();
-            let calls = calls.filter(|(_, trigger)| trigger.function == function.oid);
-            let objects = calls
-                .map(|(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid });
-            let on = format!("function {}", self.shown_function(function));
-            dependents.extend(self.dependents_on(objects.collect(), &on)?);
-        }
+        let oids: Vec<Oid> = functions.iter().map(|function| function.oid).collect();
+        let dependents = self.callers_of(&oids)?;
         self.drop_dependents(&what, dependents, cascade)?;
         for function in functions {
-            let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
-            self.session.catalog.remove_function(transaction, function.oid)?;
+            self.refuse_called_in_texts(function, "DROP")?;
+            self.remove_function(function.oid)?;
         }
         Ok(())
+    }
+
+    pub(super) fn remove_function(&mut self, oid: Oid) -> Result<()> {
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+        Ok(self.session.catalog.remove_function(transaction, oid)?)
+    }
+
+    /// Refuses to do something to a function that is called in what is stored as text, where it would not be found any more.
+    fn refuse_called_in_texts(&mut self, function: &FunctionDefinition, what: &str) -> Result<()> {
+        let calls = |node: &NodeEnum| {
+            let NodeEnum::FuncCall(call) = node else { return false };
+            let last = call.funcname.last().and_then(|node| node.node.as_ref());
+            matches!(last, Some(NodeEnum::String(last)) if last.sval == function.name)
+        };
+        match expression_user(&self.state(), function.oid, calls)? {
+            None => Ok(()),
+            Some(user) => Err(SqlError::unsupported(format!(
+                "{what} of a function that a default or check of {user} calls by its name"
+            ))),
+        }
     }
 
     /// COMMENT ON FUNCTION

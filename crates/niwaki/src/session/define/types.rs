@@ -304,7 +304,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Views that name one of these types, or have columns of it, and what depends on them.
+    /// Views that name one of these types, or have columns of it, functions with one in their signature, and what depends on them.
     fn views_with_types(
         &mut self,
         types: &[Arc<TypeDefinition>],
@@ -315,7 +315,11 @@ impl Definer<'_> {
             let has = |view: &&Arc<Relation>| {
                 view.query.as_ref().is_some_and(|query| query.types.contains(&definition.oid))
             };
-            let views = state.relations().filter(has).map(|view| Object::View(view.oid)).collect();
+            let views = state.relations().filter(has).map(|view| Object::View(view.oid));
+            let functions = state.functions().into_iter();
+            let functions = functions.filter(|function| function.types().contains(&definition.oid));
+            let functions = functions.map(|function| Object::Function(function.oid));
+            let views = views.chain(functions).collect();
             let on = format!("type {}", shown(&state, definition));
             for dependent in self.dependents_on(views, &on)? {
                 if !found.iter().any(|known| known.object == dependent.object) {
@@ -358,7 +362,7 @@ fn names_any(state: &CatalogState, object: Object, types: &[Arc<TypeDefinition>]
     let mut names = query.iter().flat_map(|query| &query.names);
     names.any(|name| match name.meaning {
         Meaning::Type(oid) => types.iter().any(|known| known.oid == oid),
-        Meaning::Relation(..) | Meaning::Object(_) => false,
+        Meaning::Relation(..) | Meaning::Function(_) | Meaning::Object(_) => false,
     })
 }
 
@@ -470,7 +474,7 @@ fn dependents_of(state: &CatalogState, oid: Oid) -> Vec<(Dependent, bool)> {
 }
 
 /// A table or a domain other than `own` with a default or check of which some node satisfies `test`, as messages call it.
-fn expression_user(
+pub(super) fn expression_user(
     state: &CatalogState,
     own: Oid,
     test: impl Fn(&NodeEnum) -> bool,

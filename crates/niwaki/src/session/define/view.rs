@@ -1,8 +1,8 @@
 //! CREATE VIEW and DROP VIEW, and the views that read what goes or changes.
 
 use niwaki_catalog::{
-    Column, Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
-    TriggerMode,
+    Column, Meaning, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
+    RelationStats, TriggerMode,
 };
 use niwaki_sql::utility::{AlterColumn, AlterCommand, CreateView, Persistence};
 use niwaki_sql::{NewView, SqlError, analyze_view};
@@ -90,7 +90,11 @@ impl Definer<'_> {
             let new =
                 self.session.with_analysis(|context| analyze_view(select, source, context))?;
             let relations = new.relations.iter().filter(|r| !r.is_system()).map(|r| r.oid);
-            for oid in relations.chain(new.definition.types.iter().copied()) {
+            let functions = new.definition.names.iter().filter_map(|name| match name.meaning {
+                Meaning::Function(oid) => Some(oid),
+                _ => None,
+            });
+            for oid in relations.chain(new.definition.types.iter().copied()).chain(functions) {
                 self.lock(oid, TableLockMode::AccessShare)?;
             }
             // Ends: each round waits for the end of a transaction that changed a definition; the locks stay.

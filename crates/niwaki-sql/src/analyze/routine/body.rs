@@ -1,0 +1,186 @@
+//! Bodies: statements over parameters, analyzed and planned.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{FunctionDefinition, TriggerTime};
+use pg_query::NodeEnum;
+
+use super::super::Analyzer;
+use super::parameters::Routine;
+use super::shape::BodyResult;
+use super::{CalledFunctions, volatility_of};
+use crate::context::AnalyzeContext;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
+use crate::functions::Volatility;
+use crate::plan::{BodyStatement, FunctionBody, ResultShape, plan_statement};
+use crate::query::{Body, Distinct, Query, StatementBody, StatementQuery};
+use crate::rewrite::rewrite;
+use crate::store::TableLock;
+
+impl Analyzer<'_> {
+    /// The statements of a function called with arguments of these types, and the expression that it is, if it is one that may stand
+    /// in the place of a call.
+    pub(super) fn function_body(
+        &self,
+        definition: &FunctionDefinition,
+        key: &FunctionKey,
+        shape: &ResultShape,
+        functions: &CalledFunctions<'_>,
+    ) -> Result<(FunctionBody, Option<Expr>)> {
+        let within = |error: SqlError| {
+            let place = format!("SQL function \"{}\" during startup", definition.name);
+            without_position(error).within_context(place)
+        };
+        self.statements_of(definition, key, shape, functions).map_err(within)
+    }
+
+    fn statements_of(
+        &self,
+        definition: &FunctionDefinition,
+        key: &FunctionKey,
+        shape: &ResultShape,
+        functions: &CalledFunctions<'_>,
+    ) -> Result<(FunctionBody, Option<Expr>)> {
+        let context = AnalyzeContext { text: functions.text, now: functions.now, ..*self.context };
+        let parsed = crate::parse::parse(&definition.body)?;
+        let count = parsed.len();
+        let mut statements = Vec::with_capacity(count);
+        let (mut result, mut inline) = (None, None);
+        for (number, statement) in parsed.iter().enumerate() {
+            let mut inner = Analyzer::new(&context, &statement.source, key.arguments.clone());
+            inner.stack_base = self.stack_base;
+            inner.routine = Some(Routine::of(definition));
+            refuse_others(&statement.node)?;
+            let (mut query, columns, tag) = inner.statement_query(&statement.node)?;
+            if number + 1 == count {
+                let given = inner.result_of_body(shape, Some((columns.as_slice(), tag)))?;
+                if count == 1 && !definition.returns_set {
+                    inline = inlined(definition, &query, shape, &given);
+                }
+                result = Some(given);
+            }
+            let relations = std::mem::take(&mut inner.relations);
+            let writes = relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare);
+            let changes = relations.iter().any(|(_, lock)| *lock == TableLock::RowExclusive);
+            for (relation, lock) in &relations {
+                let fires = relation.triggers.iter().any(|t| t.time == TriggerTime::After);
+                let referenced = !context.catalog.foreign_keys_to(relation.oid).is_empty();
+                if *lock == TableLock::RowExclusive
+                    && (fires || referenced || !relation.foreign_keys.is_empty())
+                {
+                    let what = "a change in a function of a table with foreign keys or triggers AFTER changes";
+                    return Err(SqlError::unsupported(what));
+                }
+            }
+            functions.found.borrow_mut().relations.extend(relations);
+            rewrite(&mut query);
+            let width = columns.len();
+            let (root, _) = plan_statement(query, context.planner)?;
+            statements.push(BodyStatement { root: Arc::new(root), tag, width, writes, changes });
+        }
+        let result = match result {
+            Some(result) => result,
+            None => Analyzer::new(&context, "", Vec::new()).result_of_body(shape, None)?,
+        };
+        let body = FunctionBody {
+            name: definition.name.clone(),
+            statements,
+            read_only: volatility_of(definition) != Volatility::Volatile,
+            returns_set: definition.returns_set,
+            shape: shape.clone(),
+            result: result.values,
+            whole: result.whole,
+        };
+        Ok((body, inline))
+    }
+}
+
+/// Positions in a body say nothing to who calls it.
+fn without_position(mut error: SqlError) -> SqlError {
+    error.position = None;
+    error
+}
+
+/// Refuses statements that bodies cannot have.
+fn refuse_others(node: &NodeEnum) -> Result<()> {
+    match node {
+        NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
+            Err(SqlError::unsupported("SELECT INTO in a function's body"))
+        }
+        NodeEnum::SelectStmt(_)
+        | NodeEnum::InsertStmt(_)
+        | NodeEnum::UpdateStmt(_)
+        | NodeEnum::DeleteStmt(_) => Ok(()),
+        NodeEnum::TransactionStmt(_) => {
+            let message = "transaction control is not allowed in an SQL function";
+            Err(SqlError::new("0A000", message))
+        }
+        _ => Err(SqlError::unsupported("a statement other than a query in a function's body")),
+    }
+}
+
+/// The expression that a function is: its only statement selects one value, and reads no rows.
+fn inlined(
+    definition: &FunctionDefinition,
+    statement: &StatementQuery,
+    shape: &ResultShape,
+    result: &BodyResult,
+) -> Option<Expr> {
+    let (ResultShape::Value(_), [converted]) = (shape, result.values.as_slice()) else {
+        return None;
+    };
+    let StatementBody::Select(query) = &statement.body else { return None };
+    let selected = only_expression(query).filter(|_| statement.shared.is_empty())?;
+    let mut expr = converted.clone();
+    put_slot(&mut expr, selected);
+    inline_inside(&mut expr);
+    let nested = expr.any(&mut |part| {
+        matches!(part.kind, ExprKind::SubQuery(_) | ExprKind::Slot { .. } | ExprKind::CaseOperand)
+    });
+    let (promised, strict) = (volatility_of(definition), definition.traits.strict);
+    (!nested && keeps_promises(&expr, promised, strict)).then_some(expr)
+}
+
+/// What a query selects that has no rows to read.
+fn only_expression(query: &Query) -> Option<&Expr> {
+    let Body::Select(select) = &query.body else { return None };
+    let plain = select.from.tree.is_none()
+        && select.from.conditions.is_empty()
+        && select.grouping.is_none()
+        && select.windowing.windows.is_empty()
+        && select.sets.is_empty()
+        && select.distinct == Distinct::None
+        && select.locks.is_empty()
+        && query.order.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none();
+    match select.targets.as_slice() {
+        [only] if plain => Some(only),
+        _ => None,
+    }
+}
+
+/// Puts the one value of a row in the place of its slot.
+fn put_slot(expr: &mut Expr, value: &Expr) {
+    if matches!(expr.kind, ExprKind::Slot { depth: 0, slot: 0 }) {
+        let (ty, typmod, domain) = (expr.ty, expr.typmod, expr.domain);
+        *expr = Expr { ty, typmod, domain, ..value.clone() };
+        return;
+    }
+    // Cannot fail: the visit does not.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        put_slot(child, value);
+        Ok(())
+    });
+}
+
+/// Puts other functions in the places of their calls.
+fn inline_inside(expr: &mut Expr) {
+    // Cannot fail: the visit does not.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        inline_inside(child);
+        Ok(())
+    });
+    inline_call(expr);
+}

@@ -1,0 +1,383 @@
+//! Which function a call means where users have functions of its name.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{FunctionDefinition, Meaning, Oid, PG_CATALOG};
+use niwaki_types::TypeOid;
+use pg_query::{Node, NodeEnum, protobuf};
+
+use super::super::Analyzer;
+use super::super::call::{Candidate, Concrete, NoMatch, choose};
+use crate::aggregates::is_aggregate;
+use crate::context::RecordFields;
+use crate::error::Result;
+use crate::expr::{Expr, ExprKind};
+use crate::functions::{Eval, Function, functions_named};
+use crate::plan::{ResultShape, SetFunction};
+use crate::types::{CastContext, array_of, element_of, is_polymorphic, variadic_element};
+
+/// A user's function that a call may mean, and its place in the search path.
+pub(in crate::analyze) struct Found {
+    function: Arc<FunctionDefinition>,
+    place: usize,
+}
+
+/// What a call may mean.
+#[derive(Clone)]
+enum Choice {
+    Builtin(&'static Function),
+    User(Arc<Fitted>),
+}
+
+/// A user's function with what the arguments of a call are for.
+struct Fitted {
+    function: Arc<FunctionDefinition>,
+    /// Types of the parameters, by the call's arguments.
+    declared: Vec<TypeOid>,
+    /// Which parameter each argument is for.
+    places: Vec<usize>,
+    /// The arguments from this one on are the elements of the last parameter.
+    gathers: Option<usize>,
+    /// Another function is as good, so that the call is ambiguous.
+    doubtful: bool,
+}
+
+impl Candidate for Choice {
+    fn parameters(&self) -> &[TypeOid] {
+        match self {
+            Self::Builtin(function) => function.arguments,
+            Self::User(fitted) => &fitted.declared,
+        }
+    }
+    fn result(&self) -> TypeOid {
+        match self {
+            Self::Builtin(function) => function.result,
+            // What it is the definition says.
+            Self::User(_) => TypeOid::VOID,
+        }
+    }
+    fn repeats(&self) -> bool {
+        matches!(self, Self::Builtin(function) if function.variadic)
+    }
+}
+
+/// The arguments of a call, some with names.
+struct Given {
+    exprs: Vec<Expr>,
+    names: Vec<Option<String>>,
+    /// The call is a FROM item.
+    in_from: bool,
+}
+
+impl Analyzer<'_> {
+    /// The users' functions that a call may mean by its name.
+    pub(in crate::analyze) fn functions_of_users(
+        &self,
+        call: &protobuf::FuncCall,
+        names: &[&str],
+    ) -> Vec<Found> {
+        let catalog = self.context.catalog;
+        let (name, schema) = match names {
+            [name] => (*name, None),
+            [schema, name] => (*name, Some(*schema)),
+            _ => return Vec::new(),
+        };
+        if self.reads_view() {
+            let Some(Meaning::Function(oid)) = self.meaning(call.location) else {
+                return Vec::new();
+            };
+            let function = catalog.function(*oid).cloned();
+            return function.map(|function| Found { function, place: 0 }).into_iter().collect();
+        }
+        let schema = match schema.map(|schema| catalog.schema_by_name(schema)) {
+            Some(None) => return Vec::new(),
+            Some(Some(schema)) => Some(schema.oid),
+            None => None,
+        };
+        let place = |function: &FunctionDefinition| match schema {
+            Some(schema) => (function.schema == schema).then_some(0),
+            None => self.context.path.schemas.iter().position(|schema| *schema == function.schema),
+        };
+        let found = catalog.functions_named(name).filter(|function| !function.is_for_triggers());
+        found
+            .filter_map(|function| {
+                place(function).map(|place| Found { function: Arc::clone(function), place })
+            })
+            .collect()
+    }
+
+    /// A call whose name is that of functions of users too.
+    pub(in crate::analyze) fn call_among_users(
+        &mut self,
+        call: &protobuf::FuncCall,
+        name: &str,
+        shown: &str,
+        found: Vec<Found>,
+        builtin_too: bool,
+    ) -> Result<Expr> {
+        let location = call.location;
+        let many = |function: &&Function| matches!(function.eval, Eval::Window(_));
+        if builtin_too && (is_aggregate(name) || functions_named(name).iter().any(many)) {
+            let what = "a function of a user with the name of an aggregate or a window function";
+            return Err(self.unsupported(what, location));
+        }
+        self.refuse_aggregate_syntax(call, shown)?;
+        let given = self.given_arguments(call)?;
+        let types: Vec<TypeOid> = given.exprs.iter().map(|e| e.ty).collect();
+        let named = given.names.iter().any(Option::is_some);
+        let candidates = self.choices(call, name, &given, found, builtin_too && !named);
+        match choose(&candidates, &types).map(|resolved| resolved.function) {
+            Ok(Choice::User(fitted)) if fitted.doubtful => {
+                Err(self.no_call(shown, &given, location, &NoMatch::Ambiguous))
+            }
+            Ok(Choice::User(fitted)) => {
+                self.refuse_over(call, shown)?;
+                self.note_function(location, fitted.function.oid)?;
+                self.call_of_user(&fitted, given, location)
+            }
+            Err(NoMatch::None) | Ok(Choice::Builtin(_)) if builtin_too && !named => {
+                self.call_of_builtin(call, name, shown, given.exprs)
+            }
+            Ok(Choice::Builtin(_)) => Err(self.no_call(shown, &given, location, &NoMatch::None)),
+            Err(reason) => Err(self.no_call(shown, &given, location, &reason)),
+        }
+    }
+
+    fn no_call(
+        &self,
+        shown: &str,
+        given: &Given,
+        location: i32,
+        reason: &NoMatch,
+    ) -> crate::error::SqlError {
+        let arguments = given.exprs.iter().zip(&given.names).map(|(expr, name)| {
+            let kind = self.format_oid(expr.declared());
+            name.as_ref().map_or(kind.clone(), |name| format!("{name} => {kind}"))
+        });
+        let arguments: Vec<String> = arguments.collect();
+        self.call_error(shown, &arguments, location, reason)
+    }
+
+    fn given_arguments(&mut self, call: &protobuf::FuncCall) -> Result<Given> {
+        let in_from = self.from_call.take() == Some(call.location);
+        let mut given = Given { exprs: Vec::new(), names: Vec::new(), in_from };
+        for node in &call.args {
+            match &node.node {
+                Some(NodeEnum::NamedArgExpr(argument)) => {
+                    let name = Some(argument.name.clone());
+                    if given.names.contains(&name) {
+                        let message =
+                            format!("argument name \"{}\" used more than once", argument.name);
+                        return Err(self.error("42601", message, argument.location));
+                    }
+                    given.exprs.push(self.expr_of(argument.arg.as_deref())?);
+                    given.names.push(name);
+                }
+                _ if given.names.iter().any(Option::is_some) => {
+                    let message = "positional argument cannot follow named argument";
+                    return Err(self.error("42601", message, place_of(node, call.location)));
+                }
+                _ => {
+                    given.exprs.push(self.expr(node)?);
+                    given.names.push(None);
+                }
+            }
+        }
+        Ok(given)
+    }
+
+    /// What a call with these arguments may mean, without what the search path hides.
+    fn choices(
+        &self,
+        call: &protobuf::FuncCall,
+        name: &str,
+        given: &Given,
+        found: Vec<Found>,
+        builtin_too: bool,
+    ) -> Vec<Choice> {
+        let mut fitted: Vec<(usize, Fitted)> = Vec::new();
+        for found in found {
+            let Some(new) = self.fitted(&found.function, given, call.func_variadic) else {
+                continue;
+            };
+            let known = fitted.iter().position(|(_, old)| old.declared == new.declared);
+            let Some(old) = known.and_then(|at| fitted.get_mut(at)) else {
+                fitted.push((found.place, new));
+                continue;
+            };
+            let better = match (old.0.cmp(&found.place), old.1.gathers, new.gathers) {
+                (std::cmp::Ordering::Less, ..) => false,
+                (std::cmp::Ordering::Greater, ..) => true,
+                (_, None, Some(_)) => false,
+                (_, Some(_), None) => true,
+                _ => {
+                    old.1.doubtful = true;
+                    false
+                }
+            };
+            if better {
+                *old = (found.place, new);
+            }
+        }
+        let mut choices: Vec<Choice> = Vec::new();
+        if builtin_too && !call.func_variadic {
+            let path = &self.context.path.schemas;
+            let builtin = path.iter().position(|schema| *schema == PG_CATALOG).unwrap_or(0);
+            for function in functions_named(name) {
+                let same = |fitted: &Fitted| fitted.declared == function.arguments;
+                fitted.retain(|(place, fitted)| *place < builtin || !same(fitted));
+                if !fitted.iter().any(|(_, fitted)| same(fitted)) {
+                    choices.push(Choice::Builtin(function));
+                }
+            }
+        }
+        choices.extend(fitted.into_iter().map(|(_, fitted)| Choice::User(Arc::new(fitted))));
+        choices
+    }
+
+    /// What a call's arguments are for, if the function can be called with them, as far as their number and names go.
+    fn fitted(
+        &self,
+        function: &Arc<FunctionDefinition>,
+        given: &Given,
+        as_array: bool,
+    ) -> Option<Fitted> {
+        let inputs = function.inputs();
+        let kind = |place: usize| {
+            let declared = TypeOid(inputs.get(place)?.kind);
+            Some(self.context.text.types.column_type(declared).oid)
+        };
+        let count = given.exprs.len();
+        let named = given.names.iter().any(Option::is_some);
+        let last = inputs.len().checked_sub(1);
+        let function = Arc::clone(function);
+        if function.is_variadic() && !as_array {
+            let last = last.filter(|last| count > *last && !named)?;
+            let element = kind(last).and_then(variadic_element)?;
+            let places: Vec<usize> = (0..count).map(|at| at.min(last)).collect();
+            let declared =
+                places.iter().map(|at| if *at < last { kind(*at) } else { Some(element) });
+            let declared = declared.collect::<Option<Vec<TypeOid>>>()?;
+            return Some(Fitted {
+                function,
+                declared,
+                places,
+                gathers: Some(last),
+                doubtful: false,
+            });
+        }
+        if as_array && !function.is_variadic() || count > inputs.len() {
+            return None;
+        }
+        let mut places = Vec::with_capacity(count);
+        for (number, name) in given.names.iter().enumerate() {
+            let place = match name {
+                None => number,
+                Some(name) => inputs.iter().position(|input| input.name == *name)?,
+            };
+            if places.contains(&place) {
+                return None;
+            }
+            places.push(place);
+        }
+        let missing = |place: &usize| !places.contains(place);
+        if (0..inputs.len()).filter(missing).any(|place| inputs[place].default.is_none()) {
+            return None;
+        }
+        let declared = places.iter().map(|place| kind(*place)).collect::<Option<Vec<TypeOid>>>()?;
+        Some(Fitted { function, declared, places, gathers: None, doubtful: false })
+    }
+
+    fn call_of_user(&mut self, fitted: &Fitted, given: Given, location: i32) -> Result<Expr> {
+        let (definition, in_from) = (&fitted.function, given.in_from);
+        let types: Vec<TypeOid> = given.exprs.iter().map(|e| e.ty).collect();
+        let polymorphic = fitted.declared.iter().zip(&types).filter(|(d, _)| is_polymorphic(**d));
+        let types_known = polymorphic.clone().any(|(_, t)| *t != TypeOid::UNKNOWN);
+        if polymorphic.clone().next().is_some() && !types_known {
+            return Err(self.polymorphic_unknown(location));
+        }
+        let no_match =
+            |this: &Self| this.no_call(&definition.name, &given, location, &NoMatch::None);
+        let Ok(concrete) = Concrete::of(&fitted.declared, &types) else {
+            return Err(no_match(self));
+        };
+        let inputs = definition.inputs();
+        let mut kinds = Vec::with_capacity(inputs.len());
+        for input in &inputs {
+            let kind = concrete.of_type(TypeOid(input.kind), None);
+            kinds.push(kind.ok_or_else(|| no_match(self))?);
+        }
+        let Some(shape) = self.shape_of(definition, concrete)? else { return Err(no_match(self)) };
+        let mut arguments: Vec<Option<Expr>> = vec![None; inputs.len()];
+        let mut gathered = Vec::new();
+        for (number, (expr, place)) in given.exprs.into_iter().zip(&fitted.places).enumerate() {
+            if fitted.gathers.is_some_and(|from| number >= from) {
+                let element = element_of(kinds[*place]).unwrap_or(TypeOid::TEXT);
+                gathered.push(self.argument(expr, element, location)?);
+            } else {
+                arguments[*place] = Some(self.argument(expr, kinds[*place], location)?);
+            }
+        }
+        if let (Some(last), Some(kind)) = (fitted.gathers, kinds.last()) {
+            let element = element_of(*kind).unwrap_or(TypeOid::TEXT);
+            let ty = array_of(element).unwrap_or(*kind);
+            arguments[last] = Some(Expr::new(ExprKind::Array(gathered), ty, location));
+        }
+        let mut complete = Vec::with_capacity(arguments.len());
+        for ((argument, input), kind) in arguments.into_iter().zip(&inputs).zip(&kinds) {
+            complete.push(match (argument, &input.default) {
+                (Some(argument), _) => argument,
+                (None, Some(default)) => {
+                    let target = (self.context.text.types.column_type(*kind), input.name.as_str());
+                    super::super::table_expression(default, None, self.context, Some(target))?
+                }
+                (None, None) => Expr::constant(niwaki_types::Datum::Null, *kind, location),
+            });
+        }
+        let result = Self::type_of_shape(&shape);
+        let function = self.user_function(definition, kinds, &shape)?;
+        // In FROM a composite value is a row of columns.
+        let fields: Option<RecordFields> = match &shape {
+            ResultShape::Row { fields, names, .. } => {
+                Some(names.iter().cloned().zip(fields.iter().copied()).collect())
+            }
+            _ => None,
+        };
+        if definition.returns_set || in_from && fields.is_some() {
+            let function = SetFunction::User { function, fields };
+            return self.set_call(function, complete, result, location);
+        }
+        let kind = ExprKind::UserCall { function, arguments: complete };
+        let call = Expr::new(kind, result.oid, location);
+        Ok(Expr { typmod: result.typmod, domain: result.domain, ..call })
+    }
+
+    /// An argument as a parameter's type.
+    fn argument(&mut self, expr: Expr, kind: TypeOid, location: i32) -> Result<Expr> {
+        let wanted = self.context.text.types.column_type(kind);
+        if wanted.domain.is_some() && expr.domain == wanted.domain {
+            return Ok(expr);
+        }
+        let from = expr.ty;
+        let converted = self.coerce(expr, wanted.oid, CastContext::Implicit)?;
+        let converted = converted.ok_or_else(|| {
+            let (from, to) = (self.format_oid(from), self.format_oid(kind));
+            self.error("42846", format!("cannot cast type {from} to {to}"), location)
+        })?;
+        let converted = Self::with_typmod(converted, wanted.typmod, false)?;
+        self.as_domain(converted, wanted.domain)
+    }
+
+    /// Notes which user's function a name means.
+    fn note_function(&self, location: i32, oid: Oid) -> Result<()> {
+        self.note(location, || Meaning::Function(oid))
+    }
+}
+
+/// Where a constant stands in the statement.
+fn place_of(node: &Node, otherwise: i32) -> i32 {
+    match &node.node {
+        Some(NodeEnum::AConst(constant)) => constant.location,
+        _ => otherwise,
+    }
+}

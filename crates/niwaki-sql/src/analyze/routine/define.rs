@@ -1,0 +1,245 @@
+//! CREATE FUNCTION: what a new function is, and whether its body gives that.
+
+use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
+use niwaki_types::TypeOid;
+
+use super::super::call::Concrete;
+use super::super::scope::{Place, Scope};
+use super::super::{Analyzer, given_expression_nodes};
+use super::CalledFunctions;
+use crate::context::AnalyzeContext;
+use crate::error::{Result, SqlError};
+use crate::expr::FunctionKey;
+use crate::types::{CastContext, element_of, is_polymorphic};
+use crate::utility::{CreateFunction, ParameterSpec};
+
+/// 42P13
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new("42P13", message)
+}
+
+/// What a statement that creates a function in SQL says, without the function's number.
+///
+/// # Errors
+/// `42P13` for parameters and results that no function can have; those of types and defaults.
+pub fn analyze_function(
+    spec: &CreateFunction,
+    schema: Oid,
+    context: &AnalyzeContext<'_>,
+) -> Result<FunctionDefinition> {
+    let mut analyzer = Analyzer::new(context, "", Vec::new());
+    let parameters = analyzer.parameters(&spec.parameters)?;
+    let outputs: Vec<&FunctionParameter> =
+        parameters.iter().filter(|parameter| parameter.mode.is_output()).collect();
+    let implied = match outputs.as_slice() {
+        [] => None,
+        [only] => Some(TypeOid(only.kind)),
+        _ => Some(TypeOid::RECORD),
+    };
+    let said = match &spec.returns {
+        Some(name) => Some((analyzer.signature_type(name)?, name.setof)),
+        None => None,
+    };
+    let (returns, returns_set) = match (said, implied) {
+        (None, None) => return Err(invalid("function result type must be specified")),
+        (None, Some(implied)) => (implied, false),
+        (Some((said, _)), Some(implied)) if said != implied => {
+            let shown = analyzer.format_oid(implied);
+            let message = format!("function result type must be {shown} because of OUT parameters");
+            return Err(invalid(message));
+        }
+        (Some(said), _) => said,
+    };
+    let pseudo = |oid: TypeOid| {
+        !is_polymorphic(oid)
+            && (crate::types::category(oid) == 'P' || oid == niwaki_catalog::TRIGGER_TYPE)
+            && oid != TypeOid::RECORD
+    };
+    if pseudo(returns) && returns != TypeOid::VOID {
+        let shown = analyzer.format_oid(returns);
+        return Err(invalid(format!("SQL functions cannot return type {shown}")));
+    }
+    let inputs = parameters.iter().filter(|parameter| parameter.mode.is_input());
+    let arguments: Vec<u32> = inputs.map(|parameter| parameter.kind).collect();
+    for oid in arguments.iter().copied().map(TypeOid) {
+        if pseudo(oid) || oid == TypeOid::RECORD {
+            let shown = analyzer.format_oid(oid);
+            return Err(invalid(format!("SQL functions cannot have arguments of type {shown}")));
+        }
+    }
+    analyzer.check_polymorphic(returns, &arguments)?;
+    for output in &outputs {
+        analyzer.check_polymorphic(TypeOid(output.kind), &arguments)?;
+    }
+    if spec.traits.rows.is_some() && !returns_set {
+        let message = "ROWS is not applicable when function does not return a set";
+        return Err(SqlError::new("22023", message));
+    }
+    let plain = |parameter: &FunctionParameter| {
+        parameter.name.is_empty()
+            && parameter.mode == ParameterMode::In
+            && parameter.default.is_none()
+    };
+    let parameters = if parameters.iter().all(plain) { Vec::new() } else { parameters };
+    Ok(FunctionDefinition {
+        oid: Oid::INVALID,
+        schema,
+        name: spec.name.name.clone(),
+        language: FunctionLanguage::Sql,
+        arguments,
+        parameters,
+        returns: returns.0,
+        returns_set,
+        body: spec.body.clone(),
+        traits: spec.traits.clone(),
+        comment: None,
+    })
+}
+
+/// Whether the body of a function gives what its definition says. Bodies of polymorphic functions are only read.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_function(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> Result<()> {
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    let analyzer = Analyzer::new(&context, "", Vec::new());
+    let arguments: Vec<TypeOid> = definition.arguments.iter().copied().map(TypeOid).collect();
+    if arguments.iter().copied().any(is_polymorphic) {
+        return crate::parse::parse(&definition.body).map(|_| ());
+    }
+    let Ok(concrete) = Concrete::of(&arguments, &arguments) else {
+        return Err(SqlError::internal("a function without types"));
+    };
+    let Some(shape) = analyzer.shape_of(definition, concrete)? else {
+        return Err(SqlError::internal("a function without a type"));
+    };
+    let key = FunctionKey { oid: definition.oid, arguments };
+    analyzer.function_body(definition, &key, &shape, &functions).map(|_| ())
+}
+
+impl Analyzer<'_> {
+    fn parameters(&mut self, specs: &[ParameterSpec]) -> Result<Vec<FunctionParameter>> {
+        let mut parameters: Vec<FunctionParameter> = Vec::with_capacity(specs.len());
+        let mut variadic = false;
+        let mut defaults = false;
+        for spec in specs {
+            if spec.kind.setof {
+                let message = match spec.mode {
+                    ParameterMode::Table => "functions cannot return set arguments",
+                    _ => "functions cannot accept set arguments",
+                };
+                return Err(invalid(message));
+            }
+            let kind = self.signature_type(&spec.kind).map_err(|error| match error.sqlstate {
+                // The words that PostgreSQL has here.
+                "42704" => SqlError::new("42704", error.message.replace('"', "")),
+                _ => error,
+            })?;
+            let mode = spec.mode;
+            if mode.is_input() && variadic {
+                return Err(invalid("VARIADIC parameter must be the last input parameter"));
+            }
+            if mode == ParameterMode::Variadic {
+                variadic = true;
+                let any =
+                    matches!(kind, crate::types::ANY_ARRAY | crate::types::ANY_COMPATIBLE_ARRAY);
+                if !any && element_of(kind).is_none() {
+                    return Err(invalid("VARIADIC parameter must be an array"));
+                }
+            }
+            let clashes = |other: &FunctionParameter| {
+                other.name == spec.name
+                    && (other.mode.is_input() && mode.is_input()
+                        || other.mode.is_output() && mode.is_output())
+            };
+            if !spec.name.is_empty() && parameters.iter().any(clashes) {
+                let message = format!("parameter name \"{}\" used more than once", spec.name);
+                return Err(invalid(message));
+            }
+            if let Some(default) = &spec.default {
+                if !mode.is_input() {
+                    return Err(invalid("only input parameters can have default values"));
+                }
+                defaults = true;
+                self.check_default(default, kind)?;
+            } else if defaults && mode.is_input() {
+                let message =
+                    "input parameters after one with a default value must also have defaults";
+                return Err(invalid(message));
+            }
+            let (name, default) = (spec.name.clone(), spec.default.clone());
+            parameters.push(FunctionParameter { name, mode, kind: kind.0, default });
+        }
+        Ok(parameters)
+    }
+
+    /// The type that a name means in a signature.
+    fn signature_type(&self, name: &pg_query::protobuf::TypeName) -> Result<TypeOid> {
+        if name.pct_type {
+            return Err(SqlError::unsupported("%TYPE in a function's signature"));
+        }
+        let names = super::super::names_of(&name.names);
+        let pseudo = match names.as_slice() {
+            [pseudo] | ["pg_catalog", pseudo] if name.array_bounds.is_empty() => match *pseudo {
+                "trigger" => Some(niwaki_catalog::TRIGGER_TYPE),
+                pseudo => crate::types::pseudo_type(pseudo),
+            },
+            _ => None,
+        };
+        match pseudo {
+            Some(oid) => Ok(oid),
+            None => self.type_name(name).map(|kind| kind.declared()),
+        }
+    }
+
+    fn check_default(&self, text: &str, kind: TypeOid) -> Result<()> {
+        let query = format!("SELECT {text}");
+        let node = given_expression_nodes(&query)?;
+        let mut analyzer = Analyzer::new(self.context, &query, Vec::new());
+        analyzer.scopes.push(Scope { place: Place::ParameterDefault, ..Scope::default() });
+        let given = |mut error: SqlError| {
+            error.position = None;
+            error
+        };
+        let value = analyzer.expr_of(node.as_deref()).map_err(given)?;
+        if is_polymorphic(kind) {
+            return Ok(());
+        }
+        let wanted = self.context.text.types.column_type(kind);
+        let from = self.format_oid(value.declared());
+        match analyzer.coerce(value, wanted.oid, CastContext::Assignment).map_err(given)? {
+            Some(_) => Ok(()),
+            None => {
+                let shown = self.format_oid(kind);
+                let message = format!("argument of DEFAULT must be type {shown}, not type {from}");
+                Err(SqlError::new("42804", message))
+            }
+        }
+    }
+
+    /// A polymorphic result needs a parameter that tells what it stands for.
+    fn check_polymorphic(&self, result: TypeOid, arguments: &[u32]) -> Result<()> {
+        use crate::types as t;
+        const SIMPLE: [TypeOid; 4] = [t::ANY_ELEMENT, t::ANY_ARRAY, t::ANY_NONARRAY, t::ANY_ENUM];
+        const COMMON: [TypeOid; 2] = [t::ANY_COMPATIBLE, t::ANY_COMPATIBLE_ARRAY];
+        let (family, shown) = match result {
+            result if SIMPLE.contains(&result) => (
+                &SIMPLE[..],
+                "anyelement, anyarray, anynonarray, anyenum, anyrange, or anymultirange",
+            ),
+            result if COMMON.contains(&result) => (
+                &COMMON[..],
+                "anycompatible, anycompatiblearray, anycompatiblenonarray, anycompatiblerange, or anycompatiblemultirange",
+            ),
+            _ => return Ok(()),
+        };
+        if arguments.iter().any(|oid| family.contains(&TypeOid(*oid))) {
+            return Ok(());
+        }
+        let name = self.format_oid(result);
+        let detail =
+            format!("A result of type {name} requires at least one input of type {shown}.");
+        Err(invalid("cannot determine result data type").with_detail(detail))
+    }
+}

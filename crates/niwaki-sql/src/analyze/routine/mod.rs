@@ -1,0 +1,103 @@
+//! Functions written in SQL: which of them a call means, and what their bodies mean.
+//!
+//! A body is text that gets its meaning where it is called, as in PostgreSQL: by the caller's search path and settings. So it is analyzed and
+//! planned with the statement that calls it, once for each list of argument types; the locks of what it reads are taken with those of
+//! the statement. A body that is one expression stands in the place of its calls (`rewrite`), all others are run (`exec`).
+
+mod body;
+mod candidates;
+mod define;
+mod parameters;
+mod shape;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Relation};
+use niwaki_types::{TextSettings, TypeOid};
+
+use super::Analyzer;
+use crate::context::AnalyzeContext;
+use crate::error::Result;
+use crate::expr::{FunctionKey, UserFunction};
+use crate::functions::Volatility;
+use crate::plan::{FunctionBodies, ResultShape};
+use crate::store::TableLock;
+
+pub use define::{analyze_function, check_function};
+pub(super) use parameters::Routine;
+
+/// The functions of users that one statement calls, anywhere.
+#[derive(Debug)]
+pub struct CalledFunctions<'a> {
+    /// How literals in bodies are read: as the session says, whatever a view around the call does.
+    text: &'a TextSettings,
+    now: i64,
+    found: RefCell<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    known: HashMap<FunctionKey, Arc<UserFunction>>,
+    bodies: FunctionBodies,
+    relations: Vec<(Arc<Relation>, TableLock)>,
+}
+
+impl<'a> CalledFunctions<'a> {
+    pub(super) fn new(context: &AnalyzeContext<'a>) -> Self {
+        Self { text: context.text, now: context.now, found: RefCell::default() }
+    }
+
+    /// Their bodies, and the relations that these name.
+    pub(super) fn take(&self) -> (FunctionBodies, Vec<(Arc<Relation>, TableLock)>) {
+        let found = self.found.take();
+        (found.bodies, found.relations)
+    }
+}
+
+fn volatility_of(definition: &FunctionDefinition) -> Volatility {
+    match definition.traits.volatility {
+        FunctionVolatility::Immutable => Volatility::Immutable,
+        FunctionVolatility::Stable => Volatility::Stable,
+        FunctionVolatility::Volatile => Volatility::Volatile,
+    }
+}
+
+impl Analyzer<'_> {
+    /// What calls of a function with arguments of these types need to know of it. Its body is looked at where the statement that
+    /// is analyzed is to be run.
+    fn user_function(
+        &mut self,
+        definition: &FunctionDefinition,
+        arguments: Vec<TypeOid>,
+        shape: &ResultShape,
+    ) -> Result<Arc<UserFunction>> {
+        let key = FunctionKey { oid: definition.oid, arguments };
+        let head = |inline| UserFunction {
+            key: key.clone(),
+            name: definition.name.clone(),
+            schema: self.schema_name(definition.schema),
+            declared: definition.arguments.clone(),
+            strict: definition.traits.strict,
+            volatility: volatility_of(definition),
+            cost: definition.cost(),
+            rows: definition.rows(),
+            inline,
+        };
+        let Some(functions) = self.context.functions else { return Ok(Arc::new(head(None))) };
+        if let Some(known) = functions.found.borrow().known.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        self.check_stack()?;
+        // A call inside of its own body is a call of what is known by then.
+        let open = Arc::new(head(None));
+        functions.found.borrow_mut().known.insert(key.clone(), open);
+        let (body, inline) = self.function_body(definition, &key, shape, functions)?;
+        let function = Arc::new(head(inline));
+        let mut found = functions.found.borrow_mut();
+        found.bodies.insert(key.clone(), Arc::new(body));
+        found.known.insert(key, Arc::clone(&function));
+        Ok(function)
+    }
+}

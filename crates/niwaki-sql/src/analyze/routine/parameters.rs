@@ -1,0 +1,60 @@
+//! Names of parameters in bodies.
+
+use niwaki_catalog::FunctionDefinition;
+use pg_query::protobuf;
+
+use super::super::{Analyzer, names_of};
+use crate::error::Result;
+use crate::expr::Expr;
+
+/// The function whose body is analyzed.
+#[derive(Debug)]
+pub(in crate::analyze) struct Routine {
+    name: String,
+    /// The names of its parameters, in their order; empty for those without one.
+    parameters: Vec<String>,
+}
+
+impl Routine {
+    pub(super) fn of(definition: &FunctionDefinition) -> Self {
+        let parameters = definition.inputs().into_iter().map(|input| input.name).collect();
+        Self { name: definition.name.clone(), parameters }
+    }
+
+    /// The number of the parameter that a name means, from 0.
+    fn number(&self, name: &str) -> Option<usize> {
+        self.parameters.iter().position(|known| !known.is_empty() && known == name)
+    }
+}
+
+impl Analyzer<'_> {
+    /// The parameter of the function around, or the field of one, that a name means which is that of no column: `a`, `f.a`, `a.field`,
+    /// `f.a.field`.
+    pub(in crate::analyze) fn parameter_named(
+        &mut self,
+        column: &protobuf::ColumnRef,
+    ) -> Result<Option<Expr>> {
+        let Some(routine) = &self.routine else { return Ok(None) };
+        let names = names_of(&column.fields);
+        if names.len() < column.fields.len() {
+            return Ok(None);
+        }
+        let of_function = |name: &str| name == routine.name;
+        let (number, fields) = match names.as_slice() {
+            [function, name, fields @ ..]
+                if of_function(function) && routine.number(name).is_some() =>
+            {
+                (routine.number(name), fields)
+            }
+            [name, fields @ ..] => (routine.number(name), fields),
+            [] => (None, &[][..]),
+        };
+        let (Some(number), true) = (number, fields.len() < 2) else { return Ok(None) };
+        let number = i32::try_from(number + 1).unwrap_or(i32::MAX);
+        let value = self.param(number, column.location)?;
+        match fields.first() {
+            None => Ok(Some(value)),
+            Some(field) => self.field(value, field).map(Some),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a function gives, and whether its body gives that.
+
+use std::sync::Arc;
+
+use niwaki_catalog::FunctionDefinition;
+use niwaki_types::{ColumnType, TypeOid};
+
+use super::super::Analyzer;
+use super::super::call::Concrete;
+use crate::context::{ColumnInfo, CommandTag};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::plan::ResultShape;
+use crate::types::CastContext;
+
+/// What a body gives for each row of its last statement.
+pub(super) struct BodyResult {
+    pub(super) values: Vec<Expr>,
+    /// The one value is the composite value that the function returns.
+    pub(super) whole: bool,
+}
+
+impl Analyzer<'_> {
+    /// What a function gives where polymorphic types stand for these; `None` where the arguments do not tell.
+    pub(super) fn shape_of(
+        &self,
+        definition: &FunctionDefinition,
+        concrete: Concrete,
+    ) -> Result<Option<ResultShape>> {
+        let returns = TypeOid(definition.returns);
+        if returns == TypeOid::VOID {
+            return Ok(Some(ResultShape::Void));
+        }
+        let row = |kind: TypeOid, fields: Vec<(String, ColumnType)>| ResultShape::Row {
+            kind,
+            fields: fields.iter().map(|(_, kind)| *kind).collect(),
+            names: fields.iter().map(|(name, _)| Arc::from(name.as_str())).collect(),
+        };
+        if returns == TypeOid::RECORD {
+            let mut fields = Vec::new();
+            for (number, output) in definition.outputs().enumerate() {
+                let Some(kind) = concrete.of_type(TypeOid(output.kind), None) else {
+                    return Ok(None);
+                };
+                let name = match output.name.as_str() {
+                    "" => format!("column{}", number + 1),
+                    name => name.to_owned(),
+                };
+                fields.push((name, self.context.text.types.column_type(kind)));
+            }
+            if fields.is_empty() {
+                return Err(SqlError::unsupported("a function that returns record"));
+            }
+            return Ok(Some(row(returns, fields)));
+        }
+        let Some(returns) = concrete.of_type(returns, None) else { return Ok(None) };
+        if returns.is_composite() {
+            let fields = self.fields_of(returns, -1)?.unwrap_or_default();
+            return Ok(Some(row(returns, fields)));
+        }
+        Ok(Some(ResultShape::Value(self.context.text.types.column_type(returns))))
+    }
+
+    /// The type of what a shape is, as it is declared.
+    pub(super) fn type_of_shape(shape: &ResultShape) -> ColumnType {
+        match shape {
+            ResultShape::Void => ColumnType::new(TypeOid::VOID),
+            ResultShape::Value(kind) => *kind,
+            ResultShape::Row { kind, .. } => ColumnType::new(*kind),
+        }
+    }
+
+    /// The result over the rows of a body's last statement, which has these columns.
+    pub(super) fn result_of_body(
+        &mut self,
+        shape: &ResultShape,
+        last: Option<(&[ColumnInfo], CommandTag)>,
+    ) -> Result<BodyResult> {
+        let parts = |values| Ok(BodyResult { values, whole: false });
+        let declared = match shape {
+            ResultShape::Void => return parts(Vec::new()),
+            _ => self.format_oid(Self::type_of_shape(shape).declared()),
+        };
+        let mismatch = |detail: String| {
+            let message = format!("return type mismatch in function declared to return {declared}");
+            SqlError::new("42P13", message).with_detail(detail)
+        };
+        let given = last.filter(|(columns, tag)| *tag == CommandTag::Select || !columns.is_empty());
+        let Some((columns, _)) = given else {
+            let detail =
+                "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
+            return Err(mismatch(detail.to_owned()));
+        };
+        let value = |number: usize| Expr::slot(number, columns[number].column_type);
+        match shape {
+            ResultShape::Void => parts(Vec::new()),
+            ResultShape::Value(kind) => {
+                if columns.len() != 1 {
+                    return Err(mismatch(
+                        "Final statement must return exactly one column.".to_owned(),
+                    ));
+                }
+                let given = self.format_oid(columns[0].column_type.declared());
+                let result = self.as_result(value(0), *kind)?;
+                let result =
+                    result.ok_or_else(|| mismatch(format!("Actual return type is {given}.")))?;
+                parts(vec![result])
+            }
+            ResultShape::Row { kind, fields, .. } => {
+                if let [only] = columns
+                    && only.column_type.oid == *kind
+                    && *kind != TypeOid::RECORD
+                {
+                    return Ok(BodyResult { values: vec![value(0)], whole: true });
+                }
+                let mut results = Vec::with_capacity(fields.len());
+                for (number, field) in fields.iter().enumerate() {
+                    if number >= columns.len() {
+                        return Err(mismatch(
+                            "Final statement returns too few columns.".to_owned(),
+                        ));
+                    }
+                    let given = self.format_oid(columns[number].column_type.declared());
+                    let wanted = self.format_oid(field.declared());
+                    let detail = format!(
+                        "Final statement returns {given} instead of {wanted} at column {}.",
+                        number + 1
+                    );
+                    let result = self.as_result(value(number), *field)?;
+                    results.push(result.ok_or_else(|| mismatch(detail))?);
+                }
+                if columns.len() > fields.len() {
+                    return Err(mismatch("Final statement returns too many columns.".to_owned()));
+                }
+                parts(results)
+            }
+        }
+    }
+
+    /// A value as what a function gives, converted as an assignment to a column would; `None` where that is not possible.
+    fn as_result(&mut self, value: Expr, wanted: ColumnType) -> Result<Option<Expr>> {
+        if wanted.domain.is_some() && value.domain == wanted.domain {
+            return Ok(Some(value));
+        }
+        let Some(value) = self.coerce(value, wanted.oid, CastContext::Assignment)? else {
+            return Ok(None);
+        };
+        let value = Self::with_typmod(value, wanted.typmod, false)?;
+        self.as_domain(value, wanted.domain).map(Some)
+    }
+}

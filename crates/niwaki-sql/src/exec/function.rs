@@ -1,0 +1,232 @@
+//! Calls of users' functions that do not stand in the place of their calls: their statements are run one after the other, each with a
+//! state of its own, over the arguments as parameters.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, Record, TypeOid};
+
+use super::kept_rows::{KeptReader, RowKeeper};
+use super::start;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, Runtime, State, UserFunction};
+use crate::plan::{BodyStatement, FunctionBody, ResultShape};
+
+/// Calls of users' functions around an expression.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Calls {
+    /// How many there are.
+    depth: u32,
+    /// Where the stack was at the outermost.
+    stack: usize,
+}
+
+/// Stack that calls inside of one another may use: threads have 2 MiB at least, of which others take a part.
+const STACK_BYTES_MAX: usize = 900 * 1024;
+
+/// Calls inside of one another, however little stack each takes.
+const DEPTH_MAX: u32 = 10_000;
+
+impl Calls {
+    fn inside(self) -> Result<Self> {
+        let marker = 0_u8;
+        let here = (&raw const marker).addr();
+        let stack = if self.depth == 0 { here } else { self.stack };
+        if self.depth >= DEPTH_MAX || stack.abs_diff(here) > STACK_BYTES_MAX {
+            let message = "stack depth limit exceeded";
+            let hint = "A function calls itself too often, directly or through others.";
+            return Err(SqlError::new("54001", message).with_hint(hint));
+        }
+        Ok(Self { depth: self.depth + 1, stack })
+    }
+}
+
+/// The value of a call.
+pub(crate) fn call(
+    function: &UserFunction,
+    arguments: &[Expr],
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    let Some(values) = argument_values(function, arguments, row, rt)? else {
+        return Ok(Datum::Null);
+    };
+    let body = body_of(function, rt)?;
+    let mut value = Datum::Null;
+    run(&body, &values, rt, &mut |given| {
+        value = value_of(&body, given);
+        Ok(false)
+    })?;
+    Ok(value)
+}
+
+/// The arguments of a call; `None` where one is NULL, and the function is not called for that.
+fn argument_values(
+    function: &UserFunction,
+    arguments: &[Expr],
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<Vec<Datum>>> {
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        values.push(argument.eval(row, rt)?);
+    }
+    let skipped = function.strict && values.iter().any(Datum::is_null);
+    Ok((!skipped).then_some(values))
+}
+
+/// What a call gives for the values of a row.
+fn value_of(body: &FunctionBody, given: &[Datum]) -> Datum {
+    match given {
+        [one] if body.whole || matches!(body.shape, ResultShape::Value(_)) => one.clone(),
+        given => record(&body.shape, given),
+    }
+}
+
+/// The values of a set that a function gives in a target list.
+pub(crate) fn set_values(
+    function: &UserFunction,
+    arguments: &[Expr],
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Vec<Datum>> {
+    let mut found = Vec::new();
+    let Some(values) = argument_values(function, arguments, row, rt)? else { return Ok(found) };
+    let body = body_of(function, rt)?;
+    let (mut bytes, limit) = (rt.state.memory, rt.exec.memory_limit);
+    run(&body, &values, rt, &mut |given| {
+        let value = value_of(&body, given);
+        bytes += super::row_bytes(std::slice::from_ref(&value));
+        found.push(value);
+        if bytes > limit {
+            let detail = "The rows that a function gives in a target list must stay in memory.";
+            return Err(SqlError::new("53200", "out of memory").with_detail(detail));
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// The rows that a function gives in FROM: of so many columns, or of one that is its value.
+pub(crate) fn set_rows(
+    function: &UserFunction,
+    arguments: &[Expr],
+    width: Option<usize>,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<KeptReader> {
+    let mut found = RowKeeper::new(rt.exec);
+    let values = argument_values(function, arguments, row, rt)?;
+    let body = body_of(function, rt)?;
+    let nothing = vec![Datum::Null; width.unwrap_or(1)];
+    let mut any = false;
+    if let Some(values) = values {
+        run(&body, &values, rt, &mut |given| {
+            any = true;
+            match (width, given) {
+                (None, given) => found.push(&[value_of(&body, given)])?,
+                (Some(_), [Datum::Record(_, record)]) if body.whole => {
+                    found.push(record.values())?
+                }
+                (Some(_), _) if body.whole => found.push(&nothing)?,
+                (Some(_), given) => found.push(given)?,
+            }
+            Ok(body.returns_set)
+        })?;
+    }
+    if !any && !body.returns_set {
+        found.push(&nothing)?;
+    }
+    Ok(found.finish()?.read())
+}
+
+fn record(shape: &ResultShape, values: &[Datum]) -> Datum {
+    let ResultShape::Row { kind, fields, names } = shape else { return Datum::Null };
+    let kinds: Vec<TypeOid> = fields.iter().map(|field| field.oid).collect();
+    let record = Record::new(kinds, values.to_vec());
+    let record = match *kind {
+        TypeOid::RECORD => record.with_names(Arc::clone(names)),
+        _ => record,
+    };
+    Datum::Record(*kind, Arc::new(record))
+}
+
+fn body_of(function: &UserFunction, rt: &Runtime<'_, '_>) -> Result<Arc<FunctionBody>> {
+    let known = rt.state.functions.as_ref().and_then(|bodies| bodies.get(&function.key));
+    // Expressions that are evaluated outside of statements know no functions of users.
+    known.cloned().ok_or_else(|| {
+        let name = &function.name;
+        SqlError::unsupported(format!("a call of function {name} outside of a statement"))
+    })
+}
+
+/// Runs the statements of a function. `each` is given the result's values for the rows of the last one, until it says that it wants no more.
+fn run(
+    body: &FunctionBody,
+    arguments: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+    each: &mut dyn FnMut(&[Datum]) -> Result<bool>,
+) -> Result<()> {
+    rt.exec.environment.check_interrupts()?;
+    let calls = rt.state.calls.inside()?;
+    for (number, statement) in body.statements.iter().enumerate() {
+        let last = number + 1 == body.statements.len();
+        let within = |error: SqlError| {
+            let place = format!("SQL function \"{}\" statement {}", body.name, number + 1);
+            error.within_context(place)
+        };
+        if body.read_only && statement.writes {
+            let what = statement.tag.as_str();
+            let message = format!("{what} is not allowed in a non-volatile function");
+            return Err(within(SqlError::new("0A000", message)));
+        }
+        if !body.read_only {
+            let change = statement.writes.then_some(statement.tag);
+            rt.exec.store.begin_nested(change).map_err(within)?;
+        }
+        let mut state = State {
+            functions: rt.state.functions.clone(),
+            calls,
+            memory: rt.state.memory,
+            ..State::default()
+        };
+        let mut inner = Runtime { exec: &mut *rt.exec, params: arguments, state: &mut state };
+        let done = statement_rows(body, statement, last, &mut inner, each);
+        rt.state.nested_changes |= state.nested_changes || statement.changes;
+        if !body.read_only {
+            rt.exec.store.end_nested();
+        }
+        done.map_err(within)?;
+    }
+    Ok(())
+}
+
+fn statement_rows(
+    body: &FunctionBody,
+    statement: &BodyStatement,
+    last: bool,
+    rt: &mut Runtime<'_, '_>,
+    each: &mut dyn FnMut(&[Datum]) -> Result<bool>,
+) -> Result<()> {
+    let mut step = start(&statement.root, rt.state);
+    let mut row = Vec::new();
+    let mut wanted = last && !matches!(body.shape, ResultShape::Void);
+    let mut values = Vec::with_capacity(body.result.len());
+    while step.next(&mut row, rt)? {
+        rt.tick()?;
+        if !wanted {
+            continue;
+        }
+        // Values that rows are only sorted by stand behind the columns.
+        let columns = row.get(..statement.width).unwrap_or(&row).to_vec();
+        values.clear();
+        for expr in &body.result {
+            values.push(expr.eval(&columns, rt)?);
+        }
+        wanted = each(&values)?;
+        // A query without effects is not asked for what nobody wants.
+        if !wanted && !statement.changes {
+            break;
+        }
+    }
+    Ok(())
+}
