@@ -181,7 +181,7 @@ def querying():
     show("slices", (list(products.values_list("title", flat=True)[1:3]), products.reverse()[0].title, products.count(), products.exists(), products.first().title, products.in_bulk([1, 2]).keys()))
     show("iterator", len(list(products.iterator(chunk_size=2))))
     # What iterators are by default, outside of transactions.
-    failing("held cursor", lambda: connection.cursor().execute("declare held no scroll cursor with hold for select 1"))
+    failing("held cursor", lambda: connection.cursor().execute("declare held no scroll cursor with hold for select 1") and None)
     show("raw", [(product.title, product.more) for product in Product.objects.raw("select id, title, stock + %s as more from shop_product where stock > %s order by id", [1, 6])])
     show("search", list(Product.objects.annotate(lower=Lower("title")).filter(lower__in=["saw"]).values_list("lower")))
     print(re.sub(r"cost=\S+ rows=\d+ width=\d+", "", Product.objects.filter(pk=1).explain()).split(" on ")[0])
@@ -246,7 +246,6 @@ def looking():
             show("relations", sorted(connection.introspection.get_relations(cursor, table.name).items()))
             show("sequences", connection.introspection.get_sequences(cursor, table.name))
     called("dumpdata", "shop.category", "shop.supplier", "shop.delivery", indent=1)
-    called("sqlflush")
     called("sqlsequencereset", "shop", "auth")
     called("flush", interactive=False)
     show("after flush", (Category.objects.count(), Permission.objects.count(), Category.objects.create(name="first", slug="first").pk))
