@@ -13,7 +13,7 @@ from .values import ARRAYS, LOOSE, SCALARS, TEXTS, UNITS, UNORDERED, USERS, WORD
 TOTAL = {"lower", "upper", "length", "char_length", "octet_length", "bit_length", "md5", "reverse", "concat", "concat_ws", "left", "right", "btrim", "ltrim", "rtrim", "strpos", "starts_with", "isfinite", "cardinality",
          "array_length", "array_ndims", "array_upper", "array_dims", "floor", "ceil", "round", "trunc", "sign", "jsonb_typeof", "json_typeof", "to_json", "to_jsonb", "quote_literal", "quote_nullable", "quote_ident", "initcap",
          "replace", "translate", "array_to_string", "scale", "trim_scale", "date_part", "jsonb_strip_nulls", "num_nulls", "num_nonnulls", "to_hex", "ascii", "array_remove", "array_positions", "sha256", "string_to_array",
-         "jsonb_build_array", "json_build_array", "enum_larger", "enum_smaller", "position", "bit_count", "atan", "cbrt", "degrees", "tanh", "array_replace", "array_to_json"}
+         "jsonb_build_array", "json_build_array", "enum_larger", "enum_smaller", "position", "bit_count", "atan", "degrees", "tanh", "array_replace", "array_to_json"}
 TOTAL_OPERATORS = {"=", "<>", "<", "<=", ">", ">=", "&", "|", "#", "~~*", "@>", "<@", "&&", "->", "->>", "?", "^@", "~<~", "~>=~", "?|", "?&", "#>", "#>>"}
 PICTURES = ["YYYY-MM-DD HH24:MI:SS.US", "Day, DD Mon YYYY", "FMMonth FMDDth", "IYYY-IW-ID", "J Q CC", "HH12:MI AM TZ", "DDD WW W", "YYY RM fmrm SSSS", "Dy \"text\" D", "MS US FF3", "yyyy BC", "HH:MI"]
 NUMBER_PICTURES = ["999.99", "FM999,990.00", "S9999", "9999MI", "0000", "9.99EEEE", "RN", "FMRN", "L999", "999th", "PR99", "99V99", "$99", "9G999D99", "FM9.9##", "<99>", "SG99", "9999999999999999.999"]
