@@ -22,7 +22,7 @@ What is compared, and how:
  * What depends on the order of rows has an order inside (array_agg, string_agg, sums of floats), or an order over a key (LIMIT, DISTINCT ON, ROWS frames, row_number): the generator sees to it.
  * Of equal values that look different (1.0 and 1.00, -0 and 0, blanks at the end of a bpchar) PostgreSQL leaves open which one DISTINCT, GROUP BY, UNION, min and max keep. Rows that differ in nothing else are `open`.
  * Which of several expressions fails first, or whether one is computed at all that a filter could spare, is open: where a statement has more than one row or expression, a failure of class 22 (data) or
-   21 (cardinality), 54 (limits) or 0A (of PostgreSQL) of one side only, or another such failure on the other side, is `open`. Statements of one expression (`strict`) must agree, unless something in it may
+   21 (cardinality), 54 (limits), 23 (constraints; if both fail) or 0A (of PostgreSQL) of one side only, or another such failure on the other side, is `open`. Statements of one expression (`strict`) must agree, unless something in it may
    be spared (CASE, AND, a constant NULL, no rows); there are many of those.
  * Oids of users' types are each server's own.
 """
@@ -51,11 +51,12 @@ KINDS = ("same", "refused", "message", "open", "code", "fails", "accepts", "shap
 # What a run must not have.
 DIFFERENCES = ("code", "fails", "accepts", "shape", "wrong", "oracle", "slow", "crash")
 OPEN_CODES = ("22", "21", "54", "0A")
+CALL = re.compile(r"\w\(|\)::| at time zone | [-+*/%|&#^<>=~@?]+ | from ")
 # What may spare the computation of something: a constant NULL under a strict function too.
 LAZY = re.compile(r"\bnull\b|\bcase\b|coalesce|nullif|\b(and|or|any|all|in|between|exists)\b|\[", re.I)
 SECONDS = 20
 STATEMENTS = 120
-SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "statement_timeout": "15s"}
+SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "statement_timeout": "15s", "search_path": "d"}
 KNOWN = pathlib.Path(__file__).with_name("differential_known.txt")
 FOCI = ("strict", "query", "change", "definition", "mistake", "oracle", "all")
 
@@ -100,7 +101,7 @@ class Side:
 
     def fresh(self):
         """An empty schema in front, and the session as it was at first."""
-        for sql in ("rollback", "reset all", "drop schema if exists d cascade", "create schema d", "set search_path = d"):
+        for sql in ("rollback", "reset all", "drop schema if exists d cascade", "create schema d"):
             found = self.run(Statement(Node(sql), "begin"))
             if isinstance(found, Lost) or isinstance(found[-1], Failure):
                 raise RuntimeError(f"{self.server.name}: {sql}: {found}")
@@ -298,7 +299,7 @@ class Comparer:
             if kind in DIFFERENCES:
                 self.found(kind, number, statement, done, ours, theirs)
                 return
-            if kind == "open" and (statement.kind != "query" or self.ours.client.status != self.theirs.client.status):
+            if kind in ("open", "known") and (statement.kind != "query" or self.ours.client.status != self.theirs.client.status):
                 return
             if statement.then and kind in ("same", "message") and not last_failure(theirs):
                 statement.then()
@@ -354,9 +355,11 @@ class Comparer:
         if "57014" in codes:
             return "slow" if len(set(codes)) == 2 or len(codes) == 1 else "same"
         if failed and expected and failed.sqlstate == expected.sqlstate:
+            if self.ours.client.status != self.theirs.client.status:
+                return "shape"
             return "same" if failed.message == expected.message or statement.kind != "mistake" and not statement.strict else "message"
         if failed or expected:
-            if all(code[:2] in OPEN_CODES for code in codes) and self.is_open(statement, ours, failed, expected):
+            if all(code[:2] in OPEN_CODES or len(codes) == 2 and code[:2] == "23" for code in codes) and self.is_open(statement, ours, failed, expected):
                 return "open"
             return "code" if failed and expected else "fails" if failed else "accepts"
         if len(ours) != len(theirs):
@@ -369,7 +372,10 @@ class Comparer:
         """Whether a failure that depends on values may come on one side only, or as another one."""
         if not statement.strict or LAZY.search(str(statement)) or None in statement.values:
             return True
-        return statement.several if failed and expected else not failed and not ours[-1].rows
+        if failed and expected:
+            # What is constant fails before a row is looked at, and of constants the inner ones first.
+            return statement.several or len(CALL.findall(str(statement))) > 1
+        return not failed and not ours[-1].rows
 
     # Making a finding small
 

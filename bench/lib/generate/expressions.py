@@ -60,6 +60,8 @@ class Scope:
 class Expressions:
     def __init__(self, random, catalog):
         self.random, self.catalog, self.queries = random, catalog, None
+        # How many constants are edges of their type.
+        self.edges = 0.15
 
     def chance(self, probability):
         return self.random.random() < probability
@@ -83,7 +85,7 @@ class Expressions:
             return Expr(type, self.random.choice(columns))
         if self.chance(0.05):
             return Expr(type, f"null::{sql_name(type)}")
-        return literal(self.random, type)
+        return literal(self.random, type, self.edges)
 
     def expr(self, type, scope, depth, careful=False):
         if scope.aggregated and self.chance(0.4) and (made := self.aggregate(type, scope, depth, careful)):

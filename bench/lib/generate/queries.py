@@ -217,7 +217,7 @@ class Queries:
 
     def strict(self):
         """One expression, which may fail: nothing is left open. Also whether there are several rows, of which another could be the first to fail."""
-        queries, self.expressions.queries = self.expressions.queries, None
+        queries, self.expressions.queries, self.expressions.edges = self.expressions.queries, None, 0.4
         type = self.random.choice(sorted(self.expressions.catalog.functions)) if self.chance(0.4) else self.expressions.type()
         tables, several = [table for table in self.tables() if table.key], False
         if tables and self.chance(0.75):
@@ -229,7 +229,7 @@ class Queries:
                 node = Node(node, f" where {relation.key[0]} = (select min({table.key[0]}) + {self.random.randrange(12)} from {table.name})")
         else:
             node = Node("select ", self.expressions.expr(type, Scope([]), 3), " as c0")
-        self.expressions.queries = queries
+        self.expressions.queries, self.expressions.edges = queries, 0.15
         return Query(node, [type]), several
 
     def statement(self, careful):
