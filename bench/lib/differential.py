@@ -375,7 +375,8 @@ class Comparer:
         if failed and expected:
             # What is constant fails before a row is looked at, and of constants the inner ones first.
             return statement.several or len(CALL.findall(str(statement))) > 1
-        return not failed and not ours[-1].rows
+        # Where a row gives NULL, an operand that is NULL may have spared the others.
+        return not failed and (not ours[-1].rows or any(None in row for row in ours[-1].rows))
 
     # Making a finding small
 
