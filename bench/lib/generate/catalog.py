@@ -9,7 +9,7 @@ from .values import ARRAYS, SCALARS, USERS
 
 FUNCTIONS = pathlib.Path(__file__).resolve().parents[3] / "docs" / "functions.md"
 # Types as arguments and results; `name` and `"char"` come in by casts.
-TYPES = {*SCALARS, *ARRAYS, *USERS, "name", "_name", "regclass"} - {"regclass"}
+TYPES = {*SCALARS, *ARRAYS, *USERS, "name", "_name"}
 POLYMORPHIC = {"anyelement", "anyarray", "anynonarray", "anycompatible", "anycompatiblearray", "anycompatiblenonarray", "anyenum", "any"}
 ELEMENTS = ["int4", "text", "numeric", "int8", "float8", "bool", "date", "timestamptz"]
 # Of the session or the time, without an answer that both could give, or what would only wait.
@@ -91,7 +91,7 @@ def documented():
 def instances(name, arguments, result, variadic):
     """The routine for each type that its polymorphic arguments may be."""
     if not POLYMORPHIC & {*arguments, result}:
-        if all(type in TYPES for type in (*arguments, result)) or "record" in arguments and False:
+        if all(type in TYPES for type in (*arguments, result)):
             yield Routine(name, arguments, result, variadic)
         return
     elements = ["mood"] if "anyenum" in arguments else ELEMENTS

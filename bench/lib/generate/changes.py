@@ -3,7 +3,7 @@
 from .expressions import Relation, Scope, between
 from .schema import Column
 from .tree import Clause, Expr, Items, Node, sql_name
-from .values import LOOSE, UNORDERED, literal
+from .values import literal
 
 SWITCHES = ["enable_seqscan", "enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_nestloop", "enable_hashagg", "enable_sort", "enable_material"]
 SETTINGS = {"work_mem": ["'64kB'", "'4MB'"], "plan_cache_mode": ["auto", "force_generic_plan", "force_custom_plan"], "TimeZone": ["'UTC'", "'America/New_York'", "'Asia/Kolkata'"],

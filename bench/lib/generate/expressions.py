@@ -5,7 +5,6 @@
 
 import dataclasses
 
-from .catalog import ELEMENTS
 from .tree import Expr, Items, sql_name
 from .values import ARRAYS, LOOSE, SCALARS, TEXTS, UNITS, UNORDERED, USERS, WORDS, ZONES, literal, quote
 

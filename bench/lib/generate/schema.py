@@ -54,7 +54,7 @@ class Schema:
         return self.random.choice(["int4", "int4", "int8", "text", "text", "numeric", "bool", "float8", "date", "timestamp", "timestamptz"]) if self.chance(0.6) else self.expressions.type()
 
     def create_table(self):
-        name, own, parts, constraints = self.name("tab"), [], [], []
+        name, own, parts = self.name("tab"), [], []
         key = ["id"] if self.chance(0.9) else None
         identity = key and self.chance(0.15)
         own.append(Column("id", "int4", "int4", "identity" if identity else "", True))
@@ -84,7 +84,7 @@ class Schema:
             own.append(column)
             parts.append(Node(f"{column.name} {column.declared}", *extra))
         table = Table(name, own, key)
-        return Node(f"create table {name} (", Items(parts + constraints), ")"), table
+        return Node(f"create table {name} (", Items(parts), ")"), table
 
     def create_index(self, table):
         name = self.name("idx")
