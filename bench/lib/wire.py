@@ -1,4 +1,4 @@
-"""A small client of PostgreSQL's protocol: simple queries, COPY both ways, cancel. It keeps what libpq hides: type oids, tags, SQLSTATEs."""
+"""A small client of PostgreSQL's protocol: simple queries, COPY both ways, cancel, prepared statements. It keeps what libpq hides: type oids, tags, SQLSTATEs."""
 
 import dataclasses
 import socket
@@ -75,6 +75,26 @@ class Client:
         """What the statements in `sql` answer: Results, and at the end of them a Failure if one failed. `copy_data()` gives the bytes
         for COPY FROM STDIN, once."""
         self.send(b"Q", sql.encode() + b"\0")
+        return self.answers(copy_data)
+
+    def prepare(self, name, sql):
+        """A Failure, or None when the statement is there."""
+        self.send(b"P", f"{name}\0{sql}\0".encode() + b"\0\0")
+        self.send(b"S")
+        found = self.answers()
+        return found[0] if found else None
+
+    def execute(self, name, values=(), *, binary=False):
+        """As `query` answers; values are texts or None, what comes back is text or binary."""
+        taken = b"".join(struct.pack("!i", -1) if value is None else struct.pack("!i", len(value.encode())) + value.encode() for value in values)
+        self.send(b"B", b"\0" + name.encode() + b"\0" + struct.pack("!HH", 0, len(values)) + taken + struct.pack("!HH", 1, int(binary)))
+        self.send(b"D", b"P\0")
+        self.send(b"E", b"\0" + struct.pack("!I", 0))
+        self.send(b"S")
+        return self.answers()
+
+    def answers(self, copy_data=None):
+        """What comes until the server is ready."""
         found, current, cancelled = [], Result(), False
         while True:
             try:

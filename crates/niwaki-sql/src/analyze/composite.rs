@@ -157,9 +157,6 @@ impl Analyzer<'_> {
     /// `(value).name`
     pub(super) fn field(&self, value: Expr, name: &str) -> Result<Expr> {
         let location = value.location;
-        if matches!(value.kind, ExprKind::SetReturning(_)) {
-            return Err(self.unsupported("a field of a set's rows in a target list", location));
-        }
         if let ExprKind::Row(row) = &value.kind
             && let Some((item, names)) = &row.of_item
         {

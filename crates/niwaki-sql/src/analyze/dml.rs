@@ -348,28 +348,34 @@ impl Analyzer<'_> {
                 return Err(SqlError::new("42601", "VALUES lists must all be the same length"));
             }
             let mut row = defaults.clone();
-            for (number, item) in list.items.iter().enumerate() {
-                if let Some(NodeEnum::SetToDefault(default)) = &item.node {
-                    if number >= target.columns.len() {
-                        return Err(self.too_many_values(default.location));
+            let mut given = Vec::with_capacity(list.items.len());
+            for item in &list.items {
+                given.push(match &item.node {
+                    Some(NodeEnum::SetToDefault(default)) => (None, default.location),
+                    _ => {
+                        let value = self.expr(item)?;
+                        let location = value.location;
+                        (Some(value), location)
                     }
+                });
+            }
+            // How many there are comes before whether their types fit.
+            if let Some((_, location)) = given.get(target.columns.len()) {
+                return Err(self.too_many_values(*location));
+            }
+            self.check_count(given.len(), target)?;
+            for (number, (value, location)) in given.into_iter().enumerate() {
+                let Some(value) = value else {
                     if let Some(part) = target.parts.get(number).filter(|part| !part.is_empty()) {
-                        let message = default_of_part(part);
-                        return Err(self.error("0A000", message, default.location));
+                        return Err(self.error("0A000", default_of_part(part), location));
                     }
                     continue;
-                }
-                let value = self.expr(item)?;
-                let location = value.location;
-                if number >= target.columns.len() {
-                    return Err(self.too_many_values(location));
-                }
+                };
                 let column = target.column(number)?;
                 if let Some(value) = self.place(target, number, value, location, row.get(column))? {
                     row[column] = value;
                 }
             }
-            self.check_count(list.items.len(), target)?;
             rows.push(row);
         }
         Ok(rows)

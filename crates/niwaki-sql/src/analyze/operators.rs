@@ -60,37 +60,63 @@ impl Analyzer<'_> {
             AExprKind::AexprNullif => {
                 let left = self.expr_of(expr.lexpr.as_deref())?;
                 let right = self.expr_of(expr.rexpr.as_deref())?;
+                // A composite value is compared as a record, and is still one of its own type.
+                let composite = left.ty.is_record().then(|| left.clone());
                 let equal = self.operator("=", Some(left), right, location)?;
                 let ExprKind::Call { arguments, .. } = &equal.kind else {
                     return Err(SqlError::internal("an operator that is no call"));
                 };
-                let result = arguments[0].clone();
+                let result = composite.unwrap_or_else(|| arguments[0].clone());
                 let (ty, typmod) = (result.ty, result.typmod);
                 let kind = ExprKind::NullIf { result: Box::new(result), equal: Box::new(equal) };
                 Ok(Expr { kind, ty, typmod, domain: None, location })
             }
             AExprKind::AexprIn => self.in_list(expr, name),
-            AExprKind::AexprBetween | AExprKind::AexprNotBetween => {
-                let bounds = list_items(expr.rexpr.as_deref());
-                let [low, high] = bounds else {
-                    return Err(SqlError::internal("BETWEEN without two bounds"));
-                };
-                let negated = expr.kind() == AExprKind::AexprNotBetween;
-                let value = self.expr_of(expr.lexpr.as_deref())?;
-                let again = self.expr_of(expr.lexpr.as_deref())?;
-                let (low, high) = (self.expr(low)?, self.expr(high)?);
-                let (first, second) = if negated { ("<", ">") } else { (">=", "<=") };
-                let low = self.operator(first, Some(value), low, location)?;
-                let high = self.operator(second, Some(again), high, location)?;
-                let parts = vec![low, high];
-                let kind = if negated { ExprKind::Or(parts) } else { ExprKind::And(parts) };
-                Ok(Expr::new(kind, TypeOid::BOOL, location))
-            }
-            AExprKind::AexprBetweenSym | AExprKind::AexprNotBetweenSym => {
-                Err(self.unsupported("BETWEEN SYMMETRIC", location))
-            }
+            AExprKind::AexprBetween
+            | AExprKind::AexprNotBetween
+            | AExprKind::AexprBetweenSym
+            | AExprKind::AexprNotBetweenSym => self.between(expr),
             AExprKind::Undefined => Err(SqlError::internal("operator without a kind")),
         }
+    }
+
+    /// `value [NOT] BETWEEN [SYMMETRIC] low AND high`; SYMMETRIC lets the bounds stand in either order.
+    fn between(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {
+        let [low, high] = list_items(expr.rexpr.as_deref()) else {
+            return Err(SqlError::internal("BETWEEN without two bounds"));
+        };
+        let (negated, symmetric) = match expr.kind() {
+            AExprKind::AexprNotBetween => (true, false),
+            AExprKind::AexprBetweenSym => (false, true),
+            AExprKind::AexprNotBetweenSym => (true, true),
+            _ => (false, false),
+        };
+        let within = self.against_bounds(expr, low, high, negated)?;
+        if !symmetric {
+            return Ok(within);
+        }
+        let parts = vec![within, self.against_bounds(expr, high, low, negated)?];
+        let kind = if negated { ExprKind::And(parts) } else { ExprKind::Or(parts) };
+        Ok(Expr::new(kind, TypeOid::BOOL, expr.location))
+    }
+
+    /// The value of a BETWEEN against its bounds in this order. It is analyzed for each bound, which may want it as different types.
+    fn against_bounds(
+        &mut self,
+        expr: &protobuf::AExpr,
+        low: &Node,
+        high: &Node,
+        negated: bool,
+    ) -> Result<Expr> {
+        let value = self.expr_of(expr.lexpr.as_deref())?;
+        let again = self.expr_of(expr.lexpr.as_deref())?;
+        let (low, high) = (self.expr(low)?, self.expr(high)?);
+        let (first, second) = if negated { ("<", ">") } else { (">=", "<=") };
+        let low = self.operator(first, Some(value), low, expr.location)?;
+        let high = self.operator(second, Some(again), high, expr.location)?;
+        let parts = vec![low, high];
+        let kind = if negated { ExprKind::Or(parts) } else { ExprKind::And(parts) };
+        Ok(Expr::new(kind, TypeOid::BOOL, expr.location))
     }
 
     /// `left IS [NOT] DISTINCT FROM right`
