@@ -7,6 +7,7 @@ mod environment;
 pub mod failpoints;
 #[doc(hidden)]
 pub mod hostile;
+pub mod outside;
 pub mod rng;
 pub mod sync;
 pub mod vfs;

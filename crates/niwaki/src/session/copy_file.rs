@@ -1,9 +1,9 @@
 //! COPY with a file of the server's: a sink whose COPY data are the file's, and all else the client's.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
+use niwaki_env::outside;
 use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 use niwaki_types::Datum;
 
@@ -16,8 +16,8 @@ const CHUNK: u64 = 64 * 1024;
 enum State {
     /// Whether the table is there and may be copied is asked first.
     NotOpen,
-    Reading(File),
-    Writing(BufWriter<File>),
+    Reading(Box<dyn Read>),
+    Writing(Box<dyn Write>),
 }
 
 /// The file, by its absolute name.
@@ -45,27 +45,25 @@ impl<'o> CopyFile<'o> {
     /// What was written last did not reach the file.
     pub(super) fn finish(&mut self) -> Result<()> {
         let State::Writing(file) = &mut self.state else { return Ok(()) };
-        file.flush().map_err(|error| failed(&error, "write to COPY file", ""))
+        file.flush().map_err(|error| failed(&error, "write to COPY file"))
     }
 
-    fn open(&self, options: &std::fs::OpenOptions, way: &str) -> Result<File> {
+    fn not_open(&self, error: &io::Error, way: &str) -> SqlError {
         let name = self.name;
-        if Path::new(name).is_dir() {
-            return Err(SqlError::new("42809", format!("\"{name}\" is a directory")));
+        if error.kind() == ErrorKind::IsADirectory {
+            return SqlError::new("42809", format!("\"{name}\" is a directory"));
         }
-        options.open(name).map_err(|error| {
-            let failed = failed(&error, &format!("open file \"{name}\""), way);
-            match error.kind() {
-                ErrorKind::NotFound | ErrorKind::PermissionDenied => failed.with_hint(
-                    "The file is one of the server's. psql's \\copy has those of the client's machine.",
-                ),
-                _ => failed,
-            }
-        })
+        let failed = failed(error, &format!("open file \"{name}\" for {way}"));
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => failed.with_hint(
+                "The file is one of the server's. psql's \\copy has those of the client's machine.",
+            ),
+            _ => failed,
+        }
     }
 }
 
-fn failed(error: &io::Error, what: &str, way: &str) -> SqlError {
+fn failed(error: &io::Error, what: &str) -> SqlError {
     let sqlstate = match error.kind() {
         ErrorKind::NotFound => "58P01",
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "42501",
@@ -75,7 +73,7 @@ fn failed(error: &io::Error, what: &str, way: &str) -> SqlError {
     };
     let shown = error.to_string();
     let cause = shown.split(" (os error").next().unwrap_or_default();
-    SqlError::new(sqlstate, format!("could not {what}{way}: {cause}"))
+    SqlError::new(sqlstate, format!("could not {what}: {cause}"))
 }
 
 impl RowSink for CopyFile<'_> {
@@ -106,27 +104,26 @@ impl ResultSink for CopyFile<'_> {
     }
 
     fn copy_in(&mut self, _columns: usize) -> Result<()> {
-        let file = self.open(std::fs::OpenOptions::new().read(true), " for reading")?;
-        self.state = State::Reading(file);
+        let file = outside::open_to_read(Path::new(self.name));
+        self.state = State::Reading(file.map_err(|error| self.not_open(&error, "reading"))?);
         Ok(())
     }
 
     fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
-        let State::Reading(file) = &self.state else { return Ok(false) };
+        let State::Reading(file) = &mut self.state else { return Ok(false) };
         let read = file.take(CHUNK).read_to_end(buffer);
-        Ok(read.map_err(|error| failed(&error, "read from COPY file", ""))? > 0)
+        Ok(read.map_err(|error| failed(&error, "read from COPY file"))? > 0)
     }
 
     fn copy_out_begin(&mut self, _columns: usize) -> Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        let file = self.open(options.write(true).create(true).truncate(true), " for writing")?;
-        self.state = State::Writing(BufWriter::new(file));
+        let file = outside::open_to_write(Path::new(self.name));
+        self.state = State::Writing(file.map_err(|error| self.not_open(&error, "writing"))?);
         Ok(())
     }
 
     fn copy_out(&mut self, line: &[u8]) -> Result<()> {
         let State::Writing(file) = &mut self.state else { return Ok(()) };
-        file.write_all(line).map_err(|error| failed(&error, "write to COPY file", ""))
+        file.write_all(line).map_err(|error| failed(&error, "write to COPY file"))
     }
 
     fn copy_out_end(&mut self) {}

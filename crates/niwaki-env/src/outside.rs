@@ -1,0 +1,30 @@
+//! Files that are none of a database's: read or written once, from beginning to end (COPY).
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::path::Path;
+
+fn refuse_folder(path: &Path) -> io::Result<()> {
+    match path.is_dir() {
+        true => Err(ErrorKind::IsADirectory.into()),
+        false => Ok(()),
+    }
+}
+
+/// A file's bytes.
+///
+/// # Errors
+/// `IsADirectory`; any error of the system.
+pub fn open_to_read(path: &Path) -> io::Result<Box<dyn Read>> {
+    refuse_folder(path)?;
+    Ok(Box::new(File::open(path)?))
+}
+
+/// A new file, or an old one that is written over. What was written last is there after a flush; nothing is synced.
+///
+/// # Errors
+/// `IsADirectory`; any error of the system.
+pub fn open_to_write(path: &Path) -> io::Result<Box<dyn Write>> {
+    refuse_folder(path)?;
+    Ok(Box::new(BufWriter::new(File::create(path)?)))
+}
