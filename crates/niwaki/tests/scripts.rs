@@ -49,6 +49,11 @@ fn create_table_as() {
 }
 
 #[test]
+fn zone_abbreviations() {
+    check("zone_abbreviations", include_str!("../testscripts/zone_abbreviations.test"));
+}
+
+#[test]
 fn array_keys() {
     check("array_keys", include_str!("../testscripts/array_keys.test"));
 }
