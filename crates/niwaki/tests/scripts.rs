@@ -49,6 +49,11 @@ fn create_table_as() {
 }
 
 #[test]
+fn fields_as_functions() {
+    check("fields_as_functions", include_str!("../testscripts/fields_as_functions.test"));
+}
+
+#[test]
 fn zone_abbreviations() {
     check("zone_abbreviations", include_str!("../testscripts/zone_abbreviations.test"));
 }
