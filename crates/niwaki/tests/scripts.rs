@@ -54,6 +54,11 @@ fn fields_as_functions() {
 }
 
 #[test]
+fn volatile_targets() {
+    check("volatile_targets", include_str!("../testscripts/volatile_targets.test"));
+}
+
+#[test]
 fn zone_abbreviations() {
     check("zone_abbreviations", include_str!("../testscripts/zone_abbreviations.test"));
 }
