@@ -93,7 +93,8 @@ fn writers_that_tend_visit_as_few() {
         exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", ROWS + id));
     }
     let [deleted, heap] = of_table(&mut session, ["gardener_deleted", "gardener_heap_pages"]);
-    assert!((3000..=4000).contains(&deleted), "{deleted}");
+    // What waits for one index may be too little for a visit.
+    assert!((3 * told..=4 * told).contains(&deleted), "{deleted}");
     // Where a row came to a line pointer that shares its count with an entry's root.
     assert!(heap <= deleted / 100, "{heap} of {deleted}");
     let [leaf, inner] = of_indexes(&mut session, VISITS);

@@ -49,6 +49,21 @@ fn create_table_as() {
 }
 
 #[test]
+fn fields_as_functions() {
+    check("fields_as_functions", include_str!("../testscripts/fields_as_functions.test"));
+}
+
+#[test]
+fn volatile_targets() {
+    check("volatile_targets", include_str!("../testscripts/volatile_targets.test"));
+}
+
+#[test]
+fn zone_abbreviations() {
+    check("zone_abbreviations", include_str!("../testscripts/zone_abbreviations.test"));
+}
+
+#[test]
 fn array_keys() {
     check("array_keys", include_str!("../testscripts/array_keys.test"));
 }

@@ -208,7 +208,7 @@ fn chains_that_become_mixed_and_settle_are_counted() {
 
 #[test]
 fn line_pointers_that_come_back_without_vacuum_are_counted() {
-    let (_database, mut session) = filled_by_updates();
+    let (database, mut session) = filled_by_updates();
     // The deleter's pass takes the old versions, its batch their entries; the reader's the rows that are gone,
     // and finds that the other one has settled.
     each(&mut session, &["delete from t where id <= 19"]);
@@ -222,20 +222,14 @@ fn line_pointers_that_come_back_without_vacuum_are_counted() {
         "gardener_waiting 38",
     ];
     assert_eq!(counters(&mut session)[3..], expected);
-    // An entry of each in both indexes: so many are reason enough to visit them.
+    // An entry of each in both indexes: too few for writers to visit them, but not for who comes when these have gone.
     each(&mut session, &["insert into t values (50, 50, '')"]);
-    let expected = [
-        "pruned_by_horizon 39",
-        "chains_mixed 20",
-        "chains_settled 1",
-        "gardener_deleted 58",
-        "gardener_told 39",
-    ];
     assert_eq!(counters(&mut session)[3..], expected);
-    // Old versions are reason enough for another pass.
-    each(&mut session, &["update t set note = repeat('z', 150)"; 12]);
+    (0..4).for_each(|_| database.tend().unwrap());
     let freed = counters(&mut session);
-    assert!(freed.contains(&"line_pointers_freed 19".to_owned()), "{freed:?}");
+    for number in ["gardener_deleted 58", "line_pointers_freed 19"] {
+        assert!(freed.contains(&number.to_owned()), "{freed:?}");
+    }
     each(&mut session, &["vacuum t"]);
     let freed = counters(&mut session);
     assert!(freed.contains(&"line_pointers_freed 19".to_owned()), "vacuum's are not: {freed:?}");

@@ -283,11 +283,7 @@ fn what_is_not_there_is_refused_by_name() {
             "create function g() returns int language plpgsql as 'begin return 1; end'",
             "a PL/pgSQL function that is none of triggers",
         ),
-        (
-            "create function g() returns int language sql as 'select 1'",
-            "language sql of a function",
-        ),
-        ("create function g() returns int return 1", "language sql of a function"),
+        ("create function g() returns int return 1", "a function's body as RETURN or BEGIN ATOMIC"),
         ("create function g() returns trigger language c as 'x', 'y'", "language c of a function"),
         ("create procedure g() language sql as 'select 1'", "CREATE PROCEDURE"),
         (

@@ -214,6 +214,18 @@ impl Analyzer<'_> {
         }
     }
 
+    /// Whether a value is a row with such a field.
+    pub(super) fn has_field(&self, value: &Expr, name: &str) -> Result<bool> {
+        if let Some(fields) = self.record_fields(value) {
+            return Ok(fields.iter().any(|(known, _)| &**known == name));
+        }
+        if !value.ty.is_composite() {
+            return Ok(false);
+        }
+        let fields = self.fields_of(value.ty, value.location)?;
+        Ok(fields.is_some_and(|all| all.iter().any(|(known, _)| known == name)))
+    }
+
     /// The fields of a `record`, where the query says which it has: those of a row that is written down, of a function's
     /// rows, and of a column that a nested query makes of such a one.
     pub(super) fn record_fields(&self, value: &Expr) -> Option<RecordFields> {

@@ -306,7 +306,12 @@ impl Analyzer<'_> {
         let (several, own) = match expr.kind {
             ExprKind::SetReturning(number) => {
                 let set = &self.scope()?.sets[number];
-                (set.fields(), set.function.column_name())
+                let found = (set.fields(), set.function.column_name());
+                if expr.ty.is_composite() && found.0.is_none() {
+                    let what = "a set of composite values in FROM whose fields are to be columns";
+                    return Err(self.unsupported(what, expr.location));
+                }
+                found
             }
             _ => (None, None),
         };

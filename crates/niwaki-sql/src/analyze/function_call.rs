@@ -14,7 +14,8 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, SetFunction, is_volatile};
 use crate::types::{
-    ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, element_of, type_by_name,
+    ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
+    type_by_name,
 };
 
 impl Analyzer<'_> {
@@ -117,8 +118,22 @@ impl Analyzer<'_> {
         let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,
             Err(reason) => {
-                // text(x), int4(x): a type's name as a function is a cast.
+                // name(row): a field.
+                if let [value] = arguments.as_slice()
+                    && call.funcname.len() == 1
+                    && self.has_field(value, name)?
+                    && let Some(value) = arguments.pop()
+                {
+                    self.refuse_over(call, shown)?;
+                    return self.field(value, name);
+                }
+                // text(x), int4(x): a type's name as a function is a cast, but not of rows to texts.
+                let rows_as_text = |oid: TypeOid| {
+                    let row = |ty: &TypeOid| *ty == TypeOid::RECORD || ty.is_composite();
+                    category(oid) == 'S' && types.iter().any(row)
+                };
                 if let (Some(oid), [_]) = (type_by_name(name), types.as_slice())
+                    && !rows_as_text(oid)
                     && let Some(argument) = arguments.pop()
                 {
                     self.refuse_over(call, shown)?;

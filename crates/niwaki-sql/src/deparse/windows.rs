@@ -2,7 +2,10 @@
 //!
 //! A window that a query gives a name is written where it is used: what it means is the same.
 
+use niwaki_types::Datum;
+
 use super::level::{Level, aggregate, direction, sort_key};
+use crate::expr::{Expr, ExprKind};
 use crate::plan::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 use crate::shown::{Parent, Writer};
 
@@ -53,11 +56,18 @@ fn frame(frame: &Frame, writer: &Writer<'_, '_>) -> Option<String> {
         FrameMode::Range => "RANGE",
         FrameMode::Groups => "GROUPS",
     };
+    // A distance is shown as it was given, without its conversion to a number of rows or groups.
+    let counted = frame.mode != FrameMode::Range;
+    let distance = |offset: &Expr| match &offset.kind {
+        ExprKind::Const(Datum::Int8(count)) if counted => count.to_string(),
+        ExprKind::Cast { argument, explicit: false, .. } => writer.show(argument, Parent::Tight),
+        _ => writer.show(offset, Parent::Tight),
+    };
     let bound = |bound: &Bound| match bound {
         Bound::UnboundedPreceding => "UNBOUNDED PRECEDING".to_owned(),
-        Bound::Preceding(offset) => format!("{} PRECEDING", writer.show(offset, Parent::None)),
+        Bound::Preceding(offset) => format!("{} PRECEDING", distance(offset)),
         Bound::CurrentRow => "CURRENT ROW".to_owned(),
-        Bound::Following(offset) => format!("{} FOLLOWING", writer.show(offset, Parent::None)),
+        Bound::Following(offset) => format!("{} FOLLOWING", distance(offset)),
         Bound::UnboundedFollowing => "UNBOUNDED FOLLOWING".to_owned(),
     };
     let exclusion = match frame.exclusion {

@@ -10,7 +10,7 @@ use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
 use super::window_order::{first_order, window_order, windowed};
 use super::{
     LockTarget, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SortKey, SubPlan, WithPlan,
-    WorkingPlan, conjunction,
+    WorkingPlan, conjunction, is_volatile,
 };
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
@@ -265,6 +265,15 @@ impl Planner {
                 && order.len() <= done.order.len()
                 && order.iter().zip(&done.order).all(known);
             (node, input_width) = (done.node, done.width);
+        }
+        // What a volatile target gives shows when it is computed: in the order of the result, and not for rows that LIMIT
+        // leaves out, as in PostgreSQL. Unless it is what rows are sorted by.
+        let by_volatile = order.iter().any(|wanted| is_volatile(&targets[wanted.target]));
+        let late = distinct == Distinct::None && sets.is_empty() && !by_volatile;
+        if late && !sort_done && !order.is_empty() && targets.iter().any(is_volatile) {
+            let keys = order.iter().map(|wanted| key(wanted, targets[wanted.target].clone()));
+            node = PlanNode::Sort { input: Arc::new(node), keys: keys.collect() };
+            sort_done = true;
         }
         targets.iter_mut().try_for_each(|target| place_sets(target, input_width))?;
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };

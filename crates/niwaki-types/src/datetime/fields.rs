@@ -1,11 +1,12 @@
 //! Makes the fields of a moment out of tokens, by PostgreSQL's rules for what may mean what.
 
+use super::abbreviations::{self, Abbreviated};
 use super::calendar::{
     EPOCH_JULIAN_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, days_from_civil,
     days_in_month,
 };
 use super::tokens::{Token, is_weekday, month_number, tokenize};
-use super::zone::{TimeZone, abbreviation};
+use super::zone::TimeZone;
 use crate::DateOrder;
 
 /// What a text says about a moment.
@@ -42,6 +43,16 @@ pub(super) enum Zone {
     /// Seconds east of Greenwich.
     Offset(i32),
     Named(TimeZone),
+}
+
+impl Zone {
+    /// What an abbreviation means; `None` if it is none.
+    pub(super) fn of_abbreviation(word: &str) -> Option<Self> {
+        match abbreviations::find(word)? {
+            Abbreviated::Always(seconds) => Some(Self::Offset(seconds)),
+            Abbreviated::In(_) => TimeZone::of_abbreviation(word).map(Self::Named),
+        }
+    }
 }
 
 /// Why a text is not a moment.
@@ -232,8 +243,8 @@ impl Reader {
                 _ => Err(Fault::Syntax),
             },
             _ => {
-                if let Some(seconds) = abbreviation(word) {
-                    return set_once(&mut self.zone, Zone::Offset(seconds));
+                if let Some(zone) = Zone::of_abbreviation(word) {
+                    return set_once(&mut self.zone, zone);
                 }
                 match TimeZone::get(word) {
                     Ok(zone) => set_once(&mut self.zone, Zone::Named(zone)),

@@ -3,6 +3,7 @@
 //! Days and microseconds count from 2000-01-01. The calendar is the Gregorian one at all times,
 //! with a year 0 that is shown as 1 BC.
 
+mod abbreviations;
 mod calendar;
 mod construct;
 mod extract;

@@ -9,7 +9,7 @@ use super::fields::{Fault, Reader, Zone, clock, offset, packed_clock, set_once};
 use super::moment_text::fault_error;
 use super::time_of_day::{check_displacement, zone_west};
 use super::tokens::{Token, tokenize};
-use super::zone::{TimeZone, abbreviation};
+use super::zone::TimeZone;
 use crate::InputContext;
 use crate::error::Result;
 
@@ -149,8 +149,8 @@ fn take_word(
     rest: &[Token<'_>],
     time_now: i64,
 ) -> Result<(), Fault> {
-    if let Some(seconds) = abbreviation(word) {
-        return set_once(&mut reader.zone, Zone::Offset(seconds));
+    if let Some(zone) = Zone::of_abbreviation(word) {
+        return set_once(&mut reader.zone, zone);
     }
     match word.to_ascii_lowercase().as_str() {
         "now" => set_once(&mut reader.time, time_now),
@@ -195,6 +195,10 @@ fn finish(reader: Reader, today: i64, session: &TimeZone) -> Result<TimeTz, Faul
     }
     let west = match &reader.zone {
         Some(Zone::Offset(east)) => east.saturating_neg(),
+        // What an abbreviation means today, if no day is given.
+        Some(Zone::Named(zone)) if zone.is_abbreviation() => {
+            zone_west(day.unwrap_or(today), time, zone)
+        }
         Some(Zone::Named(zone)) => match (zone.only_offset(), day) {
             (Some(east), _) => east.saturating_neg(),
             (None, Some(day)) => zone_west(day, time, zone),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::civil::DateTime;
 use jiff::tz::{self, AmbiguousOffset};
 
+use super::abbreviations::{self, Abbreviated};
 use super::calendar::{
     DAYS_PER_CYCLE, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     civil_from_days, finite_timestamp, is_infinite, split,
@@ -16,6 +17,8 @@ const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
 /// Zone rules are known to the year 9999. Later moments use those of the same place in an earlier
 /// cycle of 400 years, which has the same weekdays.
 const RULES_END_DAYS: i64 = 2_921_575;
+/// So many changes of a zone from a moment on are looked at for an abbreviation: rules of summer time have no end.
+const CHANGES_MAX: usize = 200;
 
 /// A time zone: the bundled rules of a named one, or a fixed offset. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -26,12 +29,18 @@ pub struct TimeZone {
     is_utc: bool,
     /// What a POSIX rule without summer time calls its time.
     abbreviation: Option<Arc<str>>,
+    /// Of these rules the offset is meant that went by this abbreviation last.
+    meaning: Option<Arc<str>>,
 }
 
 impl TimeZone {
+    fn of(rules: tz::TimeZone, name: &str) -> Self {
+        Self { rules, name: name.into(), is_utc: false, abbreviation: None, meaning: None }
+    }
+
     /// Coordinated universal time.
     pub fn utc() -> Self {
-        Self { rules: tz::TimeZone::UTC, name: "UTC".into(), is_utc: true, abbreviation: None }
+        Self { is_utc: true, ..Self::of(tz::TimeZone::UTC, "UTC") }
     }
 
     /// The zone that `SET TimeZone` means by `name`: a name of the zone database
@@ -51,11 +60,11 @@ impl TimeZone {
             return Self::fixed((hours * 3600.0).round() as i32).ok_or_else(unknown);
         }
         if let Ok(rules) = tz::TimeZone::get(name) {
-            let name: Arc<str> = rules.iana_name().unwrap_or(name).into();
+            let name = rules.iana_name().unwrap_or(name).to_owned();
             // Containers are often set to the first of these.
             let is_utc =
-                ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&&*name);
-            return Ok(Self { rules, name, is_utc, abbreviation: None });
+                ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&name.as_str());
+            return Ok(Self { is_utc, ..Self::of(rules, &name) });
         }
         // An abbreviation, which may stand in angle brackets, and an offset without summer time.
         let offset = match name.strip_prefix('<') {
@@ -71,7 +80,23 @@ impl TimeZone {
             return Ok(Self { name: name.into(), abbreviation, ..zone });
         }
         let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
-        Ok(Self { rules, name: name.into(), is_utc: false, abbreviation: None })
+        Ok(Self::of(rules, name))
+    }
+
+    /// The zone that an abbreviation means; `None` if it is none.
+    pub(super) fn of_abbreviation(word: &str) -> Option<Self> {
+        match abbreviations::find(word)? {
+            Abbreviated::Always(seconds) => Self::fixed(seconds),
+            Abbreviated::In(zone) => {
+                let meaning = Some(word.to_ascii_uppercase().into());
+                Some(Self { meaning, ..Self::get(zone).ok()? })
+            }
+        }
+    }
+
+    /// Whether an abbreviation is meant, and the zone's rules tell what that is.
+    pub(super) fn is_abbreviation(&self) -> bool {
+        self.meaning.is_some()
     }
 
     /// The zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, hours **west** of
@@ -80,7 +105,7 @@ impl TimeZone {
     /// # Errors
     /// `22023` when there is none.
     pub fn get_or_abbreviation(name: &str) -> Result<Self> {
-        match abbreviation(name).and_then(Self::fixed) {
+        match Self::of_abbreviation(name) {
             Some(zone) => Ok(zone),
             None if name.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) => {
                 let zone = posix_offset(name).and_then(|west| Self::fixed(-west));
@@ -134,8 +159,8 @@ impl TimeZone {
             (minutes, seconds) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
         };
         let (east, west) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
-        let name = format!("<{east}{shown}>{west}{shown}").into();
-        Some(Self { rules: tz::TimeZone::fixed(offset), name, is_utc: false, abbreviation: None })
+        let name = format!("<{east}{shown}>{west}{shown}");
+        Some(Self::of(tz::TimeZone::fixed(offset), &name))
     }
 
     /// Names of all zones of the zone database, in alphabetic order.
@@ -174,10 +199,24 @@ impl TimeZone {
         }
         let micros = within_rules(micros);
         let seconds = micros.div_euclid(MICROS_PER_SECOND) + EPOCH_UNIX_SECONDS;
-        match jiff::Timestamp::from_second(seconds) {
-            Ok(moment) => self.rules.to_offset(moment).seconds(),
-            Err(_) => 0,
+        match (jiff::Timestamp::from_second(seconds), &self.meaning) {
+            (Ok(moment), Some(word)) => self.meaning_at(moment, word).seconds(),
+            (Ok(moment), None) => self.rules.to_offset(moment).seconds(),
+            (Err(_), _) => 0,
         }
+    }
+
+    /// The offset that went by an abbreviation last, or will first; that of the zone, if its rules do not know the abbreviation.
+    fn meaning_at(&self, moment: jiff::Timestamp, word: &str) -> tz::Offset {
+        let now = self.rules.to_offset_info(moment);
+        if now.abbreviation() == word {
+            return now.offset();
+        }
+        let mut before = self.rules.preceding(moment);
+        let mut after = self.rules.following(moment).take(CHANGES_MAX);
+        let found = before.find(|change| change.abbreviation() == word);
+        let found = found.or_else(|| after.find(|change| change.abbreviation() == word));
+        found.map_or(now.offset(), |change| change.offset())
     }
 
     /// What the zone's time is called at a moment: `CET`, `+03`, `LMT`.
@@ -214,8 +253,15 @@ impl TimeZone {
         if self.is_utc || is_infinite(local) {
             return Ok(local);
         }
-        let offset = i64::from(self.local_offset(local)) * MICROS_PER_SECOND;
-        finite_timestamp(i128::from(local) - i128::from(offset))
+        let by = |seconds: i32| {
+            let offset = i128::from(seconds) * i128::from(MICROS_PER_SECOND);
+            finite_timestamp(i128::from(local) - offset)
+        };
+        let moment = by(self.local_offset(local))?;
+        match self.is_abbreviation() {
+            true => by(self.offset_at(moment)),
+            false => Ok(moment),
+        }
     }
 
     fn local_offset(&self, local: i64) -> i32 {
@@ -278,39 +324,4 @@ fn clock(local: i64) -> Option<DateTime> {
         (time % MICROS_PER_SECOND * 1000) as i32,
     )
     .ok()
-}
-
-/// Seconds east of Greenwich of the zone abbreviations that PostgreSQL knows by default and that
-/// are in common use.
-pub(super) fn abbreviation(word: &str) -> Option<i32> {
-    let hours = |hours: f32| (hours * 3600.0) as i32;
-    Some(match word.to_ascii_lowercase().as_str() {
-        "z" | "zulu" | "utc" | "gmt" | "ut" | "uct" | "wet" => 0,
-        "bst" | "cet" | "met" | "west" | "wetdst" => hours(1.0),
-        "cest" | "eet" | "mest" | "metdst" | "cetdst" | "ist" | "sast" => hours(2.0),
-        "eest" | "eetdst" | "msk" | "idt" | "eat" => hours(3.0),
-        "msd" => hours(4.0),
-        "pkt" => hours(5.0),
-        "ict" => hours(7.0),
-        "hkt" | "awst" => hours(8.0),
-        "jst" | "kst" => hours(9.0),
-        "acst" => hours(9.5),
-        "aest" => hours(10.0),
-        "acdt" => hours(10.5),
-        "aedt" => hours(11.0),
-        "nzst" => hours(12.0),
-        "nzdt" => hours(13.0),
-        "brt" | "art" => hours(-3.0),
-        "ndt" => hours(-2.5),
-        "nst" => hours(-3.5),
-        "adt" => hours(-3.0),
-        "ast" | "edt" => hours(-4.0),
-        "est" | "cdt" => hours(-5.0),
-        "cst" | "mdt" => hours(-6.0),
-        "mst" | "pdt" => hours(-7.0),
-        "pst" | "akdt" => hours(-8.0),
-        "akst" => hours(-9.0),
-        "hst" => hours(-10.0),
-        _ => return None,
-    })
 }
