@@ -31,12 +31,21 @@ from psql_script import VARIABLE, Command, Script, expand, reference
 from servers import ROOT
 from wire import Client, Failure, Lost, Result
 
-SOURCE = "http://deb.debian.org/debian/pool/main/p/postgresql-15/postgresql-15_15.18.orig.tar.bz2"
+SOURCE = "postgresql-15_15.18.orig.tar.bz2"
 SHA256 = "11df0df97fe3ea4ba9a791faaf39cee1d2fe571e78885b5b55d8517d27c323b4"
 SETTINGS = {"TimeZone": "PST8PDT", "DateStyle": "Postgres, MDY", "IntervalStyle": "postgres_verbose", "application_name": "regress"}
 KINDS = ("same", "refused", "after", "ordered", "code", "fails", "accepts", "shape", "wrong", "slow", "crash", "known")
 SECONDS = 20
 KNOWN = pathlib.Path(__file__).with_name("regress_known.txt")
+
+
+def source():
+    """Where Debian's source of PostgreSQL is: beside the package, of which apt knows where it comes from."""
+    asked = subprocess.run(["apt-get", "--print-uris", "download", "postgresql-15"], capture_output=True, text=True)
+    found = re.search(r"'([^']*/)[^/']+\.deb'", asked.stdout)
+    if not found:
+        raise RuntimeError(f"apt does not say where postgresql-15 comes from: {asked.stderr.strip()}")
+    return found[1] + SOURCE
 
 
 def fetch():
@@ -45,7 +54,7 @@ def fetch():
     if not (home / "ready").exists():
         home.mkdir(parents=True, exist_ok=True)
         archive = home / "source.tar.bz2"
-        urllib.request.urlretrieve(SOURCE, archive)
+        urllib.request.urlretrieve(source(), archive)
         found = hashlib.sha256(archive.read_bytes()).hexdigest()
         if found != SHA256:
             raise RuntimeError(f"{SOURCE} has the checksum {found}, not {SHA256}")
