@@ -26,7 +26,7 @@ const PART_OF_SEVERAL: u64 = 10;
 /// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.
-const TAKEN: usize = 128;
+const TAKEN: usize = 64;
 
 /// What is known of an entry's root.
 #[derive(Clone, Copy, Debug)]
