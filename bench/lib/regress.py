@@ -37,6 +37,25 @@ SETTINGS = {"TimeZone": "PST8PDT", "DateStyle": "Postgres, MDY", "IntervalStyle"
 KINDS = ("same", "refused", "after", "ordered", "code", "fails", "accepts", "shape", "wrong", "slow", "crash", "known")
 SECONDS = 20
 KNOWN = pathlib.Path(__file__).with_name("regress_known.txt")
+# Which system relations have rows of what a definition makes: where it was refused, they are not the same on both.
+CATALOGS = {
+    r"publication": "pg_publication pg_publication_rel pg_publication_namespace pg_publication_tables",
+    r"subscription": "pg_subscription pg_subscription_rel",
+    r"foreign|server|user mapping": "pg_foreign_data_wrapper pg_foreign_server pg_foreign_table pg_user_mapping pg_user_mappings foreign_data_wrappers "
+                                    "foreign_data_wrapper_options foreign_servers foreign_server_options foreign_tables foreign_table_options user_mappings user_mapping_options",
+    r"tablespace": "pg_tablespace",
+    r"role|user|group": "pg_authid pg_roles pg_auth_members pg_user pg_group pg_shadow",
+    r"statistics": "pg_statistic_ext pg_statistic_ext_data pg_stats_ext pg_stats_ext_exprs",
+    r"collation": "pg_collation",
+    r"operator": "pg_operator pg_amop pg_amproc pg_opclass pg_opfamily",
+    r"rule": "pg_rules pg_rewrite",
+    r"policy": "pg_policy pg_policies",
+    r"event trigger": "pg_event_trigger",
+    r"text search": "pg_ts_config pg_ts_config_map pg_ts_dict pg_ts_parser pg_ts_template",
+    r"(trusted )?language": "pg_language",
+    r"cast": "pg_cast",
+    r"conversion": "pg_conversion",
+}
 
 
 def source():
@@ -230,13 +249,13 @@ class Comparer:
         words = set(re.findall(r"[a-z_][a-z_0-9$]*", sqls[1].lower()))
         names = words & self.objects
         if kind not in ("same", "refused", "ordered"):
-            if names & self.unlike:
+            if words & self.unlike:
                 kind = "after"
             elif any(script == name and sqls[1].startswith(begin) for script, begin in self.known):
                 kind = "known"
         if changes and (kind in ("refused", "fails", "accepts", "wrong", "slow", "crash") or kind == "after" and differs(ours, theirs)):
             # What it made or changed is not the same from here on, nor what is made of it.
-            self.unlike |= names
+            self.unlike |= names | catalogs_of(sqls[1])
         self.verdicts.append(Verdict(kind, name, line, sqls[1], shown(ours), shown(theirs)))
         # A transaction that failed on one side alone is ended on both, or all that follows in it would differ.
         if self.ours.client.status != self.theirs.client.status and b"E" in (self.ours.client.status, self.theirs.client.status):
@@ -267,6 +286,15 @@ class Comparer:
         if len(ours) != len(theirs):
             return "shape"
         return max(kinds, key=KINDS.index, default="same")
+
+
+def catalogs_of(sql):
+    """The system relations that a definition writes, of those that scripts read whole."""
+    found = set()
+    for kind, names in CATALOGS.items():
+        if re.match(rf"(create|alter|drop|import|comment\s+on)\s+(or\s+replace\s+)?({kind})\b".replace("user mapping", r"user\s+mapping"), sql.strip(), re.I):
+            found |= set(names.split())
+    return found
 
 
 @dataclasses.dataclass
