@@ -1,9 +1,11 @@
 //! CREATE TABLE AS and SELECT INTO.
 //!
-//! The table is created with the columns that the query is planned to give, and filled by an INSERT of the query.
+//! The table is created with the columns that the query is planned to give, and filled by an INSERT of the query. Meanwhile it
+//! has a name that no query has: one in the query means what it meant before, as in `CREATE TEMP TABLE t AS SELECT * FROM t`.
 
 use std::sync::Arc;
 
+use niwaki_catalog::RelationDefinition;
 use niwaki_sql::utility::{ColumnSpec, CreateTableAs};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_types::{Datum, TypeOid};
@@ -14,6 +16,9 @@ use super::Definer;
 use crate::Result;
 use crate::result::ResultSink;
 use crate::session::{Session, cursor};
+
+/// How the name begins that a table has while it is filled.
+const UNNAMED: &str = "\u{1}created ";
 
 /// Runs the statement, which stands in `source`. The number of rows; `None` if it is not to put rows anywhere.
 pub(in crate::session) fn create_table_as(
@@ -31,8 +36,10 @@ pub(in crate::session) fn create_table_as(
     if !spec.with_data {
         return Ok(None);
     }
-    let created = definer.current(oid)?;
+    let mut created = definer.current(oid)?.definition.clone();
     let schema = definer.state().schema(created.schema).map(|schema| schema.name.to_string());
+    let name = std::mem::replace(&mut created.name, format!("{UNNAMED}{}", oid.0));
+    definer.update(created.clone())?;
     session.next_command()?;
     let mut select = (*spec.query).clone();
     // WITH queries that change data stand at the top of a statement.
@@ -43,7 +50,7 @@ pub(in crate::session) fn create_table_as(
     let insert = InsertStmt {
         relation: Some(RangeVar {
             schemaname: schema.unwrap_or_default(),
-            relname: created.name.to_string(),
+            relname: created.name,
             inh: true,
             relpersistence: "p".to_owned(),
             ..RangeVar::default()
@@ -56,7 +63,12 @@ pub(in crate::session) fn create_table_as(
     let insert = Arc::new(NodeEnum::InsertStmt(Box::new(insert)));
     let planned = session.plan_locked(&cursor::statement_of(&insert, source), &[])?;
     let mut nowhere: Vec<Vec<Datum>> = Vec::new();
-    Ok(Some(session.run_planned(&planned, &[], &mut nowhere)?.rows))
+    let rows = session.run_planned(&planned, &[], &mut nowhere)?.rows;
+    let mut definer = Definer { session, out };
+    let filled = definer.current(oid)?;
+    definer.update(RelationDefinition { name, ..filled.definition.clone() })?;
+    session.next_command()?;
+    Ok(Some(rows))
 }
 
 /// The columns of a table for such rows, of which the first have these names.
