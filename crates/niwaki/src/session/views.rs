@@ -132,6 +132,28 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_types_that_are_not_there_are_found() {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        session.execute("create type pair as (x int, y int)", ()).unwrap();
+        session.execute("create table t (a int)", ()).unwrap();
+        let function = "create function f(p pair, r t) returns pair language sql as 'select p'";
+        session.execute(function, ()).unwrap();
+        assert_eq!(database.check().unwrap().violations, []);
+        // What no statement does: a type goes under the function.
+        session.execute("begin", ()).unwrap();
+        let state = session.catalog.state();
+        let pair = state.lookup_type(PUBLIC_SCHEMA, "pair").unwrap().oid;
+        let transaction = session.transaction.as_ref().unwrap();
+        session.catalog.remove_type(transaction, pair).unwrap();
+        session.execute("commit", ()).unwrap();
+        let found = database.check().unwrap().violations;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&*found[0].invariant, &*found[0].file), ("T3", "f"));
+        assert!(found[0].detail.contains("which is not there"), "{found:?}");
+    }
+
+    #[test]
     fn views_that_read_more_than_they_say_are_found() {
         let database = Database::in_memory().unwrap();
         let mut session = database.session();
