@@ -24,7 +24,7 @@ use niwaki_storage::{BlockNumber, Tid};
 use crate::relation::Heap;
 
 /// Counts of a database, 8 bytes each; a power of two.
-const COUNTS: usize = 1 << 15;
+const COUNTS: usize = 1 << 17;
 
 /// How many versions had come to a root, and to those that share its count. Counts are compared, no more; they
 /// never come round in the life of a machine.

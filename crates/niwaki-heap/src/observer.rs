@@ -23,6 +23,10 @@ use crate::records::RecordId;
 use crate::relation::Heap;
 use crate::rows::RowRef;
 
+/// For so many keys, of so many bytes together, there is room at once.
+const KEYS: usize = 8;
+const KEY_BYTES: usize = 256;
+
 /// Keys of a version that goes which no version has that stays in its chain.
 #[derive(Debug, Default)]
 pub struct KeysLeft {
@@ -43,6 +47,11 @@ impl KeysLeft {
         index: u16,
         write: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
     ) -> Result<bool, E> {
+        if self.bytes.capacity() == 0 {
+            // Of most tables all keys of a version have room there: memory is got once.
+            self.bytes.reserve(KEY_BYTES);
+            self.keys.reserve(KEYS);
+        }
         let begin = self.bytes.len();
         let written = write(&mut self.bytes);
         match &written {

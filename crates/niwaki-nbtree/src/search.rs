@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
-use niwaki_storage::{BlockNumber, Glance, Tid};
+use niwaki_storage::{BlockNumber, Glance, OffsetNumber, Tid};
 
 use crate::page::{FLAGS_AT, IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE, flag};
 use crate::tuple::{INFO_AT, PIVOT_MAX, TUPLE_HEADER, info, sort_key, tid_number};
@@ -147,6 +147,15 @@ pub(crate) trait Keys {
 #[inline]
 fn head_at(id: ItemId) -> usize {
     usize::from(id.offset()).min(PAGE_SIZE - TUPLE_HEADER - WORD)
+}
+
+/// Begins to load the head of an item, which is looked at soon.
+#[inline]
+fn bring_near(page: &Page, item: u16) {
+    let at = head_at(page.item_id(OffsetNumber(item)));
+    page.bring_near(at);
+    // It may lie on two lines.
+    page.bring_near(at + TUPLE_HEADER + WORD - 1);
 }
 
 impl Keys for Page {
@@ -329,8 +338,7 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
 
 /// [`lower_bound`] of each of the targets, in place of what `bounds` holds.
 ///
-/// All are halved in step: each look is a cache miss of its own, and the processor begins the next target's before it has this
-/// one's.
+/// All are halved in step: each look is a cache miss of its own, and all of a step begin together.
 pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bounds: &mut Vec<u16>) {
     bounds.clear();
     bounds.resize(targets.len(), from);
@@ -338,6 +346,9 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
     let mut left = (page.item_count() + 1).saturating_sub(from);
     while left > 0 {
         let step = left.div_ceil(2);
+        for bound in &*bounds {
+            bring_near(page, *bound + step - 1);
+        }
         for (target, bound) in targets.iter().zip(&mut *bounds) {
             let item = *bound + step - 1;
             *bound += step * u16::from(is_before(page, item, target));
@@ -385,7 +396,7 @@ pub(crate) fn downlink_item(page: &impl Keys, target: &Target<'_>) -> Option<u16
 
 #[cfg(test)]
 mod tests {
-    use niwaki_storage::{BlockNumber, OffsetNumber};
+    use niwaki_storage::BlockNumber;
 
     use super::*;
     use crate::tuple::{push_leaf, push_pivot};

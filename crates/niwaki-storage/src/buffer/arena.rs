@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::page::{PAGE_SIZE, Page};
+use crate::page::{PAGE_SIZE, Page, bring_near};
 
 /// `count` pages of memory. It knows nothing of who may touch which page when: that is the
 /// business of the frame states and latches, and the contract of the two accessors.
@@ -66,18 +66,11 @@ impl Arena {
     /// reads first. Needs no promise, since it reads nothing.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
         if index < self.count {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let page = self.memory.as_ptr().wrapping_add(index).cast::<i8>();
-            // SAFETY: a prefetch has no effect on memory, whatever the address.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(page);
-                _mm_prefetch::<_MM_HINT_T0>(page.wrapping_add(PAGE_SIZE - 1));
-            }
+            let page = self.memory.as_ptr().wrapping_add(index).cast::<u8>();
+            bring_near(page);
+            bring_near(page.wrapping_add(PAGE_SIZE - 1));
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = index;
     }
 
     /// The page of a frame, to read.

@@ -16,9 +16,11 @@ mod check;
 mod checksum;
 mod item_id;
 mod items;
+mod near;
 
 pub use item_id::{ItemId, ItemState, Mixed};
 pub use items::ITEM_ID_SIZE;
+pub(crate) use near::bring_near;
 
 use crate::ids::Lsn;
 
