@@ -32,7 +32,7 @@ def build_beside_postgres(_long):
 
 def cargo_test(*arguments, env=None):
     """Number of tests that passed (an error if any failed or none ran), and the output."""
-    output = command("cargo", "test", "--release", *arguments, env={"NIWAKI_BINARY": str(BINARY), **(env or {})})
+    output = command("cargo", "test", "--profile", "soak", *arguments, env={"NIWAKI_BINARY": str(BINARY), **(env or {})})
     passed = sum(int(n) for n in re.findall(r"test result: ok\. (\d+) passed", output))
     if passed == 0:
         raise RuntimeError(f"cargo test {' '.join(arguments)} ran no test")
