@@ -35,6 +35,8 @@ pub struct KeysLeft {
     bytes: Vec<u8>,
     /// Some index may have an entry that nobody will see to.
     pub misses: bool,
+    /// Some version stays in the chain.
+    pub(crate) others_stay: bool,
 }
 
 impl KeysLeft {
@@ -64,6 +66,11 @@ impl KeysLeft {
     /// Number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Whether an update left several of them behind, and goes on doing so as likely as not: its chain has a version still.
+    pub fn several_updated(&self) -> bool {
+        self.others_stay && self.keys.len() > 1
     }
 
     /// Whether there is none.

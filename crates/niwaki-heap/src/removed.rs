@@ -198,6 +198,7 @@ impl Heap<'_> {
                         .filter(|(at, it)| !removed.contains(at) && !it.has(flags::STUB));
                     stay.extend(rest.map(|(_, tuple)| row_ref(page, root, tuple)));
                 }
+                left.others_stay = !stay.is_empty();
                 if observer.keys_left(row, &stay, &mut left)
                     && let Some(record) =
                         records.told(*epoch, root, !is_mixed, &left, observer.payloads_right())
