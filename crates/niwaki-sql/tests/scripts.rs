@@ -184,6 +184,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
         now: NOW,
         planner: PlannerSettings::default(),
         functions: None,
+        stored: false,
     };
     let mut lines = Vec::new();
     for statement in niwaki_sql::parse::parse(sql)? {

@@ -80,7 +80,9 @@ impl Analyzer<'_> {
             ExprKind::Const(Datum::Null) => Ok(Expr::constant(Datum::Null, to, location)),
             ExprKind::Const(Datum::Text(text)) => {
                 let value = match to {
-                    to if to.is_object_name() => self.object_literal(text, to, location),
+                    to if to.is_object_name() || to.is_enum() => {
+                        self.naming_literal(text, to, location)
+                    }
                     _ => self.input(text, to),
                 };
                 let value = value.map_err(|error| error.with_position(self.at(location)))?;

@@ -102,6 +102,8 @@ pub struct Session {
     foreign_keys: ForeignKeys,
     /// A statement goes on over several commands: nothing is checked at the end of one.
     in_parts: bool,
+    /// The statement is one of the session's own, over texts of the catalog.
+    stored_text: bool,
     /// What the transaction sends when it commits, and which channels it listens to then.
     pending: Pending,
     /// It has listened to some channel.
@@ -177,6 +179,7 @@ impl Session {
             deferred: Deferred::default(),
             foreign_keys: ForeignKeys::default(),
             in_parts: false,
+            stored_text: false,
             path: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
