@@ -9,6 +9,7 @@ mod define;
 mod enum_values;
 mod environment;
 pub(crate) mod errors;
+mod expressions;
 mod extended;
 mod foreign_keys;
 mod maintain;
@@ -45,6 +46,7 @@ use crate::result::ResultSink;
 
 use constraints::Deferred;
 use environment::SequenceValues;
+pub(crate) use expressions::unreadable_expressions;
 use extended::Portal;
 pub(crate) use extended::Statement;
 use foreign_keys::ForeignKeys;
