@@ -5,6 +5,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, object_input, shows_names};
+use crate::functions::path_input;
 use crate::types::{CastContext, CastPath, cast_path, category, is_preferred};
 
 impl Analyzer<'_> {
@@ -125,6 +126,7 @@ impl Analyzer<'_> {
             TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BPCHAR | TypeOid::UNKNOWN => {
                 Ok(Datum::text(text))
             }
+            TypeOid::JSONPATH => path_input(text),
             _ => {
                 if category(to) == 'P' && to != TypeOid::RECORD {
                     return Err(SqlError::unsupported(format!(

@@ -147,7 +147,6 @@ const KNOWN_TYPES: &[&str] = &[
     "int2vector",
     "xid8",
     "cid",
-    "jsonpath",
     "hstore",
     "citext",
 ];
