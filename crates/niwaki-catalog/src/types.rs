@@ -345,6 +345,21 @@ impl CatalogState {
         }
     }
 
+    /// The name of a user's type, or of an array of it: with its schema, where the search path does not find it.
+    pub fn shown_type(&self, path: &SearchPath, oid: TypeOid) -> Option<String> {
+        let definition = self.user_type(Oid(oid.user_number()?))?;
+        let mut shown = quote_identifier(&definition.name);
+        let found = self.resolve_type(path, None, &definition.name);
+        if found.is_none_or(|found| found.oid != definition.oid) {
+            let schema = self.schema(definition.schema)?;
+            shown = format!("{}.{shown}", quote_identifier(&schema.name));
+        }
+        if oid.element().is_some() {
+            shown.push_str("[]");
+        }
+        Some(shown)
+    }
+
     /// Makes anew what values need, after types changed.
     pub(crate) fn types_changed(&mut self) {
         let mut types = UserTypes::default();

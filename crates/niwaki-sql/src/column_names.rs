@@ -124,6 +124,12 @@ fn end_of_name(text: &str, start: usize, parts: usize) -> Option<usize> {
     Some(at)
 }
 
+/// Where a dotted name ends that begins at `start`.
+pub(crate) fn end_of_dotted_name(text: &str, start: usize) -> Option<usize> {
+    // Ends: a text has only so many points.
+    (1..).map_while(|parts| end_of_name(text, start, parts)).last()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use crate::store::ScanEffort;
 
 use deparse::{Names, expression, sort_key};
 
-pub(crate) use deparse::table_expression;
+pub(crate) use deparse::{table_expression, type_text};
 
 /// What EXPLAIN was asked to do.
 #[derive(Clone, Debug)]

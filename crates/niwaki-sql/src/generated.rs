@@ -6,8 +6,9 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum};
 
-use crate::analyze::{generation_expression, table_expression};
-use crate::column_names::unqualified;
+use crate::analyze::{
+    define_generation, generation_expression, table_expression, written_expression,
+};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime, State};
@@ -28,9 +29,9 @@ pub fn read_generated(
 ) -> Result<String> {
     // Two moments far from each other: a literal such as 'today' is another value at each.
     const MOMENTS: [i64; 2] = [0, 1 << 58];
-    let text = unqualified(text)?;
     // Whether values are of a domain is judged where they are stored.
     let target = (ColumnType { domain: None, ..target.0 }, target.1);
+    let text = define_generation(text, relation, context, target)?;
     let expr = generation_expression(&text, relation, context, target)?;
     let mut refused = None;
     // Ends the walk at the first column that may not be read.
@@ -83,7 +84,7 @@ pub struct RowExpression {
 }
 
 impl RowExpression {
-    /// Reads an expression whose values are assigned to a column (`target`, its type and name), over the columns
+    /// Reads a stored expression whose values are assigned to a column (`target`, its type and name), over the columns
     /// of `relation`, or over none.
     ///
     /// # Errors
@@ -94,11 +95,32 @@ impl RowExpression {
         target: (ColumnType, &str),
         context: &AnalyzeContext<'_>,
     ) -> Result<Self> {
-        let expr = table_expression(text, relation, context, Some(target));
-        expr.map(|expr| Self { expr }).map_err(|mut error| {
-            error.position = None;
-            error
-        })
+        table_expression(text, relation, context, Some(target)).map(|expr| Self { expr })
+    }
+
+    /// Reads a stored CHECK over the columns of `relation`.
+    ///
+    /// # Errors
+    /// Analysis's.
+    pub fn condition(
+        text: &str,
+        relation: &Arc<Relation>,
+        context: &AnalyzeContext<'_>,
+    ) -> Result<Self> {
+        table_expression(text, Some(relation), context, None).map(|expr| Self { expr })
+    }
+
+    /// [`RowExpression::new`] for the text of a statement, in which names mean what the search path says.
+    ///
+    /// # Errors
+    /// As [`RowExpression::new`].
+    pub fn written(
+        text: &str,
+        relation: Option<&Arc<Relation>>,
+        target: (ColumnType, &str),
+        context: &AnalyzeContext<'_>,
+    ) -> Result<Self> {
+        written_expression(text, relation, context, target).map(|expr| Self { expr })
     }
 
     /// Its value for a row, which has all columns of the table.

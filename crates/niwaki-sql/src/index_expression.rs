@@ -8,13 +8,14 @@ use niwaki_catalog::{ExpressionCompiler, Relation, RelationDefinition, StoredExp
 use niwaki_table::{ExpressionError, KeyExpression};
 use niwaki_types::{ColumnMask, Datum, TypeOid};
 
-use crate::analyze::{IndexPart, index_expression};
-use crate::column_names::{rename_column, unqualified};
+use crate::analyze::{IndexPart, define_index, index_expression};
+use crate::column_names::rename_column;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime, State};
 use crate::functions::{Function, Volatility};
 use crate::sessionless;
+use crate::shown::shown_over;
 use crate::types::{CastContext, CastPath, cast_path, element_of};
 
 /// What an index is to have as a key column.
@@ -36,14 +37,14 @@ pub fn read_index_key(
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
 ) -> Result<IndexKey> {
-    let text = &unqualified(text)?;
-    let expr = checked(text, relation, context, IndexPart::Key)?;
+    let text = define_index(text, relation, context, IndexPart::Key)?;
+    let expr = checked(&text, relation, context, IndexPart::Key)?;
     if let ExprKind::Slot { depth: 0, slot } = expr.kind {
         return Ok(IndexKey::Column(slot));
     }
     let type_oid = expr.ty.0;
-    let shown = shown(&expr, relation);
-    Ok(IndexKey::Expression(StoredExpression { text: text.to_owned(), shown, type_oid }))
+    let shown = shown_over(&expr, relation, context);
+    Ok(IndexKey::Expression(StoredExpression { text, shown, type_oid }))
 }
 
 /// Reads the predicate of a partial index.
@@ -55,13 +56,26 @@ pub fn read_index_predicate(
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
 ) -> Result<StoredExpression> {
-    let text = &unqualified(text)?;
-    let expr = checked(text, relation, context, IndexPart::Predicate)?;
-    Ok(StoredExpression {
-        text: text.to_owned(),
-        shown: shown(&expr, relation),
-        type_oid: TypeOid::BOOL.0,
-    })
+    let text = define_index(text, relation, context, IndexPart::Predicate)?;
+    let expr = checked(&text, relation, context, IndexPart::Predicate)?;
+    let shown = shown_over(&expr, relation, context);
+    Ok(StoredExpression { text, shown, type_oid: TypeOid::BOOL.0 })
+}
+
+/// The stored expression of an index, `predicate` or key, after columns of `relation`, as it is now, have got other types.
+///
+/// # Errors
+/// As [`read_index_key`] and [`read_index_predicate`].
+pub fn retyped_index_part(
+    stored: &StoredExpression,
+    predicate: bool,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<StoredExpression> {
+    let part = if predicate { IndexPart::Predicate } else { IndexPart::Key };
+    let expr = checked(&stored.text, relation, context, part)?;
+    let (shown, type_oid) = (shown_over(&expr, relation, context), expr.ty.0);
+    Ok(StoredExpression { text: stored.text.clone(), shown, type_oid })
 }
 
 /// The stored expression after a column of `relation`, as it is now, was renamed from `from` to `to`.
@@ -73,16 +87,12 @@ pub fn rename_in_expression(
     from: &str,
     to: &str,
     relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
 ) -> Result<StoredExpression> {
     let text = rename_column(&stored.text, from, to)?;
-    let context = sessionless::analyze_context(0);
-    let expr = index_expression(&text, relation, &context, IndexPart::Key)?;
-    let shown = shown(&expr, relation);
+    let expr = index_expression(&text, relation, context, IndexPart::Key)?;
+    let shown = shown_over(&expr, relation, context);
     Ok(StoredExpression { text, shown, type_oid: stored.type_oid })
-}
-
-fn shown(expr: &Expr, relation: &Arc<Relation>) -> String {
-    crate::shown::shown_over(expr, relation)
 }
 
 /// Analyzes an expression and refuses what an index cannot be built on.

@@ -6,26 +6,32 @@ use niwaki_catalog::{CatalogState, IndexColumn, Relation, SearchPath, StoredExpr
 use niwaki_types::quote_identifier;
 
 /// The CREATE INDEX statement of an index; `None` when the relation is no index.
-pub fn index_definition_text(state: &CatalogState, relation: &Relation) -> Option<String> {
-    definition_text(state, relation, None)
+pub fn index_definition_text(
+    state: &CatalogState,
+    relation: &Relation,
+    path: &SearchPath,
+) -> Option<String> {
+    definition_text(state, relation, path, false)
 }
 
-/// [`index_definition_text`], without needless brackets and schemas if there is a search path.
+/// [`index_definition_text`], without needless brackets and schemas if `pretty`.
 pub(crate) fn definition_text(
     state: &CatalogState,
     relation: &Relation,
-    pretty: Option<&SearchPath>,
+    path: &SearchPath,
+    pretty: bool,
 ) -> Option<String> {
     let index = relation.index.as_ref()?;
     let table = state.relation(index.table)?;
     let schema =
         state.schema(relation.schema).map_or_else(String::new, |s| quote_identifier(&s.name));
-    let found = pretty.and_then(|path| state.resolve(path, None, &table.name).ok());
+    let found = state.resolve(path, None, &table.name).ok().filter(|_| pretty);
     let schema = match found {
         Some(found) if found.oid == table.oid => String::new(),
         _ => format!("{schema}."),
     };
-    let shown = |expression: &StoredExpression| expression_text(expression, table, state, pretty);
+    let shown =
+        |expression: &StoredExpression| expression_text(expression, table, state, path, pretty);
     let key: Vec<String> = index.key.iter().map(|key| key_text(key, table, &shown)).collect();
     let mut text = format!(
         "CREATE {}INDEX {} ON {schema}{} USING btree ({})",
@@ -66,27 +72,27 @@ fn expression_text(
     expression: &StoredExpression,
     table: &Arc<Relation>,
     state: &CatalogState,
-    pretty: Option<&SearchPath>,
+    path: &SearchPath,
+    pretty: bool,
 ) -> String {
-    let text = pretty.and_then(|path| {
-        crate::shown::show(&expression.text, Some(table), None, state, path, true).ok()
-    });
-    text.unwrap_or_else(|| expression.shown.clone())
+    let text = crate::shown::show(&expression.text, Some(table), None, state, path, pretty);
+    text.unwrap_or_else(|_| expression.shown.clone())
 }
 
 /// One key column of an index, by its number from 1; INCLUDE columns follow. `None` past the end. Without needless brackets
-/// if there is a search path.
+/// if `pretty`.
 pub(crate) fn column_text(
     state: &CatalogState,
     relation: &Relation,
     number: usize,
-    pretty: Option<&SearchPath>,
+    path: &SearchPath,
+    pretty: bool,
 ) -> Option<String> {
     let index = relation.index.as_ref()?;
     let table = state.relation(index.table)?;
     let position = number.checked_sub(1)?;
     if let Some(key) = index.key.get(position) {
-        let shown = |e: &StoredExpression| expression_text(e, table, state, pretty);
+        let shown = |e: &StoredExpression| expression_text(e, table, state, path, pretty);
         return Some(key_source(key, table, &shown));
     }
     let column = index.include.get(position - index.key.len())?;

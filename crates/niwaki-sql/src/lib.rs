@@ -18,6 +18,7 @@ mod generated;
 pub mod hostile;
 mod index_expression;
 mod index_text;
+mod numbered;
 pub mod parse;
 mod plan;
 mod plpgsql;
@@ -36,9 +37,9 @@ pub mod walk;
 
 pub use analyze::{
     CalledFunctions, NewView, SUPPRESS_REDUNDANT, Writable, analyze, analyze_function,
-    analyze_view, analyze_without_parameters, check_domain_default, check_domain_expression,
-    check_function, check_stored_expression, check_stored_trigger, check_trigger, check_view,
-    condition_columns, view_not_updatable,
+    analyze_view, analyze_without_parameters, check_domain_expression, check_function,
+    check_stored_trigger, check_trigger, check_view, condition_columns, define_check,
+    define_default, define_domain_check, view_not_updatable,
 };
 pub use column_names::{rename_column, rename_field};
 pub use context::{
@@ -55,8 +56,10 @@ pub use functions::{is_function_shown, is_operator_shown};
 pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
+    retyped_index_part,
 };
 pub use index_text::index_definition_text;
+pub use numbered::{Named, nextval_of, objects_named, type_number};
 pub use plpgsql::read_body;
 pub use shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use statement::{Execution, Planned, Progress, Statement};

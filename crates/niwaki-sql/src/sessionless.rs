@@ -41,6 +41,7 @@ pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
         now,
         planner: PlannerSettings::default(),
         functions: None,
+        stored: true,
     }
 }
 

@@ -9,10 +9,10 @@ use crate::analyze::{domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
 use crate::error::Result;
+use crate::explain::type_text;
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::plan::SetFunction;
 use crate::sessionless;
-use crate::types::format_type;
 
 /// Values of the session that have names of their own, which functions do not show.
 const VALUE_FUNCTIONS: &[&str] = &[
@@ -142,13 +142,12 @@ fn written(
 }
 
 /// An analyzed expression over the columns of a table, with all brackets.
-pub(crate) fn shown_over(expr: &Expr, relation: &Arc<Relation>) -> String {
-    sessionless::with_context(|exec| {
-        let relation = Some(relation);
-        let writer =
-            Writer { relation, level: None, pretty: false, of_domain: false, indent: 0, exec };
-        writer.show(expr, Parent::None)
-    })
+pub(crate) fn shown_over(
+    expr: &Expr,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> String {
+    written(expr, context, Some(relation), false, false)
 }
 
 /// What an expression stands in: decides whether brackets are needless.
@@ -430,7 +429,7 @@ impl Writer<'_, '_> {
     }
 
     fn type_name(&self, column: ColumnType) -> String {
-        self.exec.text.types.shown(column.declared()).unwrap_or_else(|| format_type(column))
+        type_text(column, self.exec)
     }
 
     /// A constant; of the integers, only type `integer` is not said.

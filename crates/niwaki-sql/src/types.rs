@@ -59,6 +59,7 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("regcollation", TypeOid::REGCOLLATION, 'N', false, 4192),
     ("json", TypeOid::JSON, 'U', false, 199),
     ("jsonb", TypeOid::JSONB, 'U', false, 3807),
+    ("jsonpath", TypeOid::JSONPATH, 'U', false, 4073),
     ("void", TypeOid::VOID, 'P', false, 0),
     ("record", RECORD, 'P', false, 2287),
     ("anyarray", ANY_ARRAY, 'P', false, 0),

@@ -16,6 +16,7 @@ fn outcome(sql: &str) -> Option<&'static str> {
         now: 0,
         planner: PlannerSettings::default(),
         functions: None,
+        stored: false,
     };
     let statements = match parse::parse(sql) {
         Ok(statements) => statements,

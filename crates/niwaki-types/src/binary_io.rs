@@ -9,12 +9,14 @@ use std::sync::Arc;
 use crate::error::{Result, TypeError};
 use crate::text_io::{NAME_BYTES_MAX, check_text, fit_length};
 use crate::{
-    ColumnType, Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, UserTypes, datetime, json_shape,
-    quoted_char,
+    ColumnType, Datum, Interval, JsonPath, Jsonb, Numeric, TimeTz, TypeOid, UserTypes, datetime,
+    json_shape, quoted_char,
 };
 
 /// Before the text of a `jsonb`: the only form there is.
 const JSONB_VERSION: u8 = 1;
+/// The first byte of `jsonpath`.
+const JSONPATH_VERSION: u8 = 1;
 
 /// Appends `value`, of type `oid`, in binary; `types` has the labels of enums. NULL appends nothing: the protocol says it in the
 /// length.
@@ -30,7 +32,12 @@ pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Ve
         Datum::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => value.write_wire(out),
         Datum::Text(value) if oid == TypeOid::CHAR => out.push(quoted_char::byte(value)),
-        Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
+        Datum::Text(value) => {
+            if oid == TypeOid::JSONPATH {
+                out.push(JSONPATH_VERSION);
+            }
+            out.extend_from_slice(value.as_bytes());
+        }
         Datum::Bytea(value) => out.extend_from_slice(value),
         Datum::Date(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Timestamp(value) | Datum::TimestampTz(value) | Datum::Time(value) => {
@@ -110,6 +117,16 @@ fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum
                 [JSONB_VERSION] => Datum::Jsonb(Jsonb::parse(text(reader.0)?)?),
                 [other] => {
                     let message = format!("unsupported jsonb version number {other}");
+                    return Err(TypeError::new("XX000", message));
+                }
+            }
+        }
+        TypeOid::JSONPATH => {
+            let mut reader = Reader(bytes);
+            match reader.take()? {
+                [JSONPATH_VERSION] => Datum::text(&JsonPath::parse(text(reader.0)?)?.to_string()),
+                [other] => {
+                    let message = format!("unsupported jsonpath version number: {other}");
                     return Err(TypeError::new("XX000", message));
                 }
             }

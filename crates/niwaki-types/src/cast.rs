@@ -48,7 +48,7 @@ fn convert(
     explicit: bool,
     context: &InputContext<'_>,
 ) -> Result<Datum> {
-    if to.oid == TypeOid::JSON {
+    if matches!(to.oid, TypeOid::JSON | TypeOid::JSONPATH) {
         return match value {
             Datum::Text(text) => input(to, text, context),
             Datum::Jsonb(value) => Ok(Datum::text(&value.to_string())),

@@ -116,6 +116,10 @@ impl TypeOid {
     pub const JSONB: Self = Self(3802);
     /// `jsonb[]`
     pub const JSONB_ARRAY: Self = Self(3807);
+    /// `jsonpath`
+    pub const JSONPATH: Self = Self(4072);
+    /// `jsonpath[]`
+    pub const JSONPATH_ARRAY: Self = Self(4073);
     /// `regclass`
     pub const REGCLASS: Self = Self(2205);
     /// `void`
@@ -139,6 +143,7 @@ impl TypeOid {
                 | Self::CHAR
                 | Self::UNKNOWN
                 | Self::JSON
+                | Self::JSONPATH
         )
     }
 }

@@ -43,8 +43,9 @@ pub use datum::*;
 pub use error::{Result, TypeError};
 pub use identifier::quote_identifier;
 pub use json::{
-    JSON_DEPTH_MAX, JsonShape, Jsonb, JsonbArray, JsonbObject, PathChange, RawJson, RawKind,
-    json_shape, jsonb_to_scalar, path_index, write_json_string,
+    JSON_DEPTH_MAX, JsonPath, JsonShape, Jsonb, JsonbArray, JsonbObject, Path, PathChange,
+    PathMethod, PathOperator, PathStep, RawJson, RawKind, RegexFlags, json_shape, jsonb_to_scalar,
+    path_index, write_json_string,
 };
 pub use key::{
     KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,

@@ -116,9 +116,14 @@ impl Record {
                     ),
                 ));
             }
-            if kind == TypeOid::JSON || kind == TypeOid::JSON_ARRAY {
+            let name = match kind {
+                TypeOid::JSON | TypeOid::JSON_ARRAY => Some("json"),
+                TypeOid::JSONPATH | TypeOid::JSONPATH_ARRAY => Some("jsonpath"),
+                _ => None,
+            };
+            if let Some(name) = name {
                 let what = if equality { "an equality operator" } else { "a comparison function" };
-                let message = format!("could not identify {what} for type json");
+                let message = format!("could not identify {what} for type {name}");
                 return Err(TypeError::new("42883", message));
             }
             let order = match (a, b) {

@@ -66,6 +66,7 @@ impl Database {
         }
         self.check_views(&state, &mut report)?;
         self.check_triggers(&state, &mut report)?;
+        check_expressions(&state, &mut report);
         Ok(report)
     }
 
@@ -155,6 +156,14 @@ impl Database {
             }
         }
         Ok(found)
+    }
+}
+
+/// Whether each stored expression can be read, and what it names is there.
+fn check_expressions(state: &CatalogState, report: &mut CheckReport) {
+    for (file, detail) in crate::session::unreadable_expressions(state) {
+        let (block, item, invariant) = (None, None, "T4".to_owned());
+        report.violations.push(Violation { file, block, item, invariant, detail });
     }
 }
 

@@ -332,3 +332,13 @@ fn functions_in_sql() {
 fn functions_of_sets() {
     check("functions_of_sets", include_str!("../testscripts/functions_of_sets.test"));
 }
+
+#[test]
+fn stored_names() {
+    check("stored_names", include_str!("../testscripts/stored_names.test"));
+}
+
+#[test]
+fn stored_dependencies() {
+    check("stored_dependencies", include_str!("../testscripts/stored_dependencies.test"));
+}

@@ -301,9 +301,6 @@ impl Analyzer<'_> {
         let operands: Vec<Expr> = left.into_iter().chain(std::iter::once(right)).collect();
         let types: Vec<TypeOid> = operands.iter().map(|e| e.ty).collect();
         let declared: Vec<TypeOid> = operands.iter().map(Expr::declared).collect();
-        if matches!((name, types.as_slice()), ("@?" | "@@", [TypeOid::JSONB, _])) {
-            return Err(self.unsupported(format!("operator {name} of jsonpath"), location));
-        }
         let resolved = match self.choose_operator(name, &types) {
             Ok(resolved) => resolved,
             Err(reason) => return Err(self.operator_error(name, &declared, location, &reason)),

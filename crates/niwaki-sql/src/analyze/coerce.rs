@@ -5,6 +5,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, object_input, shows_names};
+use crate::functions::path_input;
 use crate::types::{CastContext, CastPath, cast_path, category, is_preferred};
 
 impl Analyzer<'_> {
@@ -80,7 +81,9 @@ impl Analyzer<'_> {
             ExprKind::Const(Datum::Null) => Ok(Expr::constant(Datum::Null, to, location)),
             ExprKind::Const(Datum::Text(text)) => {
                 let value = match to {
-                    to if to.is_object_name() => self.object_literal(text, to, location),
+                    to if to.is_object_name() || to.is_enum() => {
+                        self.naming_literal(text, to, location)
+                    }
                     _ => self.input(text, to),
                 };
                 let value = value.map_err(|error| error.with_position(self.at(location)))?;
@@ -123,6 +126,7 @@ impl Analyzer<'_> {
             TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BPCHAR | TypeOid::UNKNOWN => {
                 Ok(Datum::text(text))
             }
+            TypeOid::JSONPATH => path_input(text),
             _ => {
                 if category(to) == 'P' && to != TypeOid::RECORD {
                     return Err(SqlError::unsupported(format!(

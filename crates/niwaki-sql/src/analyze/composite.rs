@@ -104,7 +104,7 @@ impl Analyzer<'_> {
         if !relation.kind.has_row_type() {
             return Ok(None);
         }
-        if self.is_stored() || self.is_of_view() {
+        if self.is_stored() || self.is_of_view() || self.is_of_expression() {
             return Err(
                 self.unsupported("the type of a relation's rows in what is stored", location)
             );

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::Oid;
 use niwaki_types::{ColumnType, TypeOid};
-use pg_query::NodeEnum;
 
-use super::scope::{ItemColumn, Place, Scope};
-use super::{Analyzer, with_stored_styles};
+use super::Analyzer;
+use super::stored::Form;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{DomainRules, Expr, ExprKind};
@@ -48,8 +47,8 @@ impl Analyzer<'_> {
         for domain in chain.into_iter().rev() {
             rules.not_null |= domain.not_null;
             for check in &domain.checks {
-                let condition =
-                    domain_condition(&check.expression, domain.below(), self.context, &open)?;
+                let condition = Form::of_domain(domain.below(), &open)
+                    .read_stored(&check.expression, self.context)?;
                 rules.volatile |= volatile_inside(&condition);
                 rules.checks.push((check.name.clone(), condition));
             }
@@ -72,7 +71,7 @@ fn checked(expr: Expr, rules: Arc<DomainRules>) -> Expr {
     Expr { kind, ty, typmod, domain, location }
 }
 
-/// Analyzes a CHECK of a domain over values of the type `value`, which stand in slot 0 and are called VALUE.
+/// Analyzes a stored CHECK of a domain over values of the type `value`, which stand in slot 0 and are called VALUE.
 ///
 /// Its literals are read as with the default `DateStyle` and `IntervalStyle`, whatever the session's are.
 ///
@@ -83,93 +82,29 @@ pub(crate) fn domain_check(
     value: ColumnType,
     context: &AnalyzeContext<'_>,
 ) -> Result<Expr> {
-    domain_condition(text, value, context, &[])
+    Form::of_domain(value, &[]).read_stored(text, context)
 }
 
-/// Refuses a CHECK of a domain that would mean something else in a session with other settings, as it is stored as text;
-/// and whatever `domain_check` refuses.
+/// Analyzes a condition on values of the type `value`, whose names mean what the search path says.
 ///
 /// # Errors
-/// `0A000`; those of `domain_check`.
+/// As [`analyze`](super::analyze); positions are dropped.
 pub fn check_domain_expression(
     text: &str,
     value: ColumnType,
     context: &AnalyzeContext<'_>,
 ) -> Result<()> {
-    let given = given_condition(text, value, context, &[])?;
-    if super::has_default_styles(context.text) {
-        return Ok(());
-    }
-    match domain_check(text, value, context) {
-        Ok(stored) if stored.same(&given) => Ok(()),
-        _ => Err(super::depends_on_styles()),
-    }
+    Form::of_domain(value, &[]).read(text, context).map(|_| ())
 }
 
-/// Refuses a DEFAULT of a domain (`target`: what it is made of, and its name), as [`check_domain_expression`] does a CHECK.
+/// Reads a CHECK of a domain over values of the type `value`; returns the text to be stored.
 ///
 /// # Errors
-/// As [`analyze`](super::analyze); positions are dropped.
-pub fn check_domain_default(
-    text: &str,
-    target: (ColumnType, &str),
-    context: &AnalyzeContext<'_>,
-) -> Result<()> {
-    let stored = super::table_expression(text, None, context, Some(target));
-    let given = super::given_expression(text, None, context, Some(target));
-    let checked = match (stored, given) {
-        (Ok(stored), Ok(given)) if stored.same(&given) => Ok(()),
-        (_, Ok(_)) if super::has_default_styles(context.text) => Ok(()),
-        (_, Ok(_)) => Err(super::depends_on_styles()),
-        (_, Err(error)) => Err(error),
-    };
-    checked.map_err(|mut error| {
-        error.position = None;
-        error
-    })
-}
-
-/// [`domain_check`] inside of the constraints of the domains `open`.
-fn domain_condition(
+/// As [`analyze`](super::analyze); `0A000` where it would mean something else in a session with other settings.
+pub fn define_domain_check(
     text: &str,
     value: ColumnType,
     context: &AnalyzeContext<'_>,
-    open: &[TypeOid],
-) -> Result<Expr> {
-    with_stored_styles(context, |context| given_condition(text, value, context, open))
-}
-
-fn given_condition(
-    text: &str,
-    value: ColumnType,
-    context: &AnalyzeContext<'_>,
-    open: &[TypeOid],
-) -> Result<Expr> {
-    let query = format!("SELECT {text}");
-    let statements = crate::parse::parse(&query)?;
-    let mut analyzer = Analyzer::new(context, &query, Vec::new());
-    analyzer.open_domains = open.to_vec();
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
-        return Err(SqlError::internal("a check of a domain is no expression"));
-    };
-    let Some(NodeEnum::ResTarget(target)) =
-        select.target_list.first().and_then(|node| node.node.as_ref())
-    else {
-        return Err(SqlError::internal("a check of a domain is empty"));
-    };
-    let mut scope = Scope { place: Place::Check, ..Scope::default() };
-    scope.add_value(ItemColumn {
-        name: "value".to_owned(),
-        expr: Expr::slot(0, value),
-        origin: (0, 0),
-        bare: true,
-        hidden: false,
-        fields: None,
-    });
-    analyzer.scopes.push(scope);
-    let condition = analyzer.expr_of(target.val.as_deref());
-    condition.and_then(|condition| analyzer.to_bool(condition, "CHECK")).map_err(|mut error| {
-        error.position = None;
-        error
-    })
+) -> Result<String> {
+    Form::of_domain(value, &[]).define(text, context)
 }

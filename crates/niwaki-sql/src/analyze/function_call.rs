@@ -30,6 +30,9 @@ impl Analyzer<'_> {
         if call.agg_within_group {
             return Err(self.unsupported("WITHIN GROUP", location));
         }
+        if let Some(expr) = self.numbered_call(call)? {
+            return Ok(expr);
+        }
         // One of another schema is not found by its name alone.
         let builtin_schema = functions_named(name).first().map_or("pg_catalog", |f| f.schema());
         let builtin_too = match names.as_slice() {
@@ -145,6 +148,7 @@ impl Analyzer<'_> {
                             == Some(CastPath::Relabel))
                     && let Some(argument) = arguments.pop()
                 {
+                    self.note_type(location, of_user.declared())?;
                     return self.cast(argument, of_user, location);
                 }
                 return Err(self.function_error(shown, &declared, location, &reason));
@@ -184,9 +188,7 @@ impl Analyzer<'_> {
     fn type_as_function(&self, call: &protobuf::FuncCall) -> Option<ColumnType> {
         let names = names_of(&call.funcname);
         let (name, schema) = names.split_last()?;
-        let found =
-            self.context.catalog.resolve_type(self.context.path, schema.last().copied(), name);
-        found.map(|found| found.column_type())
+        self.user_type(call.location, schema.last().copied(), name)
     }
 
     pub(super) fn polymorphic_unknown(&self, location: i32) -> SqlError {

@@ -28,6 +28,7 @@ mod rows;
 mod scope;
 mod select;
 mod set_operation;
+mod stored;
 mod targets;
 mod trigger;
 mod type_names;
@@ -42,13 +43,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
-use niwaki_types::{DateOrder, IntervalStyle, TextSettings, TypeOid};
+use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
-use crate::expr::{DomainRules, Expr};
+use crate::expr::DomainRules;
 use crate::parse::{ParsedStatement, position_of};
 use crate::plan::{FunctionBodies, plan_statement};
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
@@ -57,10 +58,15 @@ use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
 pub(crate) use domain::domain_check;
-pub use domain::{check_domain_default, check_domain_expression};
+pub use domain::{check_domain_expression, define_domain_check};
 pub use routine::{CalledFunctions, analyze_function, check_function};
 pub(crate) use scope::SYSTEM_COLUMNS;
-use scope::{Place, Scope};
+use scope::Scope;
+pub(crate) use stored::{
+    IndexPart, define_generation, define_index, generation_expression, index_expression,
+    stored_expression, table_expression, written_expression,
+};
+pub use stored::{define_check, define_default};
 pub(crate) use trigger::shown_condition;
 pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns};
 pub use view::{NewView, analyze_view, check_view, view_not_updatable};
@@ -213,7 +219,7 @@ impl<'a> Analyzer<'a> {
             nested: 0,
             scopes: Vec::new(),
             stack_base: (&raw const marker).addr(),
-            names: view::Names::ByPath,
+            names: if context.stored { view::Names::Numbered } else { view::Names::ByPath },
             expanding: Vec::new(),
             shared_of_views: Vec::new(),
             case_types: Vec::new(),
@@ -333,239 +339,6 @@ impl<'a> Analyzer<'a> {
     fn schema_name(&self, schema: Oid) -> String {
         self.context.catalog.schema(schema).map_or_else(String::new, |s| s.name.clone())
     }
-}
-
-/// Analyzes a default or check expression that stands over the columns of a table, none when
-/// `relation` is absent. The result reads the table's columns from slot 0 on.
-///
-/// Its literals are read as with the default `DateStyle` and `IntervalStyle`, whatever the session's are;
-/// [`check_stored_expression`] has refused those that were meant otherwise.
-///
-/// # Errors
-/// As [`analyze`].
-pub(crate) fn table_expression(
-    text: &str,
-    relation: Option<&Arc<Relation>>,
-    context: &AnalyzeContext<'_>,
-    target: Option<(niwaki_types::ColumnType, &str)>,
-) -> Result<Expr> {
-    with_stored_styles(context, |context| given_expression(text, relation, context, target))
-}
-
-/// Calls `run` with a context in which literals are read with the default styles.
-fn with_stored_styles<T>(
-    context: &AnalyzeContext<'_>,
-    run: impl FnOnce(&AnalyzeContext<'_>) -> T,
-) -> T {
-    if has_default_styles(context.text) {
-        return run(context);
-    }
-    let stored = TextSettings {
-        date_order: DateOrder::default(),
-        interval_style: IntervalStyle::default(),
-        ..context.text.clone()
-    };
-    run(&AnalyzeContext { text: &stored, ..*context })
-}
-
-/// Analyzes a stored expression to be shown: over the columns of a table, or of a column's type where it has none of
-/// its own.
-///
-/// # Errors
-/// As [`analyze`].
-pub(crate) fn stored_expression(
-    text: &str,
-    relation: Option<&Arc<Relation>>,
-    context: &AnalyzeContext<'_>,
-    target: Option<niwaki_types::ColumnType>,
-) -> Result<Expr> {
-    let query = format!("SELECT {text}");
-    let statements = crate::parse::parse(&query)?;
-    let mut analyzer = Analyzer::new(context, &query, Vec::new());
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
-        return Err(SqlError::internal("a stored expression is no expression"));
-    };
-    let Some(NodeEnum::ResTarget(node)) =
-        select.target_list.first().and_then(|node| node.node.as_ref())
-    else {
-        return Err(SqlError::internal("a stored expression is empty"));
-    };
-    let mut scope = Scope::default();
-    if let Some(relation) = relation {
-        scope.add_relation(relation, &relation.name, None);
-    }
-    analyzer.scopes.push(scope);
-    let value = analyzer.expr_of(node.val.as_deref())?;
-    match target {
-        Some(column) if value.ty == TypeOid::UNKNOWN => {
-            analyzer.cast(value, niwaki_types::ColumnType::new(column.oid), -1)
-        }
-        _ => analyzer.to_output(value),
-    }
-}
-
-/// Whether literals are read as by default.
-fn has_default_styles(text: &TextSettings) -> bool {
-    text.date_order == DateOrder::default() && text.interval_style == IntervalStyle::default()
-}
-
-/// Refuses a default for a column (`target`, its type and name) or a check of `relation` that would mean
-/// something else in a session with other settings, as it is stored as text.
-///
-/// # Errors
-/// `0A000`; those of [`analyze`].
-pub fn check_stored_expression(
-    text: &str,
-    relation: &Arc<Relation>,
-    target: Option<(niwaki_types::ColumnType, &str)>,
-    context: &AnalyzeContext<'_>,
-) -> Result<()> {
-    let styles = has_default_styles(context.text);
-    // What a check cannot be is said here; a default is judged as a value of its column besides.
-    if styles && target.is_some() {
-        return Ok(());
-    }
-    let over = if target.is_some() { None } else { Some(relation) };
-    let given = given_expression(text, over, context, target)?;
-    if styles {
-        return Ok(());
-    }
-    match table_expression(text, over, context, target) {
-        Ok(stored) if stored.same(&given) => Ok(()),
-        _ => Err(depends_on_styles()),
-    }
-}
-
-fn depends_on_styles() -> SqlError {
-    SqlError::unsupported(
-        "a literal in a default or check that depends on the session's DateStyle or IntervalStyle",
-    )
-    .with_hint("Write dates in ISO form, and a sign before each part of an interval.")
-}
-
-/// [`table_expression`] with the session's settings.
-fn given_expression(
-    text: &str,
-    relation: Option<&Arc<Relation>>,
-    context: &AnalyzeContext<'_>,
-    target: Option<(niwaki_types::ColumnType, &str)>,
-) -> Result<Expr> {
-    let query = format!("SELECT {text}");
-    let statements = crate::parse::parse(&query)?;
-    let mut analyzer = Analyzer::new(context, &query, Vec::new());
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
-        return Err(SqlError::internal("a table expression is no expression"));
-    };
-    let Some(NodeEnum::ResTarget(target_node)) =
-        select.target_list.first().and_then(|node| node.node.as_ref())
-    else {
-        return Err(SqlError::internal("a table expression is empty"));
-    };
-    let place = if target.is_some() { Place::Default } else { Place::Check };
-    let mut scope = Scope { place, ..Scope::default() };
-    if let Some(relation) = relation {
-        scope.add_relation(relation, &relation.name, None);
-    }
-    analyzer.scopes.push(scope);
-    let value = analyzer.expr_of(target_node.val.as_deref())?;
-    match target {
-        Some((column, name)) => analyzer.assign(value, column, name, -1),
-        None => analyzer.to_bool(value, "CHECK"),
-    }
-}
-
-/// The expression that a text of the form `SELECT expression` selects.
-fn given_expression_nodes(query: &str) -> Result<Option<Box<Node>>> {
-    let statements = crate::parse::parse(query)?;
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
-        return Err(SqlError::internal("an expression over rows is no expression"));
-    };
-    match select.target_list.first().and_then(|node| node.node.as_ref()) {
-        Some(NodeEnum::ResTarget(target)) => Ok(target.val.clone()),
-        _ => Err(SqlError::internal("an expression over rows is empty")),
-    }
-}
-
-/// Which part of an index an expression is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexPart {
-    Key,
-    Predicate,
-}
-
-impl IndexPart {
-    /// How messages call one of them.
-    pub(crate) fn one(self) -> &'static str {
-        match self {
-            Self::Key => "index expression",
-            Self::Predicate => "index predicate",
-        }
-    }
-}
-
-/// Analyzes an expression of an index over the columns of its table, which it reads from slot 0 on.
-///
-/// # Errors
-/// As [`analyze`]; positions are those of `text` behind a `SELECT `, so callers drop them.
-pub(crate) fn index_expression(
-    text: &str,
-    relation: &Arc<Relation>,
-    context: &AnalyzeContext<'_>,
-    part: IndexPart,
-) -> Result<Expr> {
-    let place = match part {
-        IndexPart::Key => Place::IndexExpression,
-        IndexPart::Predicate => Place::IndexPredicate,
-    };
-    row_expression(text, relation, context, place, |analyzer, value| match part {
-        IndexPart::Key => analyzer.to_output(value),
-        IndexPart::Predicate => analyzer.to_bool(value, "WHERE"),
-    })
-}
-
-/// Analyzes what GENERATED ALWAYS AS says of a column (`target`, its type and name), over the columns of its
-/// table, which the result reads from slot 0 on.
-///
-/// # Errors
-/// As [`index_expression`].
-pub(crate) fn generation_expression(
-    text: &str,
-    relation: &Arc<Relation>,
-    context: &AnalyzeContext<'_>,
-    (column_type, name): (niwaki_types::ColumnType, &str),
-) -> Result<Expr> {
-    row_expression(text, relation, context, Place::Generation, |analyzer, value| {
-        analyzer.assign(value, column_type, name, -1)
-    })
-}
-
-/// Analyzes an expression over one row of a table; `finish` converts it.
-fn row_expression(
-    text: &str,
-    relation: &Arc<Relation>,
-    context: &AnalyzeContext<'_>,
-    place: Place,
-    finish: impl FnOnce(&mut Analyzer<'_>, Expr) -> Result<Expr>,
-) -> Result<Expr> {
-    let query = format!("SELECT {text}");
-    let statements = crate::parse::parse(&query)?;
-    let mut analyzer = Analyzer::new(context, &query, Vec::new());
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
-        return Err(SqlError::internal("an expression over a row is no expression"));
-    };
-    let Some(NodeEnum::ResTarget(target)) =
-        select.target_list.first().and_then(|node| node.node.as_ref())
-    else {
-        return Err(SqlError::internal("an expression over a row is empty"));
-    };
-    let mut scope = Scope { place, ..Scope::default() };
-    scope.add_relation(relation, &relation.name, None);
-    analyzer.scopes.push(scope);
-    let value = analyzer.expr_of(target.val.as_deref());
-    value.and_then(|value| finish(&mut analyzer, value)).map_err(|mut error| {
-        error.position = None;
-        error
-    })
 }
 
 /// The strings of a dotted name.

@@ -1,6 +1,8 @@
 //! Arguments given by name (`make_interval(days => 10)`), for the functions that are called like that.
 
-use niwaki_types::{Datum, TypeOid};
+use std::sync::Arc;
+
+use niwaki_types::{Datum, Jsonb, TypeOid};
 use pg_query::protobuf::FuncCall;
 use pg_query::{Node, NodeEnum};
 
@@ -12,11 +14,29 @@ use crate::expr::Expr;
 struct Parameters {
     function: &'static str,
     names: &'static [&'static str],
-    /// Those that a call must give; the others are zero, or choose a function with fewer parameters.
+    /// Those that a call must give; the others are zero (or an object without keys), or choose a function with fewer parameters.
     required: usize,
 }
 
+/// A function of `jsonpath`.
+const fn of_path(function: &'static str) -> Parameters {
+    Parameters { function, names: &["target", "path", VARIABLES, "silent"], required: 2 }
+}
+
+/// A parameter of `jsonb`.
+const VARIABLES: &str = "vars";
+
 const FUNCTIONS: &[Parameters] = &[
+    of_path("jsonb_path_exists"),
+    of_path("jsonb_path_match"),
+    of_path("jsonb_path_query"),
+    of_path("jsonb_path_query_array"),
+    of_path("jsonb_path_query_first"),
+    of_path("jsonb_path_exists_tz"),
+    of_path("jsonb_path_match_tz"),
+    of_path("jsonb_path_query_tz"),
+    of_path("jsonb_path_query_array_tz"),
+    of_path("jsonb_path_query_first_tz"),
     Parameters { function: "make_date", names: &["year", "month", "day"], required: 3 },
     Parameters {
         function: "make_timestamp",
@@ -94,15 +114,18 @@ impl Analyzer<'_> {
         };
         given.truncate(count);
         let last = parameters.names.len() - 1;
-        let zero = |position: usize| {
-            if position == last {
+        let zero = |position: usize| -> Result<Expr> {
+            Ok(if parameters.names.get(position) == Some(&VARIABLES) {
+                let empty = Datum::Jsonb(Arc::new(Jsonb::object(Vec::new())?));
+                Expr::constant(empty, TypeOid::JSONB, -1)
+            } else if position == last {
                 Expr::constant(Datum::Float8(0.0), TypeOid::FLOAT8, -1)
             } else {
                 Expr::constant(Datum::Int4(0), TypeOid::INT4, -1)
-            }
+            })
         };
         let arguments = given.into_iter().enumerate();
-        Ok(arguments.map(|(position, expr)| expr.unwrap_or_else(|| zero(position))).collect())
+        arguments.map(|(position, expr)| expr.map_or_else(|| zero(position), Ok)).collect()
     }
 
     fn no_such_call(&self, name: &str, arguments: &[String], location: i32) -> SqlError {

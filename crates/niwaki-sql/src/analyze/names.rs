@@ -2,7 +2,7 @@
 
 use pg_query::{NodeEnum, protobuf};
 
-use super::scope::{ItemColumn, system_column};
+use super::scope::{ItemColumn, Place, Scope, system_column};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -41,6 +41,11 @@ impl Analyzer<'_> {
             [schema, table, name] => (Some(*schema), Some(*table), *name),
             _ => return Err(self.error("42601", "improper qualified name", location)),
         };
+        let reads_nothing = |scope: &Scope| scope.place == Place::Default && scope.items.is_empty();
+        if self.scopes.last().is_some_and(reads_nothing) {
+            let message = "cannot use column reference in DEFAULT expression";
+            return Err(self.error("0A000", message, location));
+        }
         let mut table_seen = false;
         for depth in 0..self.scopes.len() {
             let level = self.scopes.len() - 1 - depth;

@@ -7,7 +7,8 @@ use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 
 use super::scope::{Place, SYSTEM_COLUMNS, Scope};
-use super::{Analyzer, given_expression_nodes, has_default_styles, names_of, with_stored_styles};
+use super::stored::{Form, expression_node};
+use super::{Analyzer, names_of};
 use crate::context::{AnalyzeContext, ColumnInfo};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -178,10 +179,9 @@ impl Analyzer<'_> {
         }
         let definition = &relation.columns[column];
         let target = (definition.column_type(), definition.name.as_str());
-        let value =
-            over_rows(expression, relation, self.context, Place::Assignment, |a, value| {
-                a.assign_variable(value, target)
-            })?;
+        let value = over_rows(expression, relation, self.context, |a, value| {
+            a.assign_variable(value, target)
+        })?;
         Ok(StepKind::Assign { row, column, value, text: text.to_owned() })
     }
 
@@ -227,29 +227,24 @@ fn is_updated(
     found
 }
 
-/// Analyzes an expression over the rows before and after a change, and variables behind them.
+/// Analyzes an expression of a function's body over the rows before and after a change, and variables behind them.
 fn over_rows(
     text: &str,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
-    place: Place,
     finish: impl FnOnce(&mut Analyzer<'_>, Expr) -> Result<Expr>,
 ) -> Result<Expr> {
     let query = format!("SELECT {text}");
     let mut analyzer = Analyzer::new(context, &query, Vec::new());
-    let mut scope = Scope { place, ..Scope::default() };
-    // Columns are found by their own names only to be told that they could be of either row.
-    let bare = place == Place::TriggerWhen;
-    scope.add_record(RowName::Old.word(), relation, bare);
-    scope.add_record(RowName::New.word(), relation, bare);
-    if place == Place::Assignment {
-        let variable =
-            |(name, oid): &(&str, TypeOid)| ColumnInfo::computed(*name, ColumnType::new(*oid));
-        let variables: Vec<ColumnInfo> = VARIABLES.iter().map(variable).collect();
-        scope.add_columns("", &variables);
-    }
+    let mut scope = Scope { place: Place::Assignment, ..Scope::default() };
+    scope.add_record(RowName::Old.word(), relation, false);
+    scope.add_record(RowName::New.word(), relation, false);
+    let variable =
+        |(name, oid): &(&str, TypeOid)| ColumnInfo::computed(*name, ColumnType::new(*oid));
+    let variables: Vec<ColumnInfo> = VARIABLES.iter().map(variable).collect();
+    scope.add_columns("", &variables);
     analyzer.scopes.push(scope);
-    let node = given_expression_nodes(&query)?;
+    let node = expression_node(&query)?;
     let value = analyzer.expr_of(node.as_deref());
     value.and_then(|value| finish(&mut analyzer, value)).map_err(|mut error| {
         error.position = None;
@@ -257,23 +252,13 @@ fn over_rows(
     })
 }
 
-/// A WHEN condition, over the rows before and after the change.
+/// A stored WHEN condition, over the rows before and after the change.
 pub(crate) fn condition(
     text: &str,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
 ) -> Result<Expr> {
-    with_stored_styles(context, |context| given_condition(text, relation, context))
-}
-
-fn given_condition(
-    text: &str,
-    relation: &Arc<Relation>,
-    context: &AnalyzeContext<'_>,
-) -> Result<Expr> {
-    over_rows(text, relation, context, Place::TriggerWhen, |analyzer, value| {
-        analyzer.to_bool(value, "WHEN")
-    })
+    Form::when(relation).read_stored(text, context)
 }
 
 /// The rows that an expression names, each with the field that it names of it; without one, the row is meant as a whole.
@@ -305,7 +290,7 @@ pub fn condition_columns(text: &str, relation: &Relation) -> Result<Vec<usize>> 
     Ok(columns)
 }
 
-/// Refuses a trigger that could not be fired as it is said to be.
+/// Refuses a trigger that could not be fired as it is said to be; returns its condition as it is stored.
 ///
 /// # Errors
 /// `42P17`, `0A000` as PostgreSQL has them for WHEN conditions; analysis's; `0A000` for literals that depend on the
@@ -314,8 +299,8 @@ pub fn check_trigger(
     trigger: &Trigger,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
-) -> Result<()> {
-    let Some(text) = &trigger.when else { return Ok(()) };
+) -> Result<Option<String>> {
+    let Some(text) = &trigger.when else { return Ok(None) };
     for (row, field) in fields_read(text)? {
         let invalid = |message: &str| Err(SqlError::new("42P17", message));
         match row {
@@ -370,14 +355,7 @@ pub fn check_trigger(
         // Foreign keys' own changes would have to count.
         return Err(SqlError::unsupported("pg_trigger_depth() in a trigger's WHEN condition"));
     }
-    let given = given_condition(text, relation, context)?;
-    if has_default_styles(context.text) {
-        return Ok(());
-    }
-    match condition(text, relation, context) {
-        Ok(stored) if stored.same(&given) => Ok(()),
-        _ => Err(super::depends_on_styles()),
-    }
+    Form::when(relation).define(text, context).map(Some)
 }
 
 /// Whether a stored trigger can be fired: its function is one for triggers, and what it says can be read.

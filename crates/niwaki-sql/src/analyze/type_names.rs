@@ -6,7 +6,8 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{self, a_const};
 
 use super::{Analyzer, names_of};
-use crate::error::Result;
+use crate::error::{Result, SqlError};
+use crate::numbered::NUMBERS;
 use crate::types::{array_of, encode_typmod, format_oid, format_type, type_by_name};
 
 impl Analyzer<'_> {
@@ -53,6 +54,9 @@ impl Analyzer<'_> {
             self.note_type(location, found.declared())?;
         } else if schema != Some("pg_catalog") && !KNOWN_TYPES.contains(&base) {
             found = self.row_type_named(schema, base, location)?;
+        }
+        if found.is_none() && schema == Some(NUMBERS) && self.reads_numbers() {
+            return Err(SqlError::unsupported("a type where its definition is not at hand"));
         }
         if found.is_none() && schema.is_some_and(|s| s != "pg_catalog") {
             return Err(undefined());
@@ -143,7 +147,6 @@ const KNOWN_TYPES: &[&str] = &[
     "int2vector",
     "xid8",
     "cid",
-    "jsonpath",
     "hstore",
     "citext",
 ];

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use niwaki_catalog::Relation;
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::context::ExecContext;
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, is_hashed, value_text};
 use crate::functions::quote_string;
 use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode, WindowBody};
-use crate::types::{format_oid, format_type};
+use crate::types::format_type;
 
 /// What a step computes.
 #[derive(Clone)]
@@ -244,9 +244,7 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
         ExprKind::Cast { argument, .. }
         | ExprKind::Length { argument, .. }
         | ExprKind::Domain { argument, .. } => {
-            let shown = exec.text.types.shown(expr.declared());
-            let shown = shown.unwrap_or_else(|| format_type(expr.column_type()));
-            format!("({})::{shown}", show(argument))
+            format!("({})::{}", show(argument), type_text(expr.column_type(), exec))
         }
         ExprKind::And(parts) => joined(parts, " AND "),
         ExprKind::Or(parts) => joined(parts, " OR "),
@@ -400,5 +398,13 @@ fn constant(value: &Datum, ty: TypeOid, exec: &ExecContext<'_>) -> String {
 }
 
 fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
-    exec.text.types.shown(oid).unwrap_or_else(|| format_oid(oid))
+    type_text(oid.into(), exec)
+}
+
+/// A type as expressions name it: a user's with its schema, where the search path does not find it.
+pub(crate) fn type_text(column: ColumnType, exec: &ExecContext<'_>) -> String {
+    let declared = column.declared();
+    let of_user = exec.catalog.shown_type(exec.path, declared);
+    let of_user = of_user.or_else(|| exec.text.types.shown(declared));
+    of_user.unwrap_or_else(|| format_type(column))
 }

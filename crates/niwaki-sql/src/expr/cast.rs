@@ -10,6 +10,7 @@ use niwaki_types::{
 use super::object_names::{object_input, object_name};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::functions::path_input;
 use crate::types::{CastContext, CastPath, cast_path, element_of};
 
 /// Converts a value that is not NULL.
@@ -100,6 +101,7 @@ pub(crate) fn cast_value(
             crate::functions::convert_time_of_day(value, to, exec.text, now)
         }
         (Datum::Text(v), to) if to.is_object_name() => object_input(v, to, exec.catalog, exec.path),
+        (Datum::Text(v), T::JSONPATH) => path_input(v),
         (Datum::Text(v), _) => {
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
             let context =

@@ -44,7 +44,7 @@ use niwaki_types::{Datum, TypeOid, quote_identifier};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-pub(crate) use json::{JsonAggregate, is_unsupported};
+pub(crate) use json::{JsonAggregate, is_unsupported, path_input};
 pub(crate) use operators::compare_function;
 pub(crate) use quote::quote_string;
 pub(crate) use random::SeededRandom;
@@ -200,6 +200,7 @@ impl T {
     pub(crate) const ACL: TypeOid = TypeOid::ACLITEM_ARRAY;
     pub(crate) const JSON: TypeOid = TypeOid::JSON;
     pub(crate) const JSONB: TypeOid = TypeOid::JSONB;
+    pub(crate) const JSONPATH: TypeOid = TypeOid::JSONPATH;
     pub(crate) const VOID: TypeOid = TypeOid::VOID;
     pub(crate) const RECORD: TypeOid = crate::types::RECORD;
     pub(crate) const NAMES: TypeOid = TypeOid::NAME_ARRAY;

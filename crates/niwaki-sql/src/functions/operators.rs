@@ -321,7 +321,7 @@ fn invert(value: Datum) -> Datum {
 pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
     let element = crate::types::element_of(oid);
     // What has no equality has none in arrays.
-    if element == Some(TypeOid::JSON) {
+    if matches!(element, Some(TypeOid::JSON | TypeOid::JSONPATH)) {
         return None;
     }
     let is_array = element.is_some();

@@ -171,14 +171,14 @@ fn pg_sleep(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<Datum> {
     let Some(Datum::Oid(oid)) = arguments.first() else { return Ok(Datum::Null) };
     let Some(relation) = exec.catalog.relation(Oid(*oid)) else { return Ok(Datum::Null) };
-    let pretty = matches!(arguments.get(2), Some(Datum::Bool(true))).then_some(exec.path);
+    let (pretty, path) = (matches!(arguments.get(2), Some(Datum::Bool(true))), exec.path);
     let text = match arguments.get(1) {
         Some(Datum::Int4(number)) if *number != 0 => {
             usize::try_from(*number).ok().and_then(|number| {
-                crate::index_text::column_text(exec.catalog, relation, number, pretty)
+                crate::index_text::column_text(exec.catalog, relation, number, path, pretty)
             })
         }
-        _ => crate::index_text::definition_text(exec.catalog, relation, pretty),
+        _ => crate::index_text::definition_text(exec.catalog, relation, path, pretty),
     };
     // A column that there is not has no text; what is no index has no definition.
     let is_column = matches!(arguments.get(1), Some(Datum::Int4(number)) if *number != 0);

@@ -81,6 +81,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "uuid" => none(TypeOid::UUID),
         "json" => none(TypeOid::JSON),
         "jsonb" => none(TypeOid::JSONB),
+        "jsonpath" => none(TypeOid::JSONPATH),
         "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point" | "xml"
         | "int4range" | "tsvector" | "box" | "circle" => {
             Err(SqlError::unsupported(format!("type {name}")))

@@ -9,6 +9,7 @@ mod edit;
 mod lex;
 mod order;
 mod parse;
+mod path;
 mod raw;
 mod stored;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod value;
 pub use cast::jsonb_to_scalar;
 pub use edit::{PathChange, path_index};
 pub use parse::JSON_DEPTH_MAX;
+pub use path::{JsonPath, Path, PathMethod, PathOperator, PathStep, RegexFlags};
 pub use raw::{JsonShape, RawJson, RawKind, json_shape};
 pub use text::write_json_string;
 pub use value::{Jsonb, JsonbArray, JsonbObject};

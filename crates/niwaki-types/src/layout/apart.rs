@@ -156,6 +156,7 @@ pub fn can_be_apart(oid: TypeOid) -> bool {
             | TypeOid::NUMERIC
             | TypeOid::JSON
             | TypeOid::JSONB
+            | TypeOid::JSONPATH
     ) || oid.element().is_some()
         || oid.is_composite()
 }

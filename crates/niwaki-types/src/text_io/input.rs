@@ -11,7 +11,8 @@ use super::uuid::parse_uuid;
 use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
 use crate::error::{Result, TypeError};
 use crate::{
-    ColumnType, Datum, InputContext, Jsonb, Numeric, TypeOid, datetime, json_shape, quoted_char,
+    ColumnType, Datum, InputContext, JsonPath, Jsonb, Numeric, TypeOid, datetime, json_shape,
+    quoted_char,
 };
 
 /// Longest `name`, in bytes.
@@ -48,6 +49,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
             json_shape(text)?;
             Datum::Text(Arc::from(text))
         }
+        TypeOid::JSONPATH => Datum::text(&JsonPath::parse(check_text(text)?)?.to_string()),
         TypeOid::JSONB => Datum::Jsonb(Jsonb::parse(check_text(text)?)?),
         TypeOid::BYTEA => Datum::Bytea(parse_bytea(text)?.into()),
         TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),

@@ -9,6 +9,7 @@ mod define;
 mod enum_values;
 mod environment;
 pub(crate) mod errors;
+mod expressions;
 mod extended;
 mod foreign_keys;
 mod maintain;
@@ -45,6 +46,7 @@ use crate::result::ResultSink;
 
 use constraints::Deferred;
 use environment::SequenceValues;
+pub(crate) use expressions::unreadable_expressions;
 use extended::Portal;
 pub(crate) use extended::Statement;
 use foreign_keys::ForeignKeys;
@@ -102,6 +104,8 @@ pub struct Session {
     foreign_keys: ForeignKeys,
     /// A statement goes on over several commands: nothing is checked at the end of one.
     in_parts: bool,
+    /// The statement is one of the session's own, over texts of the catalog.
+    stored_text: bool,
     /// What the transaction sends when it commits, and which channels it listens to then.
     pending: Pending,
     /// It has listened to some channel.
@@ -177,6 +181,7 @@ impl Session {
             deferred: Deferred::default(),
             foreign_keys: ForeignKeys::default(),
             in_parts: false,
+            stored_text: false,
             path: None,
             statements: HashMap::new(),
             portals: HashMap::new(),

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use niwaki_catalog::FunctionVolatility;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
-    AnalyzeContext, CommandTag, Completion, ExecContext, Execution, KeptReader, Planned,
+    AnalyzeContext, CommandTag, Completion, ExecContext, Execution, KeptReader, Named, Planned,
     PlannerSettings, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed,
-    TEMP_CHUNK_BYTES,
+    TEMP_CHUNK_BYTES, objects_named,
 };
 use niwaki_storage::ReadAhead;
 use niwaki_txn::{Snapshot, TableId, WaitPolicy};
@@ -76,6 +77,7 @@ impl Session {
                 costs: hot.costs,
             },
             functions: None,
+            stored: self.stored_text,
         };
         run(&context)
     }
@@ -294,31 +296,39 @@ impl Session {
         Ok(rows)
     }
 
-    /// Analyzes a query of the session's own, for its errors.
-    pub(super) fn analyze_text(&mut self, sql: &str) -> Result<()> {
-        let statements = niwaki_sql::parse::parse(sql)?;
-        for statement in &statements {
-            self.analyze(statement, &[])?;
-        }
-        Ok(())
+    /// [`Session::internal_query`] for a query with texts of the catalog in it.
+    pub(super) fn stored_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
+        self.stored_text = true;
+        let rows = self.internal_query(sql);
+        self.stored_text = false;
+        rows
     }
 
     /// The value of an expression without columns, converted as an assignment to a column would.
     pub(super) fn evaluate_as(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
+        let sql = self.conversion(expression, to);
+        self.internal_query(&sql).and_then(only_value)
+    }
+
+    /// The same for an expression of the catalog.
+    pub(super) fn evaluate_stored(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
+        let sql = self.conversion(expression, to);
+        self.stored_query(&sql).and_then(only_value)
+    }
+
+    /// The query that converts an expression.
+    fn conversion(&mut self, expression: &str, to: ColumnType) -> String {
         let wanted = type_in_sql(&self.catalog.state(), to);
         let mut cast = format!("CAST(({expression}) AS {wanted})");
         if to.oid == TypeOid::REGCLASS {
             // A query gives it by its name.
             cast = format!("CAST({cast} AS oid)");
         }
-        let sql = format!("SELECT {cast}");
-        let mut rows = self.internal_query(&sql)?;
-        let value = rows.pop().and_then(|mut row| row.pop());
-        value.ok_or_else(|| SqlError::internal("an expression without a value"))
+        format!("SELECT {cast}")
     }
 
-    /// Whether an expression may give another value each time.
-    pub(super) fn is_volatile(&self, expression: &str) -> Result<bool> {
+    /// Whether a stored expression may give another value each time.
+    pub(super) fn is_volatile(&mut self, expression: &str) -> Result<bool> {
         const VOLATILE: &[&str] = &[
             "random",
             "clock_timestamp",
@@ -339,6 +349,13 @@ impl Session {
                 });
             }
         })?;
+        let state = self.catalog.state();
+        for named in objects_named(expression)? {
+            if let Named::Function(oid) = named {
+                let of_user = state.function(oid).map(|function| function.traits.volatility);
+                volatile |= of_user == Some(FunctionVolatility::Volatile);
+            }
+        }
         Ok(volatile)
     }
 
@@ -383,4 +400,9 @@ fn give(
         given += 1;
     }
     Ok(Progress::Suspended { rows: given })
+}
+
+fn only_value(mut rows: Vec<Vec<Datum>>) -> Result<Datum> {
+    let value = rows.pop().and_then(|mut row| row.pop());
+    value.ok_or_else(|| SqlError::internal("an expression without a value"))
 }

@@ -237,7 +237,8 @@ fn pg_indexes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in reader.state.in_order() {
         let Some(index) = &relation.index else { continue };
         let Some(table) = reader.state.relation(index.table) else { continue };
-        let definition = niwaki_sql::index_definition_text(reader.state, relation);
+        let path = reader.state.search_path(&["public".to_owned()], OWNER_NAME);
+        let definition = niwaki_sql::index_definition_text(reader.state, relation, &path);
         emit(&[
             text(schema_name(reader.state, table.schema)),
             text(&table.name),

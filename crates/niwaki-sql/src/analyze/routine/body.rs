@@ -42,7 +42,12 @@ impl Analyzer<'_> {
         shape: &ResultShape,
         functions: &CalledFunctions<'_>,
     ) -> Result<(FunctionBody, Option<Expr>)> {
-        let context = AnalyzeContext { text: functions.text, now: functions.now, ..*self.context };
+        let context = AnalyzeContext {
+            text: functions.text,
+            now: functions.now,
+            stored: false,
+            ..*self.context
+        };
         let parsed = crate::parse::parse(&definition.body)?;
         let count = parsed.len();
         let mut statements = Vec::with_capacity(count);

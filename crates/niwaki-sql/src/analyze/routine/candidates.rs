@@ -13,6 +13,7 @@ use crate::context::RecordFields;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named};
+use crate::numbered::{InNumbers, Number, number_of};
 use crate::plan::{ResultShape, SetFunction};
 use crate::types::{CastContext, array_of, element_of, is_polymorphic, variadic_element};
 
@@ -88,6 +89,16 @@ impl Analyzer<'_> {
             };
             let function = catalog.function(*oid).cloned();
             return function.map(|function| Found { function, place: 0 }).into_iter().collect();
+        }
+        if self.reads_numbers() {
+            if let Some(InNumbers::Number(number)) = number_of(&call.funcname) {
+                let function = catalog.function(Oid(number)).cloned();
+                return function.map(|function| Found { function, place: 0 }).into_iter().collect();
+            }
+            // Only texts of before there were numbers have names of users' functions.
+            if schema.is_none() && (is_aggregate(name) || !functions_named(name).is_empty()) {
+                return Vec::new();
+            }
         }
         let schema = match schema.map(|schema| catalog.schema_by_name(schema)) {
             Some(None) => return Vec::new(),
@@ -370,6 +381,7 @@ impl Analyzer<'_> {
 
     /// Notes which user's function a name means.
     fn note_function(&self, location: i32, oid: Oid) -> Result<()> {
+        self.note_number(location, Number::Name(oid.0))?;
         self.note(location, || Meaning::Function(oid))
     }
 }

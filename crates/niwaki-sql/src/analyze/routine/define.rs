@@ -3,14 +3,14 @@
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
 use niwaki_types::TypeOid;
 
+use super::super::Analyzer;
 use super::super::call::Concrete;
-use super::super::scope::{Place, Scope};
-use super::super::{Analyzer, given_expression_nodes};
+use super::super::stored::Form;
 use super::CalledFunctions;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::FunctionKey;
-use crate::types::{CastContext, element_of, is_polymorphic};
+use crate::types::{element_of, is_polymorphic};
 use crate::utility::{CreateFunction, ParameterSpec};
 
 /// 42P13
@@ -157,19 +157,20 @@ impl Analyzer<'_> {
                 let message = format!("parameter name \"{}\" used more than once", spec.name);
                 return Err(invalid(message));
             }
+            let mut stored = None;
             if let Some(default) = &spec.default {
                 if !mode.is_input() {
                     return Err(invalid("only input parameters can have default values"));
                 }
                 defaults = true;
-                self.check_default(default, kind)?;
+                stored = Some(Form::of_parameter(kind).define(default, self.context)?);
             } else if defaults && mode.is_input() {
                 let message =
                     "input parameters after one with a default value must also have defaults";
                 return Err(invalid(message));
             }
-            let (name, default) = (spec.name.clone(), spec.default.clone());
-            parameters.push(FunctionParameter { name, mode, kind: kind.0, default });
+            let name = spec.name.clone();
+            parameters.push(FunctionParameter { name, mode, kind: kind.0, default: stored });
         }
         Ok(parameters)
     }
@@ -190,31 +191,6 @@ impl Analyzer<'_> {
         match pseudo {
             Some(oid) => Ok(oid),
             None => self.type_name(name).map(|kind| kind.declared()),
-        }
-    }
-
-    fn check_default(&self, text: &str, kind: TypeOid) -> Result<()> {
-        let query = format!("SELECT {text}");
-        let node = given_expression_nodes(&query)?;
-        let mut analyzer = Analyzer::new(self.context, &query, Vec::new());
-        analyzer.scopes.push(Scope { place: Place::ParameterDefault, ..Scope::default() });
-        let given = |mut error: SqlError| {
-            error.position = None;
-            error
-        };
-        let value = analyzer.expr_of(node.as_deref()).map_err(given)?;
-        if is_polymorphic(kind) {
-            return Ok(());
-        }
-        let wanted = self.context.text.types.column_type(kind);
-        let from = self.format_oid(value.declared());
-        match analyzer.coerce(value, wanted.oid, CastContext::Assignment).map_err(given)? {
-            Some(_) => Ok(()),
-            None => {
-                let shown = self.format_oid(kind);
-                let message = format!("argument of DEFAULT must be type {shown}, not type {from}");
-                Err(SqlError::new("42804", message))
-            }
         }
     }
 

@@ -5,6 +5,7 @@ mod build;
 mod convert;
 mod edit;
 mod expand;
+mod path;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
 pub(crate) use build::JsonAggregate;
+pub(crate) use path::path_input;
 
 fn wrong() -> SqlError {
     SqlError::internal("a JSON function was given values of other types")
@@ -52,7 +54,7 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new("22023", message)
 }
 
-/// Functions of PostgreSQL that are refused by name: those that need composite values, `jsonpath` or text search.
+/// Functions of PostgreSQL that are refused by name: those that need composite values or text search.
 const UNSUPPORTED: &[&str] = &[
     "json_populate_record",
     "json_populate_recordset",
@@ -62,16 +64,6 @@ const UNSUPPORTED: &[&str] = &[
     "jsonb_populate_recordset",
     "jsonb_to_record",
     "jsonb_to_recordset",
-    "jsonb_path_exists",
-    "jsonb_path_match",
-    "jsonb_path_query",
-    "jsonb_path_query_array",
-    "jsonb_path_query_first",
-    "jsonb_path_exists_tz",
-    "jsonb_path_match_tz",
-    "jsonb_path_query_tz",
-    "jsonb_path_query_array_tz",
-    "jsonb_path_query_first_tz",
     "json_to_tsvector",
     "jsonb_to_tsvector",
 ];
@@ -103,6 +95,8 @@ pub(super) const OPERATORS: &[Function] = functions! {
     "-" (JSONB, TEXT) JSONB strict single immutable Binary(edit::delete_key);
     "-" (JSONB, INT4) JSONB strict single immutable Binary(edit::delete_item);
     "-" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_keys);
+    "@?" (JSONB, JSONPATH) BOOL strict single immutable Binary(path::exists_operator);
+    "@@" (JSONB, JSONPATH) BOOL strict single immutable Binary(path::match_operator);
     "#-" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_path);
 };
 
@@ -170,4 +164,36 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "jsonb_set_lax" (JSONB, TEXTS, JSONB, BOOL, TEXT) JSONB nullable single immutable Pure(edit::set_lax);
     "jsonb_insert" (JSONB, TEXTS, JSONB) JSONB strict single immutable Pure(edit::insert);
     "jsonb_insert" (JSONB, TEXTS, JSONB, BOOL) JSONB strict single immutable Pure(edit::insert);
+    "jsonb_path_exists" (JSONB, JSONPATH) BOOL strict single immutable Pure(path::exists);
+    "jsonb_path_exists" (JSONB, JSONPATH, JSONB) BOOL strict single immutable Pure(path::exists);
+    "jsonb_path_exists" (JSONB, JSONPATH, JSONB, BOOL) BOOL strict single immutable Pure(path::exists);
+    "jsonb_path_match" (JSONB, JSONPATH) BOOL strict single immutable Pure(path::matches);
+    "jsonb_path_match" (JSONB, JSONPATH, JSONB) BOOL strict single immutable Pure(path::matches);
+    "jsonb_path_match" (JSONB, JSONPATH, JSONB, BOOL) BOOL strict single immutable Pure(path::matches);
+    "jsonb_path_query" (JSONB, JSONPATH) JSONB strict single immutable Set(path::query);
+    "jsonb_path_query" (JSONB, JSONPATH, JSONB) JSONB strict single immutable Set(path::query);
+    "jsonb_path_query" (JSONB, JSONPATH, JSONB, BOOL) JSONB strict single immutable Set(path::query);
+    "jsonb_path_query_array" (JSONB, JSONPATH) JSONB strict single immutable Pure(path::query_array);
+    "jsonb_path_query_array" (JSONB, JSONPATH, JSONB) JSONB strict single immutable Pure(path::query_array);
+    "jsonb_path_query_array" (JSONB, JSONPATH, JSONB, BOOL) JSONB strict single immutable Pure(path::query_array);
+    "jsonb_path_query_first" (JSONB, JSONPATH) JSONB strict single immutable Pure(path::query_first);
+    "jsonb_path_query_first" (JSONB, JSONPATH, JSONB) JSONB strict single immutable Pure(path::query_first);
+    "jsonb_path_query_first" (JSONB, JSONPATH, JSONB, BOOL) JSONB strict single immutable Pure(path::query_first);
+    "jsonb_path_exists_tz" (JSONB, JSONPATH) BOOL strict single stable Pure(path::exists);
+    "jsonb_path_exists_tz" (JSONB, JSONPATH, JSONB) BOOL strict single stable Pure(path::exists);
+    "jsonb_path_exists_tz" (JSONB, JSONPATH, JSONB, BOOL) BOOL strict single stable Pure(path::exists);
+    "jsonb_path_match_tz" (JSONB, JSONPATH) BOOL strict single stable Pure(path::matches);
+    "jsonb_path_match_tz" (JSONB, JSONPATH, JSONB) BOOL strict single stable Pure(path::matches);
+    "jsonb_path_match_tz" (JSONB, JSONPATH, JSONB, BOOL) BOOL strict single stable Pure(path::matches);
+    "jsonb_path_query_tz" (JSONB, JSONPATH) JSONB strict single stable Set(path::query);
+    "jsonb_path_query_tz" (JSONB, JSONPATH, JSONB) JSONB strict single stable Set(path::query);
+    "jsonb_path_query_tz" (JSONB, JSONPATH, JSONB, BOOL) JSONB strict single stable Set(path::query);
+    "jsonb_path_query_array_tz" (JSONB, JSONPATH) JSONB strict single stable Pure(path::query_array);
+    "jsonb_path_query_array_tz" (JSONB, JSONPATH, JSONB) JSONB strict single stable Pure(path::query_array);
+    "jsonb_path_query_array_tz" (JSONB, JSONPATH, JSONB, BOOL) JSONB strict single stable Pure(path::query_array);
+    "jsonb_path_query_first_tz" (JSONB, JSONPATH) JSONB strict single stable Pure(path::query_first);
+    "jsonb_path_query_first_tz" (JSONB, JSONPATH, JSONB) JSONB strict single stable Pure(path::query_first);
+    "jsonb_path_query_first_tz" (JSONB, JSONPATH, JSONB, BOOL) JSONB strict single stable Pure(path::query_first);
+    "jsonb_path_exists_opr" (JSONB, JSONPATH) BOOL strict single immutable Binary(path::exists_operator);
+    "jsonb_path_match_opr" (JSONB, JSONPATH) BOOL strict single immutable Binary(path::match_operator);
 };

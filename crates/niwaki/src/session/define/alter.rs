@@ -149,7 +149,6 @@ impl Definer<'_> {
                     check.into_iter().for_each(|check| check.not_valid = true);
                 }
                 self.update(definition)?;
-                self.check_expressions(relation.oid)?;
                 if constraint.not_valid { Ok(()) } else { self.prove_check(relation, &added) }
             }
             ConstraintSpecKind::Foreign(_) => {
@@ -170,7 +169,7 @@ impl Definer<'_> {
     pub(super) fn prove_check(&mut self, relation: &Relation, check: &Check) -> Result<()> {
         let table = self.session.qualified_name(relation);
         let sql = format!("SELECT 1 FROM {table} WHERE NOT ({}) LIMIT 1", check.expression);
-        let rows = self.session.at_latest(|session| session.internal_query(&sql))?;
+        let rows = self.session.at_latest(|session| session.stored_query(&sql))?;
         if rows.is_empty() {
             return Ok(());
         }

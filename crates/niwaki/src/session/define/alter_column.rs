@@ -48,7 +48,6 @@ impl Definer<'_> {
         }
         self.allot_values(&mut definition)?;
         self.update(definition.clone())?;
-        self.check_expressions(relation.oid)?;
         let state = self.state();
         let domain = type_of.domain.and_then(|domain| state.domain(domain));
         let inherited = domain.and_then(|domain| domain.default.clone());
@@ -64,7 +63,7 @@ impl Definer<'_> {
                 definition = self.fill_column(relation, position, &default)?;
             } else {
                 // Rows that are there get the default's value of now, once for all of them.
-                let value = self.session.evaluate_as(&default, type_of)?;
+                let value = self.session.evaluate_stored(&default, type_of)?;
                 if !matches!(value, Datum::Null) {
                     definition.columns[position].missing = missing_text(&value, type_of);
                     self.update(definition.clone())?;
@@ -278,9 +277,12 @@ impl Definer<'_> {
                     let error = SqlError::new("42601", message);
                     return Err(if default.is_none() { error.with_hint(hint) } else { error });
                 }
-                column.default.clone_from(default);
-                self.update(definition)?;
-                return self.check_expressions(relation.oid);
+                let target = (column.column_type(), name);
+                column.default = match default {
+                    Some(default) => Some(self.new_default(default, target)?),
+                    None => None,
+                };
+                return self.update(definition);
             }
             AlterColumn::SetNotNull => {
                 if column.not_null {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationStats};
+use niwaki_sql::types::format_type;
 use niwaki_sql::utility::SequenceOptions;
 use niwaki_sql::walk::each_node;
-use niwaki_sql::{IndexKey, RowExpression, SqlError, read_index_key, read_index_predicate};
+use niwaki_sql::{RowExpression, SqlError, retyped_index_part, type_number};
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 use pg_query::protobuf::a_const;
@@ -14,7 +15,7 @@ use super::create_table::refuse_subquery;
 use super::rewrite::Computed;
 use super::{Definer, foreign_key};
 use crate::Result;
-use crate::session::type_names::{shown_type, shown_with_modifier, type_in_sql};
+use crate::session::type_names::{shown_type, shown_with_modifier};
 
 impl Definer<'_> {
     pub(super) fn alter_type(
@@ -116,9 +117,9 @@ impl Definer<'_> {
         }
         let plain = quote_identifier(name);
         let text = using.unwrap_or(&plain);
-        let read = self
-            .session
-            .with_analysis(|context| RowExpression::new(text, Some(before), (to, name), context));
+        let read = self.session.with_analysis(|context| {
+            RowExpression::written(text, Some(before), (to, name), context)
+        });
         let read = read.map_err(|error| {
             if error.sqlstate != "42804" {
                 return error;
@@ -161,7 +162,10 @@ impl Definer<'_> {
                 if matches!(c.val, Some(a_const::Val::Sval(_)))));
         })?;
         let text = match root {
-            Some(true) => format!("CAST({default} AS {})", type_in_sql(&self.state(), from)),
+            Some(true) => {
+                let from = type_number(from).unwrap_or_else(|| format_type(from));
+                format!("CAST({default} AS {from})")
+            }
             _ => default.to_owned(),
         };
         let read = self
@@ -192,15 +196,13 @@ impl Definer<'_> {
                 let Some(stored) = &key.expression else { continue };
                 let read = self
                     .session
-                    .with_analysis(|context| read_index_key(&stored.text, after, context))?;
-                if let IndexKey::Expression(read) = read {
-                    key.expression = Some(read);
-                }
+                    .with_analysis(|context| retyped_index_part(stored, false, after, context))?;
+                key.expression = Some(read);
             }
             if let Some(stored) = &index.predicate {
                 let read = self
                     .session
-                    .with_analysis(|context| read_index_predicate(&stored.text, after, context))?;
+                    .with_analysis(|context| retyped_index_part(stored, true, after, context))?;
                 index.predicate = Some(read);
             }
             self.update(own)?;

@@ -1,13 +1,16 @@
 //! Constraints: CHECK, PRIMARY KEY, UNIQUE.
 
+use std::sync::Arc;
+
 use niwaki_catalog::{
-    Check, ConstraintKind, IndexColumn, IndexDefinition, IndexEntry, RelationDefinition,
+    Check, ConstraintKind, IndexColumn, IndexDefinition, IndexEntry, Relation, RelationDefinition,
     RelationKind,
 };
-use niwaki_sql::SqlError;
 use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind};
+use niwaki_sql::{SqlError, define_check};
 
 use super::create_index::NewIndex;
+use super::create_table::refuse_subquery;
 use super::{Definer, names, operator_class};
 use crate::Result;
 
@@ -92,7 +95,10 @@ impl Definer<'_> {
                 }
             }
         };
-        let expression = expression.clone();
+        refuse_subquery(expression, "check constraint")?;
+        let over = Arc::new(Relation::unopened(table.clone()));
+        let expression =
+            self.session.with_analysis(|context| define_check(expression, &over, context))?;
         table.checks.push(Check { name, expression, not_valid: false, comment: None });
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())

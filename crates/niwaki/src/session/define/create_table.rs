@@ -7,8 +7,8 @@ use niwaki_catalog::{
 };
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
-use niwaki_sql::{SqlError, check_stored_expression, read_generated};
-use niwaki_types::quote_identifier;
+use niwaki_sql::{RowExpression, SqlError, define_default, nextval_of, read_generated};
+use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -77,7 +77,6 @@ impl Definer<'_> {
         for constraint in &spec.constraints {
             self.add_foreign_key(oid, &mut taken, constraint, false)?;
         }
-        self.check_expressions(oid)?;
         Ok(Some(oid))
     }
 
@@ -110,9 +109,15 @@ impl Definer<'_> {
             Some(wanted) => self.column_type_of(wanted)?,
             None => spec.column_type,
         };
+        let default = match (&spec.generated, &spec.default) {
+            // It is read when all columns are there.
+            (Some(generated), _) => Some(generated.clone()),
+            (None, Some(default)) => Some(self.new_default(default, (column_type, &spec.name))?),
+            (None, None) => None,
+        };
         let mut column = Column {
             not_null: spec.not_null,
-            default: spec.generated.clone().or_else(|| spec.default.clone()),
+            default,
             generated: spec.generated.is_some(),
             ..Column::new(spec.name.clone(), column_type)
         };
@@ -148,65 +153,35 @@ impl Definer<'_> {
                 Some((table.oid, position)),
             )?;
             column.sequence = Some(sequence);
-            column.default = Some(self.nextval_text(table.schema, &sequence_name));
+            column.default = Some(nextval_of(sequence));
         }
         Ok(column)
     }
 
-    /// `nextval('schema.name'::regclass)`: the schema is said, as the text is read under the search path of whoever inserts;
-    /// but the temporary one, which comes first in each.
-    pub(super) fn nextval_text(&mut self, schema: Oid, name: &str) -> String {
-        let state = self.state();
-        let mut qualified = String::new();
-        let temporary = state.temporary_schema() == Some(schema);
-        if let Some(schema) = state.schema(schema).filter(|_| !temporary) {
-            qualified.push_str(&quote_identifier(&schema.name));
-            qualified.push('.');
-        }
-        qualified.push_str(&quote_identifier(name));
-        format!("nextval('{}'::regclass)", qualified.replace('\'', "''"))
+    /// The DEFAULT of a column or domain (`target`: its type and name), as it is stored.
+    pub(super) fn new_default(&mut self, text: &str, target: (ColumnType, &str)) -> Result<String> {
+        refuse_subquery(text, "DEFAULT expression")?;
+        self.session
+            .with_analysis(|context| define_default(text, target, context))
+            .map_err(of_default)
     }
 
-    /// Analyzes defaults and checks of a table, so that a bad one is refused when it is defined.
+    /// Reads the defaults and checks of a table again, so that what does not fit its columns any more is refused.
     pub(super) fn check_expressions(&mut self, oid: Oid) -> Result<()> {
         let relation = self.current(oid)?;
-        let state = self.state();
-        let schema =
-            state.schema(relation.schema).map(|s| quote_identifier(&s.name)).unwrap_or_default();
-        let table = format!("{schema}.{}", quote_identifier(&relation.name));
-        // Positions would be those of a statement that nobody wrote.
-        let unplaced = |mut error: SqlError| {
-            error.position = None;
-            of_default(error)
-        };
-        for column in relation.columns.iter().filter(|c| !c.dropped) {
-            let Some(default) = column.default.as_ref().filter(|_| !column.generated) else {
-                continue;
-            };
-            refuse_subquery(default, "DEFAULT expression")?;
-            let target = Some((column.column_type(), column.name.as_str()));
-            let stored = self.session.with_analysis(|context| {
-                check_stored_expression(default, &relation, target, context)
-            });
-            stored.map_err(unplaced)?;
-            let overriding =
-                if column.identity.is_some() { "OVERRIDING SYSTEM VALUE " } else { "" };
-            let sql = format!(
-                "INSERT INTO {table} ({}) {overriding}VALUES ({default})",
-                quote_identifier(&column.name)
-            );
-            self.session.analyze_text(&sql).map_err(unplaced)?;
-        }
-        for check in &relation.checks {
-            refuse_subquery(&check.expression, "check constraint")?;
-            let stored = self.session.with_analysis(|context| {
-                check_stored_expression(&check.expression, &relation, None, context)
-            });
-            stored.map_err(unplaced)?;
-            let sql = format!("SELECT 1 FROM {table} WHERE ({})", check.expression);
-            self.session.analyze_text(&sql).map_err(unplaced)?;
-        }
-        Ok(())
+        self.session.with_analysis(|context| {
+            for column in relation.columns.iter().filter(|column| !column.dropped) {
+                let Some(default) = column.default.as_ref().filter(|_| !column.generated) else {
+                    continue;
+                };
+                let target = (column.column_type(), column.name.as_str());
+                RowExpression::new(default, None, target, context).map_err(of_default)?;
+            }
+            for check in &relation.checks {
+                RowExpression::condition(&check.expression, &relation, context)?;
+            }
+            Ok(())
+        })
     }
 }
 

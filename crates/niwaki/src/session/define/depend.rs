@@ -1,6 +1,5 @@
 //! What depends on what goes: refused, or gone with it (CASCADE).
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use niwaki_catalog::{Meaning, Oid, Relation};
@@ -8,11 +7,12 @@ use niwaki_sql::{Severity, SqlError};
 use niwaki_txn::TableLockMode;
 
 use super::Definer;
+use super::named::{names_function, names_relation, users_of};
 use crate::Result;
 use crate::session::Session;
 
 /// What cannot stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Object {
     /// A foreign key.
     ForeignKey {
@@ -29,14 +29,64 @@ pub(super) enum Object {
     },
     /// A function.
     Function(Oid),
+    /// The default of a column, by its position.
+    Default {
+        table: Oid,
+        column: usize,
+    },
+    /// A column that is computed from others.
+    Column {
+        table: Oid,
+        column: usize,
+    },
+    /// A CHECK of a table.
+    Check {
+        table: Oid,
+        check: String,
+    },
+    /// An index with expressions.
+    Index {
+        table: Oid,
+        index: Oid,
+    },
+    /// A domain, for its default.
+    Domain(Oid),
+    /// A CHECK of a domain.
+    DomainCheck {
+        domain: Oid,
+        check: String,
+    },
 }
 
 impl Object {
-    /// The relation that it is, or is a part of, or the function: whose lock keeps others from changing it.
-    fn owner(self) -> Oid {
+    /// The relation that it is, or is a part of, or the function or type: whose lock keeps others from changing it.
+    fn owner(&self) -> Oid {
         match self {
-            Self::ForeignKey { table, .. } | Self::Trigger { table, .. } => table,
-            Self::View(oid) | Self::Function(oid) => oid,
+            Self::ForeignKey { table, .. }
+            | Self::Trigger { table, .. }
+            | Self::Default { table, .. }
+            | Self::Column { table, .. }
+            | Self::Check { table, .. }
+            | Self::Index { table, .. } => *table,
+            Self::View(oid) | Self::Function(oid) | Self::Domain(oid) => *oid,
+            Self::DomainCheck { domain, .. } => *domain,
+        }
+    }
+
+    /// Where it stands among objects that are told by age; a part of something, which has no number, behind it.
+    pub(super) fn age(&self) -> (Oid, usize, &str) {
+        match self {
+            Self::ForeignKey { constraint: oid, .. }
+            | Self::Trigger { trigger: oid, .. }
+            | Self::Index { index: oid, .. }
+            | Self::View(oid)
+            | Self::Function(oid)
+            | Self::Domain(oid) => (*oid, 0, ""),
+            Self::Default { table, column } | Self::Column { table, column } => {
+                (*table, column + 1, "")
+            }
+            Self::Check { table, check } => (*table, usize::MAX, check),
+            Self::DomainCheck { domain, check } => (*domain, usize::MAX, check),
         }
     }
 }
@@ -87,7 +137,16 @@ impl Definer<'_> {
         let with_rows = with_rows.map(|function| Object::Function(function.oid));
         let (has_rows, keys) = (relation.kind.has_row_type(), keys.chain(views));
         let with_rows: Vec<Object> = with_rows.filter(|_| has_rows).collect();
-        self.add_dependents(keys.collect(), &on, going, found)?;
+        let mut objects: Vec<Object> = keys.collect();
+        objects.extend(users_of(&state, names_relation(oid))?);
+        self.add_dependents(objects, &on, going, found)?;
+        // Sequences of columns go with them, and take along what draws from them elsewhere.
+        for sequence in owned_sequences(&state, oid) {
+            let relation = self.current(sequence)?;
+            let on = format!("sequence {}", self.shown_name(&relation));
+            let objects = users_of(&state, names_relation(sequence))?;
+            self.add_dependents(objects, &on, going, found)?;
+        }
         let on = format!("type {}", self.shown_name(&relation));
         self.add_dependents(with_rows, &on, going, found)
     }
@@ -112,7 +171,9 @@ impl Definer<'_> {
             .into_iter()
             .filter(|(_, trigger)| trigger.function == oid)
             .map(|(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid });
-        self.add_dependents(triggers.chain(views).collect(), &on, going, found)
+        let mut objects: Vec<Object> = triggers.chain(views).collect();
+        objects.extend(users_of(&state, names_function(oid))?);
+        self.add_dependents(objects, &on, going, found)
     }
 
     /// What calls one of these functions, and is not among them.
@@ -134,21 +195,16 @@ impl Definer<'_> {
         going: &[Oid],
         found: &mut Vec<Dependent>,
     ) -> Result<()> {
-        objects.sort_by_key(|object| match object {
-            Object::ForeignKey { constraint, .. } => Reverse(*constraint),
-            Object::View(view) => Reverse(*view),
-            Object::Trigger { trigger, .. } => Reverse(*trigger),
-            Object::Function(function) => Reverse(*function),
-        });
+        objects.sort_by(|one, other| other.age().cmp(&one.age()));
         for object in objects {
             if going.contains(&object.owner()) || found.iter().any(|known| known.object == object) {
                 continue;
             }
-            if let Object::View(view) = object {
+            if let &Object::View(view) = &object {
                 // Ends: a view reads only what was there before it, or another error comes first.
                 self.add_dependents_of(view, going, found)?;
             }
-            if let Object::Function(function) = object {
+            if let &Object::Function(function) = &object {
                 self.add_callers_of(function, going, found)?;
             }
             found.push(Dependent { object, on: on.to_owned() });
@@ -191,27 +247,32 @@ impl Definer<'_> {
     fn shown(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
         let mut shown = Vec::with_capacity(dependents.len());
         for dependent in dependents {
-            if let Object::Function(oid) = dependent.object {
-                let function = self.state().function(oid).cloned();
+            let object = &dependent.object;
+            if let Object::Function(oid) = object {
+                let function = self.state().function(*oid).cloned();
                 let name = function.map(|function| self.shown_function(&function));
                 shown.push(format!("function {}", name.unwrap_or_default()));
                 continue;
             }
-            let relation = self.current(dependent.object.owner())?;
+            let (Object::View(_) | Object::ForeignKey { .. } | Object::Trigger { .. }) = object
+            else {
+                shown.push(self.shown_part(object)?);
+                continue;
+            };
+            let relation = self.current(object.owner())?;
             let name = self.shown_name(&relation);
-            shown.push(match dependent.object {
-                Object::View(_) => format!("view {name}"),
+            shown.push(match object {
                 Object::ForeignKey { constraint, .. } => {
-                    let key = relation.foreign_keys.iter().find(|key| key.oid == constraint);
+                    let key = relation.foreign_keys.iter().find(|key| key.oid == *constraint);
                     let key = key.map_or("?", |key| key.name.as_str());
                     format!("constraint {key} on table {name}")
                 }
                 Object::Trigger { trigger, .. } => {
-                    let trigger = relation.triggers.iter().find(|known| known.oid == trigger);
+                    let trigger = relation.triggers.iter().find(|known| known.oid == *trigger);
                     let trigger = trigger.map_or("?", |trigger| trigger.name.as_str());
                     format!("trigger {trigger} on table {name}")
                 }
-                Object::Function(_) => continue,
+                _ => format!("view {name}"),
             });
         }
         Ok(shown)
@@ -244,6 +305,12 @@ impl Definer<'_> {
         self.cascades(&shown);
         for dependent in dependents.into_iter().rev() {
             match dependent.object {
+                Object::Default { .. }
+                | Object::Column { .. }
+                | Object::Check { .. }
+                | Object::Index { .. }
+                | Object::Domain(_)
+                | Object::DomainCheck { .. } => self.remove_part(&dependent.object)?,
                 Object::View(view) => self.remove(view)?,
                 Object::Function(function) => self.remove_function(function)?,
                 Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
@@ -303,4 +370,13 @@ pub(super) fn still_needed(what: &str, lines: &[String]) -> SqlError {
     SqlError::new("2BP01", message)
         .with_detail(lines.join("\n"))
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+/// The sequences that belong to columns of a table.
+fn owned_sequences(state: &niwaki_catalog::CatalogState, table: Oid) -> Vec<Oid> {
+    let belongs = |relation: &&Arc<Relation>| {
+        let owner = relation.sequence.as_ref().and_then(|sequence| sequence.owned_by);
+        owner.is_some_and(|(owner, _)| owner == table)
+    };
+    state.relations().filter(belongs).map(|relation| relation.oid).collect()
 }

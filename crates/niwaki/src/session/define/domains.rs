@@ -10,11 +10,10 @@ use niwaki_catalog::{
     CatalogState, Check, DomainDefinition, Oid, Relation, TypeDefinition, TypeKind,
 };
 use niwaki_sql::utility::{DomainAction, DomainSpec, Name, Persistence};
-use niwaki_sql::{SqlError, check_domain_default, check_domain_expression, rename_column};
+use niwaki_sql::{SqlError, check_domain_expression, define_domain_check, rename_column};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
-use super::create_table::{of_default, refuse_subquery};
 use super::types::undefined;
 use super::{Definer, names, no_transaction};
 use crate::Result;
@@ -37,11 +36,6 @@ impl Definer<'_> {
         }
         let state = self.state();
         let below = made_of.domain.and_then(|below| state.domain(below));
-        // A default is inherited as it is now.
-        let default = match &spec.default {
-            Some(said) => said.clone(),
-            None => below.and_then(|below| below.default.clone()),
-        };
         let mut domain = DomainDefinition {
             type_oid: made_of.oid.0,
             typmod: made_of.typmod,
@@ -50,10 +44,12 @@ impl Definer<'_> {
             default: None,
             checks: Vec::new(),
         };
-        if let Some(default) = &default {
-            self.check_default(default, domain.below(), name)?;
-        }
-        domain.default = default;
+        domain.default = match &spec.default {
+            Some(Some(default)) => Some(self.new_default(default, (domain.below(), name))?),
+            Some(None) => None,
+            // It is inherited as it is now.
+            None => below.and_then(|below| below.default.clone()),
+        };
         for (given, expression) in &spec.checks {
             self.add_domain_check(&mut domain, schema, name, given.as_deref(), expression, false)?;
         }
@@ -67,18 +63,6 @@ impl Definer<'_> {
         Ok(self.session.catalog.create_type(transaction, definition)?)
     }
 
-    /// Refuses a DEFAULT that no value of the domain's type can have.
-    fn check_default(&mut self, text: &str, made_of: ColumnType, name: &str) -> Result<()> {
-        refuse_subquery(text, "DEFAULT expression")?;
-        if !self.session.columns_of_expression(text)?.is_empty() {
-            let message = "cannot use column reference in DEFAULT expression";
-            return Err(SqlError::new("0A000", message));
-        }
-        self.session
-            .with_analysis(|context| check_domain_default(text, (made_of, name), context))
-            .map_err(of_default)
-    }
-
     /// Adds a check to a definition, under the given name or a made-up one, which is returned.
     fn add_domain_check(
         &mut self,
@@ -90,8 +74,9 @@ impl Definer<'_> {
         not_valid: bool,
     ) -> Result<String> {
         let below = domain.below();
-        self.session
-            .with_analysis(|context| check_domain_expression(expression, below, context))?;
+        let expression = self
+            .session
+            .with_analysis(|context| define_domain_check(expression, below, context))?;
         let state = self.state();
         let own = |wanted: &str| domain.checks.iter().any(|check| check.name == wanted);
         let constraint = match given {
@@ -115,7 +100,6 @@ impl Definer<'_> {
                 }
             }
         };
-        let expression = expression.to_owned();
         domain.checks.push(Check {
             name: constraint.clone(),
             expression,
@@ -141,10 +125,12 @@ impl Definer<'_> {
         };
         match action {
             DomainAction::Default(default) => {
-                if let Some(default) = default {
-                    self.check_default(default, domain.below(), &found.name)?;
-                }
-                domain.default.clone_from(default);
+                domain.default = match default {
+                    Some(text) => {
+                        Some(self.new_default(text, (domain.below(), found.name.as_str()))?)
+                    }
+                    None => None,
+                };
             }
             DomainAction::NotNull(not_null) => {
                 if *not_null && !domain.not_null {
@@ -250,7 +236,7 @@ impl Definer<'_> {
                 self.session.qualified_name(&table),
                 bad(&name)?
             );
-            let rows = self.session.at_latest(|session| session.internal_query(&sql))?;
+            let rows = self.session.at_latest(|session| session.stored_query(&sql))?;
             if !rows.is_empty() {
                 let message =
                     format!("column \"{name}\" of table \"{}\" contains {what}", table.name);

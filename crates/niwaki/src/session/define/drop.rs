@@ -48,7 +48,7 @@ impl Definer<'_> {
                 RelationKind::Table => self.drop_table(relation)?,
                 RelationKind::Index => self.drop_index(relation, spec.cascade)?,
                 RelationKind::View => self.remove(relation.oid)?,
-                RelationKind::Sequence => self.drop_sequence(relation, spec.cascade)?,
+                RelationKind::Sequence => self.drop_sequence(relation)?,
             }
         }
         Ok(match kind {
@@ -128,13 +128,14 @@ impl Definer<'_> {
         Ok(table.oid)
     }
 
-    fn drop_sequence(&mut self, relation: &Relation, cascade: bool) -> Result<()> {
+    /// Removes a sequence that no default draws from any more.
+    fn drop_sequence(&mut self, relation: &Relation) -> Result<()> {
         let state = self.state();
         let owner = relation.sequence.as_ref().and_then(|s| s.owned_by);
         let needed_by = owner.and_then(|(table, position)| {
             let table = state.relation(table)?;
             let column = table.columns.get(usize::from(position))?;
-            // Only a column that draws from it needs it.
+            // One that drew from it does so no more.
             (column.sequence == Some(relation.oid)).then(|| (Arc::clone(table), position))
         });
         if let Some((table, position)) = needed_by {
@@ -150,22 +151,7 @@ impl Definer<'_> {
                 return Err(SqlError::new("2BP01", message)
                     .with_hint(format!("You can drop {owner} instead.")));
             }
-            if !cascade {
-                return Err(SqlError::new(
-                    "2BP01",
-                    format!(
-                        "cannot drop sequence {} because other objects depend on it",
-                        relation.name
-                    ),
-                )
-                .with_detail(format!(
-                    "default value for column {} of table {} depends on sequence {}",
-                    column.name, table.name, relation.name
-                ))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
-            }
             self.lock(table.oid, TableLockMode::AccessExclusive)?;
-            column.default = None;
             column.sequence = None;
             self.update(definition)?;
         }
@@ -226,7 +212,7 @@ impl Definer<'_> {
                 match kind {
                     RelationKind::Table => self.drop_table(&member)?,
                     RelationKind::View => self.remove(member.oid)?,
-                    _ => self.drop_sequence(&member, true)?,
+                    _ => self.drop_sequence(&member)?,
                 }
             }
         }

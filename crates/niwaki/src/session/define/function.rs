@@ -400,12 +400,14 @@ impl Definer<'_> {
         Ok(self.session.catalog.remove_function(transaction, oid)?)
     }
 
-    /// Refuses to do something to a function that is called in what is stored as text, where it would not be found any more.
+    /// Refuses to do something to a function that is called by its name in a text of before names were numbers, where it would
+    /// not be found any more.
     fn refuse_called_in_texts(&mut self, function: &FunctionDefinition, what: &str) -> Result<()> {
         let calls = |node: &NodeEnum| {
             let NodeEnum::FuncCall(call) = node else { return false };
             let last = call.funcname.last().and_then(|node| node.node.as_ref());
             matches!(last, Some(NodeEnum::String(last)) if last.sval == function.name)
+                && builtin_functions().named(&function.name).next().is_none()
         };
         match expression_user(&self.state(), function.oid, calls)? {
             None => Ok(()),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation};
-use niwaki_sql::SqlError;
 use niwaki_sql::utility::SequenceOptions;
+use niwaki_sql::{SqlError, nextval_of};
 use niwaki_types::TypeOid;
 
 use super::{Definer, names};
@@ -55,11 +55,10 @@ impl Definer<'_> {
         let sequence =
             self.add_sequence(relation.schema, &name, &options, relation.logged, owner)?;
         let mut definition = relation.definition.clone();
-        let text = self.nextval_text(relation.schema, &name);
         let column = &mut definition.columns[position];
         column.identity = Some(identity);
         column.sequence = Some(sequence);
-        column.default = Some(text);
+        column.default = Some(nextval_of(sequence));
         self.update(definition)
     }
 

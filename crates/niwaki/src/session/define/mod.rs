@@ -19,6 +19,7 @@ mod drop;
 mod foreign_key;
 mod function;
 mod identity;
+mod named;
 mod names;
 mod operator_class;
 mod options;

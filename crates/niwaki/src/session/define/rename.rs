@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Relation, RelationKind};
+use niwaki_catalog::{Column, Relation, RelationKind};
 use niwaki_sql::utility::{Rename, RenameTarget};
-use niwaki_sql::{SqlError, rename_column, rename_field, rename_in_expression};
+use niwaki_sql::{SqlError, nextval_of, rename_column, rename_field, rename_in_expression};
 use niwaki_txn::TableLockMode;
 
 use super::constraint::ConstraintNames;
@@ -45,7 +45,7 @@ impl Definer<'_> {
                 }
                 self.update(definition)?;
                 if relation.kind == RelationKind::Sequence {
-                    self.rename_in_default(&relation, &spec.to)?;
+                    self.number_in_default(&relation)?;
                 }
             }
             RenameTarget::Column(from) => {
@@ -83,7 +83,9 @@ impl Definer<'_> {
                     let keys = index.key.iter_mut().filter_map(|k| k.expression.as_mut());
                     let mut changed = false;
                     for stored in keys.chain(&mut index.predicate) {
-                        *stored = rename_in_expression(stored, from, &spec.to, &renamed)?;
+                        *stored = self.session.with_analysis(|context| {
+                            rename_in_expression(stored, from, &spec.to, &renamed, context)
+                        })?;
                         changed = true;
                     }
                     if changed {
@@ -131,25 +133,33 @@ impl Definer<'_> {
         Ok(tag)
     }
 
-    /// Defaults are kept as text, so the column that draws from a renamed sequence is told.
-    pub(super) fn rename_in_default(&mut self, sequence: &Relation, to: &str) -> Result<()> {
+    /// The default of a column that draws from a sequence names it by number, but in databases of before there were
+    /// numbers: there it is told when the sequence gets another name.
+    pub(super) fn number_in_default(&mut self, sequence: &Relation) -> Result<()> {
         let state = self.state();
         let users: Vec<_> = state
             .tables()
-            .filter(|t| t.columns.iter().any(|c| c.sequence == Some(sequence.oid)))
+            .filter(|t| {
+                t.columns.iter().any(|c| c.sequence == Some(sequence.oid) && draws_by_name(c))
+            })
             .cloned()
             .collect();
         for table in users {
             self.lock(table.oid, TableLockMode::AccessExclusive)?;
             let mut definition = table.definition.clone();
-            let text = self.nextval_text(sequence.schema, to);
             for column in &mut definition.columns {
-                if column.sequence == Some(sequence.oid) {
-                    column.default = Some(text.clone());
+                if column.sequence == Some(sequence.oid) && draws_by_name(column) {
+                    column.default = Some(nextval_of(sequence.oid));
                 }
             }
             self.update(definition)?;
         }
         Ok(())
     }
+}
+
+/// Whether the default of a column names its sequence as in databases of before there were numbers.
+pub(super) fn draws_by_name(column: &Column) -> bool {
+    let named = column.default.as_deref().and_then(|text| text.strip_prefix("nextval('"));
+    named.is_some_and(|named| !named.starts_with(|c: char| c.is_ascii_digit()))
 }

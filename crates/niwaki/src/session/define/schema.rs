@@ -38,8 +38,7 @@ impl Definer<'_> {
         };
         let sequences: Vec<Arc<Relation>> = state.relations().filter(inside).cloned().collect();
         for sequence in sequences {
-            let name = sequence.name.clone();
-            self.rename_in_default(&sequence, &name)?;
+            self.number_in_default(&sequence)?;
         }
         Ok(())
     }
@@ -129,8 +128,7 @@ impl Definer<'_> {
         }
         for each in moved.iter().filter(|each| each.kind == RelationKind::Sequence) {
             let now = self.current(each.oid)?;
-            let name = now.name.clone();
-            self.rename_in_default(&now, &name)?;
+            self.number_in_default(&now)?;
         }
         Ok(tag)
     }

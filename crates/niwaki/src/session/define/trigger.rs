@@ -51,7 +51,7 @@ impl Definer<'_> {
                 format!("trigger \"{}\" for relation \"{}\" already exists", spec.name, table.name);
             return Err(SqlError::new("42710", message));
         }
-        let trigger = Trigger {
+        let mut trigger = Trigger {
             oid: old.map_or_else(|| self.session.new_oid(), |old| old.oid),
             name: spec.name.clone(),
             function,
@@ -65,7 +65,8 @@ impl Definer<'_> {
             mode: TriggerMode::default(),
             comment: old.and_then(|old| old.comment.clone()),
         };
-        self.session.with_analysis(|context| check_trigger(&trigger, &table, context))?;
+        trigger.when =
+            self.session.with_analysis(|context| check_trigger(&trigger, &table, context))?;
         let mut definition = table.definition.clone();
         definition.triggers.retain(|known| known.name != trigger.name);
         definition.triggers.push(trigger);
@@ -203,7 +204,7 @@ impl Definer<'_> {
     /// 0A000 when a trigger needs a column whose type is to change.
     pub(super) fn refuse_triggers(&mut self, table: &Relation, position: usize) -> Result<()> {
         let Some(Object::Trigger { trigger, .. }) =
-            triggers_on_column(table, position)?.first().copied()
+            triggers_on_column(table, position)?.into_iter().next()
         else {
             return Ok(());
         };

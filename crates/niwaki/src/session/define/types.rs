@@ -10,6 +10,7 @@ use niwaki_types::{ColumnType, EnumType, LabelPlace, TypeOid};
 use pg_query::NodeEnum;
 
 use super::depend::{self, Object, still_needed};
+use super::named::{names_type, users_of};
 use super::{Definer, no_transaction};
 use crate::Result;
 
@@ -255,23 +256,32 @@ impl Definer<'_> {
                     format!("column {name} of composite type {}", shown(&state, of))
                 }
             };
-            lines.push(format!("{name} depends on type {on}"));
+            let (owner, part) = dependent.place();
+            let age = (owner, part + 1);
+            lines.push((age, format!("{name} depends on type {on}")));
             if let Dependent::Column { table, position, .. } = dependent {
                 let number = u16::try_from(*position).unwrap_or(u16::MAX);
                 let mut readers = self.dependents_on_column(table, number, &name)?;
                 // Those that name a type are told with it.
-                readers.retain(|reader| !names_any(&state, reader.object, &going.types));
-                lines.extend(self.lines(&readers)?);
+                readers.retain(|reader| !names_any(&state, &reader.object, &going.types));
+                lines.extend(self.lines(&readers)?.into_iter().map(|line| (age, line)));
                 told.extend(readers.into_iter().map(|reader| reader.object));
             }
             dependents.push(name);
         }
-        let mut readers = self.views_with_types(&going.types)?;
+        let mut readers = self.readers_of_types(&going.types)?;
         readers.retain(|reader| !told.contains(&reader.object));
         if dependents.is_empty() {
             self.drop_dependents(&what, readers, cascade)?;
         } else if !cascade {
-            lines.extend(self.lines(&readers)?);
+            for (line, reader) in self.lines(&readers)?.into_iter().zip(&readers) {
+                let (owner, part, _) = reader.object.age();
+                // Parts of tables stand among columns.
+                let at = lines.iter().position(|(age, _)| *age > (owner, part));
+                let at = at.filter(|_| part > 0).unwrap_or(lines.len());
+                lines.insert(at, ((owner, part), line));
+            }
+            let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
             return Err(still_needed(&what, &lines));
         }
         self.cascades(&dependents);
@@ -293,7 +303,7 @@ impl Definer<'_> {
             }
         }
         // Those that read none of the columns.
-        let readers = self.views_with_types(&going.types)?;
+        let readers = self.readers_of_types(&going.types)?;
         self.drop_dependents(&what, readers, true)?;
         // Those that depend on others first: what their texts say is gone then.
         for definition in going.types.iter().rev() {
@@ -304,12 +314,14 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Views that name one of these types, or have columns of it, functions with one in their signature, and what depends on them.
-    fn views_with_types(
+    /// Views that name one of these types, or have columns of it, functions with one in their signature, stored expressions that
+    /// name one and do not go with a column, and what depends on them.
+    fn readers_of_types(
         &mut self,
         types: &[Arc<TypeDefinition>],
     ) -> Result<Vec<depend::Dependent>> {
         let state = self.state();
+        let going: Vec<Oid> = types.iter().map(|definition| definition.oid).collect();
         let mut found: Vec<depend::Dependent> = Vec::new();
         for definition in types {
             let has = |view: &&Arc<Relation>| {
@@ -319,9 +331,14 @@ impl Definer<'_> {
             let functions = state.functions().into_iter();
             let functions = functions.filter(|function| function.types().contains(&definition.oid));
             let functions = functions.map(|function| Object::Function(function.oid));
-            let views = views.chain(functions).collect();
+            let mut objects: Vec<Object> = views.chain(functions).collect();
+            for user in users_of(&state, names_type(definition.oid))? {
+                if !self.goes_with_type(&user, &going)? {
+                    objects.push(user);
+                }
+            }
             let on = format!("type {}", shown(&state, definition));
-            for dependent in self.dependents_on(views, &on)? {
+            for dependent in self.dependents_on(objects, &on)? {
                 if !found.iter().any(|known| known.object == dependent.object) {
                     found.push(dependent);
                 }
@@ -330,7 +347,8 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    /// Refuses to do something to a type that casts name in what is stored as text, where they would not find it any more.
+    /// Refuses to do something to a type that casts name in texts of before names were numbers, where they would not find it any
+    /// more.
     pub(super) fn refuse_named_in_texts(
         &mut self,
         found: &TypeDefinition,
@@ -356,9 +374,9 @@ impl Definer<'_> {
 }
 
 /// Whether an object is a view in whose text one of the types is named.
-fn names_any(state: &CatalogState, object: Object, types: &[Arc<TypeDefinition>]) -> bool {
+fn names_any(state: &CatalogState, object: &Object, types: &[Arc<TypeDefinition>]) -> bool {
     let Object::View(view) = object else { return false };
-    let query = state.relation(view).and_then(|view| view.query.as_ref());
+    let query = state.relation(*view).and_then(|view| view.query.as_ref());
     let mut names = query.iter().flat_map(|query| &query.names);
     names.any(|name| match name.meaning {
         Meaning::Type(oid) => types.iter().any(|known| known.oid == oid),

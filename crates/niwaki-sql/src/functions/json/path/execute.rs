@@ -1,0 +1,818 @@
+//! What a `jsonpath` finds in a `jsonb`.
+//!
+//! A path is computed step by step: what a step gives goes on to the next one, and what the last one gives is found. In lax
+//! mode arrays are taken apart where an item is asked for, and items are taken for arrays of one; what is not there is not
+//! found. In strict mode both are errors. Conditions have three values, and turn errors of their operands into *unknown*.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use niwaki_types::{
+    ColumnType, Datum, InputContext, JsonPath, Jsonb, Numeric, Path, PathMethod, PathOperator,
+    PathStep, RegexFlags, TextSettings, TypeOid,
+};
+
+use super::layout::offset_of;
+use crate::error::SqlError;
+use crate::regexp::{Expression, Options, compile};
+
+/// Steps inside of one another, so that the stack is in no danger.
+const LEVELS_MAX: u32 = 1500;
+/// From the numbers of one object's parts to those of the next one's.
+const NUMBERS: i64 = 10_000_000_000;
+
+/// Why a path was not computed to its end.
+pub(super) enum Stop {
+    /// An error that is passed over.
+    PassedOver,
+    /// An error.
+    Error(SqlError),
+}
+
+impl From<niwaki_types::TypeError> for Stop {
+    fn from(error: niwaki_types::TypeError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+impl From<SqlError> for Stop {
+    fn from(error: SqlError) -> Self {
+        Self::Error(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// The value, unless an error was passed over.
+pub(super) fn unless_passed_over<T>(found: Result<T>) -> crate::error::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Stop::PassedOver) => Ok(None),
+        Err(Stop::Error(error)) => Err(error),
+    }
+}
+
+/// The regular expression of `like_regex`.
+pub(super) fn pattern(pattern: &str, flags: RegexFlags) -> crate::error::Result<Rc<Expression>> {
+    let options = Options {
+        fold: flags.fold,
+        literal: flags.quote,
+        newline_stops: !flags.quote && !flags.dot_all,
+        newline_anchors: !flags.quote && flags.lines,
+        ..Options::default()
+    };
+    compile(pattern, &options)
+}
+
+/// Where found items go.
+pub(super) enum Found<'f> {
+    /// All are kept.
+    All(&'f mut Vec<Arc<Jsonb>>),
+    /// It is asked only whether there is one; the first ends the search.
+    Any,
+}
+
+impl Found<'_> {
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Any)
+    }
+}
+
+/// The values of conditions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Truth {
+    False,
+    True,
+    Unknown,
+}
+
+impl From<bool> for Truth {
+    fn from(value: bool) -> Self {
+        if value { Self::True } else { Self::False }
+    }
+}
+
+/// A path that is computed over a value.
+pub(super) struct Query<'q> {
+    path: &'q JsonPath,
+    root: Arc<Jsonb>,
+    current: Arc<Jsonb>,
+    variables: Option<&'q Arc<Jsonb>>,
+    /// Errors of structure are passed over, at this place.
+    ignores_structure: bool,
+    /// Errors are raised, at this place.
+    raises: bool,
+    /// Items of the innermost array whose items are asked for.
+    items: Option<usize>,
+    /// In which value objects are numbered, and its own number.
+    base: Option<(Arc<Jsonb>, i64)>,
+    /// The number of the next object that is made.
+    next_object: i64,
+    levels: u32,
+}
+
+impl<'q> Query<'q> {
+    pub(super) fn new(
+        path: &'q JsonPath,
+        target: &Arc<Jsonb>,
+        variables: Option<&'q Arc<Jsonb>>,
+        silent: bool,
+        of_function: bool,
+    ) -> Self {
+        Self {
+            path,
+            root: Arc::clone(target),
+            current: Arc::clone(target),
+            variables,
+            ignores_structure: path.lax,
+            raises: !silent,
+            items: None,
+            base: None,
+            // Functions have variables, if only none.
+            next_object: if of_function { 2 } else { 1 },
+            levels: 0,
+        }
+    }
+
+    /// Computes the path; whether it finds something.
+    pub(super) fn run(&mut self, found: &mut Found<'_>) -> Result<bool> {
+        let (path, root) = (self.path, Arc::clone(&self.root));
+        self.steps(&path.root, &root, found)
+    }
+
+    fn fail(&self, sqlstate: &'static str, message: impl Into<String>) -> Stop {
+        if self.raises { Stop::Error(SqlError::new(sqlstate, message)) } else { Stop::PassedOver }
+    }
+
+    /// An error of structure: nothing is found where those are passed over.
+    fn misfit(&self, sqlstate: &'static str, message: impl Into<String>) -> Result<bool> {
+        if self.ignores_structure { Ok(false) } else { Err(self.fail(sqlstate, message)) }
+    }
+
+    /// The steps of a path for a value.
+    fn steps(
+        &mut self,
+        steps: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        self.steps_over(steps, value, found, self.path.lax)
+    }
+
+    /// What the steps behind this one find, or the value itself where there are none.
+    fn go_on(
+        &mut self,
+        others: &'q [PathStep],
+        value: Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        if !others.is_empty() {
+            return self.steps(others, &value, found);
+        }
+        if let Found::All(all) = found {
+            all.push(value);
+        }
+        Ok(true)
+    }
+
+    /// [`Query::steps`]; the first step looks at the items of an array if `unwrap`.
+    fn steps_over(
+        &mut self,
+        steps: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+        unwrap: bool,
+    ) -> Result<bool> {
+        if self.levels >= LEVELS_MAX {
+            return Err(Stop::Error(SqlError::new("54001", "stack depth limit exceeded")));
+        }
+        self.levels += 1;
+        let is = self.first_step(steps, value, found, unwrap);
+        self.levels -= 1;
+        is
+    }
+
+    fn first_step(
+        &mut self,
+        steps: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+        unwrap: bool,
+    ) -> Result<bool> {
+        let Some((step, others)) = steps.split_first() else {
+            return Err(SqlError::internal("a jsonpath without steps").into());
+        };
+        let array = if unwrap { items_of(value) } else { None };
+        let plain = match step {
+            PathStep::Null => Jsonb::Null,
+            PathStep::Bool(value) => Jsonb::Bool(*value),
+            PathStep::Number(number) => Jsonb::Number(number.clone()),
+            PathStep::String(text) => Jsonb::String(Arc::clone(text)),
+            PathStep::Variable(name) => {
+                let before = self.base.clone();
+                let value = self.variable(name)?;
+                let is = self.go_on(others, value, found);
+                self.base = before;
+                return is;
+            }
+            PathStep::Root => {
+                let root = Arc::clone(&self.root);
+                let before = self.base.replace((Arc::clone(&root), 0));
+                let is = self.go_on(others, root, found);
+                self.base = before;
+                return is;
+            }
+            PathStep::Current => return self.go_on(others, Arc::clone(&self.current), found),
+            PathStep::Last => match self.items {
+                Some(count) => Jsonb::Number((int(count) - 1).into()),
+                None => return Err(SqlError::internal("LAST outside of brackets").into()),
+            },
+            PathStep::Key(key) => return self.key(steps, key, value, found, unwrap),
+            PathStep::AnyKey => {
+                if matches!(**value, Jsonb::Object(_)) {
+                    let levels = (1, 1, 1);
+                    return self.any(others, value, found, levels, false, self.path.lax);
+                }
+                if array.is_some() {
+                    return self.items_over(steps, value, found);
+                }
+                let what = "jsonpath wildcard member accessor can only be applied to an object";
+                return self.misfit("2203C", what);
+            }
+            PathStep::AnyItem => {
+                if items_of(value).is_some() {
+                    let levels = (1, 1, 1);
+                    return self.any(others, value, found, levels, false, self.path.lax);
+                }
+                if self.path.lax {
+                    return self.go_on(others, Arc::clone(value), found);
+                }
+                let what = "jsonpath wildcard array accessor can only be applied to an array";
+                return self.misfit("22039", what);
+            }
+            PathStep::Items(items) => return self.items(items, others, value, found),
+            PathStep::Any(first, last) => {
+                let mut is = false;
+                if *first == 0 {
+                    let before = std::mem::replace(&mut self.ignores_structure, true);
+                    let own = self.go_on(others, Arc::clone(value), found);
+                    self.ignores_structure = before;
+                    is = own?;
+                    if is && found.is_any() {
+                        return Ok(true);
+                    }
+                }
+                let levels = (1, *first, *last);
+                return Ok(self.any(others, value, found, levels, true, self.path.lax)? || is);
+            }
+            PathStep::Filter(condition) => {
+                if array.is_some() {
+                    return self.items_over(steps, value, found);
+                }
+                let before = std::mem::replace(&mut self.current, Arc::clone(value));
+                let truth = self.truth(condition, value);
+                self.current = before;
+                return match truth? {
+                    Truth::True => self.go_on(others, Arc::clone(value), found),
+                    _ => Ok(false),
+                };
+            }
+            PathStep::Method(method) => {
+                let over_items = !matches!(method, PathMethod::Type | PathMethod::Size);
+                if over_items && array.is_some() {
+                    return self.items_over(steps, value, found);
+                }
+                if *method == PathMethod::KeyValue {
+                    return self.key_values(others, value, found);
+                }
+                match self.method(*method, value)? {
+                    Some(value) => return self.go_on(others, value, found),
+                    None => return Ok(false),
+                }
+            }
+            PathStep::DateTime(_) => {
+                let what = "jsonpath item method .datetime()";
+                return Err(SqlError::unsupported(what).into());
+            }
+            PathStep::Sign(negative, operand) => {
+                return self.sign(*negative, operand, others, value, found);
+            }
+            PathStep::Binary(operator, left, right) if operator.is_arithmetic() => {
+                let result = self.arithmetic(*operator, left, right, value)?;
+                return self.go_on(others, Arc::new(Jsonb::Number(result)), found);
+            }
+            PathStep::Binary(..)
+            | PathStep::Not(_)
+            | PathStep::IsUnknown(_)
+            | PathStep::Exists(_)
+            | PathStep::LikeRegex(..) => match self.condition(step, value)? {
+                Truth::Unknown => Jsonb::Null,
+                truth => Jsonb::Bool(truth == Truth::True),
+            },
+        };
+        self.go_on(others, Arc::new(plain), found)
+    }
+
+    fn variable(&mut self, name: &str) -> Result<Arc<Jsonb>> {
+        let value = match self.variables.map(|variables| &**variables) {
+            Some(Jsonb::Object(object)) => object.get(name),
+            _ => None,
+        };
+        let Some(value) = value else {
+            let message = format!("could not find jsonpath variable \"{name}\"");
+            return Err(Stop::Error(SqlError::new("42704", message)));
+        };
+        if let Some(variables) = self.variables {
+            self.base = Some((Arc::clone(variables), 1));
+        }
+        Ok(Arc::clone(value))
+    }
+
+    fn key(
+        &mut self,
+        steps: &'q [PathStep],
+        key: &str,
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+        unwrap: bool,
+    ) -> Result<bool> {
+        match &**value {
+            Jsonb::Object(object) => match object.get(key) {
+                Some(part) => self.go_on(&steps[1..], Arc::clone(part), found),
+                None => {
+                    let message = format!("JSON object does not contain key \"{key}\"");
+                    self.misfit("2203A", message)
+                }
+            },
+            Jsonb::Array(_) if unwrap => self.items_over(steps, value, found),
+            _ => {
+                let what = "jsonpath member accessor can only be applied to an object";
+                self.misfit("2203A", what)
+            }
+        }
+    }
+
+    /// The steps for each item of an array.
+    fn items_over(
+        &mut self,
+        steps: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        self.any(steps, value, found, (1, 1, 1), false, false)
+    }
+
+    /// The steps for the parts of a value that are on the levels `first` to `last`, where its own parts are on the level
+    /// `level`. The first step looks at the items of arrays if `unwrap`.
+    fn any(
+        &mut self,
+        steps: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+        (level, first, last): (u32, u32, u32),
+        ignores_structure: bool,
+        unwrap: bool,
+    ) -> Result<bool> {
+        if level > last {
+            return Ok(false);
+        }
+        let parts: Vec<Arc<Jsonb>> = match &**value {
+            Jsonb::Array(array) => array.items().to_vec(),
+            Jsonb::Object(object) => {
+                object.pairs().iter().map(|(_, value)| Arc::clone(value)).collect()
+            }
+            _ => return Ok(false),
+        };
+        let mut is = false;
+        for part in parts {
+            let leaves_only = first == u32::MAX && last == u32::MAX;
+            if level >= first || leaves_only && part.is_scalar() {
+                if steps.is_empty() {
+                    match found {
+                        Found::All(all) => all.push(Arc::clone(&part)),
+                        Found::Any => return Ok(true),
+                    }
+                    is = true;
+                } else {
+                    let ignores = ignores_structure || self.ignores_structure;
+                    let before = std::mem::replace(&mut self.ignores_structure, ignores);
+                    let own = self.steps_over(steps, &part, found, unwrap);
+                    self.ignores_structure = before;
+                    is |= own?;
+                }
+                if is && found.is_any() {
+                    return Ok(true);
+                }
+            }
+            if level < last && !part.is_scalar() {
+                let levels = (level + 1, first, last);
+                is |= self.any(steps, &part, found, levels, ignores_structure, unwrap)?;
+                if is && found.is_any() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(is)
+    }
+
+    /// `[from to to, …]`
+    fn items(
+        &mut self,
+        wanted: &'q [(Path, Option<Path>)],
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        let items = items_of(value);
+        if items.is_none() && !self.path.lax {
+            let what = "jsonpath array accessor can only be applied to an array";
+            return self.misfit("22039", what);
+        }
+        // In lax mode anything else is an array of itself.
+        let items = items.map_or_else(|| vec![Arc::clone(value)], <[_]>::to_vec);
+        let before = self.items.replace(items.len());
+        let mut is = false;
+        for (from, to) in wanted {
+            let size = int(items.len());
+            let from = self.index(from, value)?;
+            let to = match to {
+                Some(to) => self.index(to, value)?,
+                None => from,
+            };
+            if !self.ignores_structure && (from < 0 || from > to || to >= size) {
+                return Err(self.fail("22033", "jsonpath array subscript is out of bounds"));
+            }
+            for at in from.max(0)..=to.min(size - 1) {
+                let item = usize::try_from(at).ok().and_then(|at| items.get(at));
+                let Some(item) = item else { continue };
+                is |= self.go_on(others, Arc::clone(item), found)?;
+                if is && found.is_any() {
+                    self.items = before;
+                    return Ok(true);
+                }
+            }
+        }
+        self.items = before;
+        Ok(is)
+    }
+
+    /// The number that a subscript is.
+    fn index(&mut self, path: &'q [PathStep], value: &Arc<Jsonb>) -> Result<i64> {
+        let mut found = Vec::new();
+        self.steps(path, value, &mut Found::All(&mut found))?;
+        let [one] = found.as_slice() else { return Err(self.no_index()) };
+        let Jsonb::Number(number) = &**one else { return Err(self.no_index()) };
+        let whole = number.trunc(0)?.to_i32();
+        whole
+            .map(i64::from)
+            .map_err(|_| self.fail("22033", "jsonpath array subscript is out of integer range"))
+    }
+
+    fn no_index(&self) -> Stop {
+        self.fail("22033", "jsonpath array subscript is not a single numeric value")
+    }
+
+    /// What a method gives; nothing where an error is passed over.
+    fn method(&self, method: PathMethod, value: &Arc<Jsonb>) -> Result<Option<Arc<Jsonb>>> {
+        let word = method.word();
+        let number = |number: Numeric| Ok(Some(Arc::new(Jsonb::Number(number))));
+        match (method, &**value) {
+            (PathMethod::Type, value) => Ok(Some(Arc::new(Jsonb::string(value.type_name())))),
+            (PathMethod::Size, Jsonb::Array(array)) => number(int(array.items().len()).into()),
+            (PathMethod::Size, _) if self.path.lax => number(1.into()),
+            (PathMethod::Size, _) => {
+                let what = "jsonpath item method .size() can only be applied to an array";
+                self.misfit("22039", what).map(|_| None)
+            }
+            (PathMethod::Abs, Jsonb::Number(given)) => number(given.abs()),
+            (PathMethod::Floor, Jsonb::Number(given)) => number(given.floor()?),
+            (PathMethod::Ceiling, Jsonb::Number(given)) => number(given.ceil()?),
+            (PathMethod::Double, Jsonb::Number(given)) => {
+                if given.to_f64().is_ok_and(f64::is_finite) {
+                    return Ok(Some(Arc::clone(value)));
+                }
+                let what = "numeric argument of jsonpath item method .double() is out of range \
+                            for type double precision";
+                Err(self.fail("22036", what))
+            }
+            (PathMethod::Double, Jsonb::String(text)) => match double(text) {
+                Some(given) => number(Numeric::from_f64(given)),
+                None => {
+                    let what = "string argument of jsonpath item method .double() is not a valid \
+                                representation of a double precision number";
+                    Err(self.fail("22036", what))
+                }
+            },
+            (PathMethod::Double, _) => {
+                let what = "jsonpath item method .double() can only be applied to a string or \
+                            numeric value";
+                Err(self.fail("22036", what))
+            }
+            _ => {
+                let what = format!(
+                    "jsonpath item method .{word}() can only be applied to a numeric value"
+                );
+                Err(self.fail("22036", what))
+            }
+        }
+    }
+
+    /// `.keyvalue()`
+    fn key_values(
+        &mut self,
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        let Jsonb::Object(object) = &**value else {
+            let what = "jsonpath item method .keyvalue() can only be applied to an object";
+            return Err(self.fail("2203C", what));
+        };
+        let id = match &self.base {
+            Some((base, own)) => {
+                let offset = offset_of(value, base).and_then(|offset| i64::try_from(offset).ok());
+                offset.unwrap_or(0).saturating_add(own.saturating_mul(NUMBERS))
+            }
+            None => 0,
+        };
+        let id = Arc::new(Jsonb::Number(id.into()));
+        let mut is = false;
+        for (key, part) in object.pairs() {
+            let pair = Arc::new(Jsonb::object(vec![
+                (Arc::from("id"), Arc::clone(&id)),
+                (Arc::from("key"), Arc::new(Jsonb::String(Arc::clone(key)))),
+                (Arc::from("value"), Arc::clone(part)),
+            ])?);
+            let before = self.base.replace((Arc::clone(&pair), self.next_object));
+            self.next_object += 1;
+            let own = self.go_on(others, pair, found);
+            self.base = before;
+            is |= own?;
+            if is && found.is_any() {
+                return Ok(true);
+            }
+        }
+        Ok(is)
+    }
+
+    /// What an operand finds, arrays taken apart in lax mode.
+    fn operand(&mut self, path: &'q [PathStep], value: &Arc<Jsonb>) -> Result<Vec<Arc<Jsonb>>> {
+        let mut found = Vec::new();
+        self.steps(path, value, &mut Found::All(&mut found))?;
+        if !self.path.lax {
+            return Ok(found);
+        }
+        let mut apart = Vec::with_capacity(found.len());
+        for item in found {
+            match items_of(&item) {
+                Some(items) => apart.extend_from_slice(items),
+                None => apart.push(item),
+            }
+        }
+        Ok(apart)
+    }
+
+    fn arithmetic(
+        &mut self,
+        operator: PathOperator,
+        left: &'q [PathStep],
+        right: &'q [PathStep],
+        value: &Arc<Jsonb>,
+    ) -> Result<Numeric> {
+        let (left, right) = (self.operand(left, value)?, self.operand(right, value)?);
+        let single = |items: &[Arc<Jsonb>], side: &str| match items {
+            [one] => match &**one {
+                Jsonb::Number(number) => Ok(number.clone()),
+                _ => Err(side.to_owned()),
+            },
+            _ => Err(side.to_owned()),
+        };
+        let numbers = single(&left, "left").and_then(|l| Ok((l, single(&right, "right")?)));
+        let (left, right) = numbers.map_err(|side| {
+            let word = operator.word();
+            let what =
+                format!("{side} operand of jsonpath operator {word} is not a single numeric value");
+            self.fail("22038", what)
+        })?;
+        let result = match operator {
+            PathOperator::Add => left.add(&right),
+            PathOperator::Subtract => left.sub(&right),
+            PathOperator::Multiply => left.mul(&right),
+            PathOperator::Divide => left.div(&right),
+            _ => left.rem(&right),
+        };
+        result.map_err(|error| if self.raises { error.into() } else { Stop::PassedOver })
+    }
+
+    fn sign(
+        &mut self,
+        negative: bool,
+        operand: &'q [PathStep],
+        others: &'q [PathStep],
+        value: &Arc<Jsonb>,
+        found: &mut Found<'_>,
+    ) -> Result<bool> {
+        let mut is = false;
+        for item in self.operand(operand, value)? {
+            let asked = found.is_any() && others.is_empty();
+            let item = match &*item {
+                Jsonb::Number(_) if asked => return Ok(true),
+                Jsonb::Number(number) if negative => Arc::new(Jsonb::Number(number.neg())),
+                Jsonb::Number(_) => item,
+                // Nothing is computed of it.
+                _ if asked => continue,
+                _ => {
+                    let word = if negative { "-" } else { "+" };
+                    let what =
+                        format!("operand of unary jsonpath operator {word} is not a numeric value");
+                    return Err(self.fail("2203B", what));
+                }
+            };
+            is |= self.go_on(others, item, found)?;
+            if is && found.is_any() {
+                return Ok(true);
+            }
+        }
+        Ok(is)
+    }
+
+    /// A path that is a condition.
+    fn truth(&mut self, path: &'q [PathStep], value: &Arc<Jsonb>) -> Result<Truth> {
+        match path {
+            [step] => self.condition(step, value),
+            _ => Err(SqlError::internal("a jsonpath condition that is none").into()),
+        }
+    }
+
+    fn condition(&mut self, step: &'q PathStep, value: &Arc<Jsonb>) -> Result<Truth> {
+        match step {
+            PathStep::Binary(PathOperator::And, left, right) => {
+                let left = self.truth(left, value)?;
+                if left == Truth::False {
+                    return Ok(left);
+                }
+                let right = self.truth(right, value)?;
+                Ok(if right == Truth::True { left } else { right })
+            }
+            PathStep::Binary(PathOperator::Or, left, right) => {
+                let left = self.truth(left, value)?;
+                if left == Truth::True {
+                    return Ok(left);
+                }
+                let right = self.truth(right, value)?;
+                Ok(if right == Truth::False { left } else { right })
+            }
+            PathStep::Not(condition) => Ok(match self.truth(condition, value)? {
+                Truth::True => Truth::False,
+                Truth::False => Truth::True,
+                Truth::Unknown => Truth::Unknown,
+            }),
+            PathStep::IsUnknown(condition) => {
+                Ok((self.truth(condition, value)? == Truth::Unknown).into())
+            }
+            PathStep::Exists(path) => {
+                let is = if self.path.lax {
+                    self.without_errors(|query| query.steps(path, value, &mut Found::Any))?
+                } else {
+                    // There must be no error anywhere.
+                    let mut found = Vec::new();
+                    let done = self.without_errors(|query| {
+                        query.steps(path, value, &mut Found::All(&mut found))
+                    })?;
+                    done.map(|_| !found.is_empty())
+                };
+                Ok(is.map_or(Truth::Unknown, Truth::from))
+            }
+            PathStep::LikeRegex(path, text, flags) => {
+                let expression = pattern(text, *flags)?;
+                let Some(items) = self.without_errors(|query| query.operand(path, value))? else {
+                    return Ok(Truth::Unknown);
+                };
+                self.any_of(items.iter(), |item| match &**item {
+                    Jsonb::String(text) => Ok(expression.is_match(text)?.into()),
+                    _ => Ok(Truth::Unknown),
+                })
+            }
+            PathStep::Binary(operator, left, right) => {
+                let Some(left) = self.without_errors(|query| query.operand(left, value))? else {
+                    return Ok(Truth::Unknown);
+                };
+                let starts = *operator == PathOperator::StartsWith;
+                let right = self.without_errors(|query| match starts {
+                    true => {
+                        let mut found = Vec::new();
+                        query.steps(right, value, &mut Found::All(&mut found))?;
+                        Ok(found)
+                    }
+                    false => query.operand(right, value),
+                })?;
+                let Some(right) = right else { return Ok(Truth::Unknown) };
+                let pairs = left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
+                self.any_of(pairs, |(left, right)| {
+                    Ok(if starts {
+                        starts_with(left, right)
+                    } else {
+                        compare(*operator, left, right)
+                    })
+                })
+            }
+            _ => Err(SqlError::internal("a jsonpath condition that is none").into()),
+        }
+    }
+
+    /// Whether `judge` is true for one of the operands; unknown where it is for one, in lax mode before a true one.
+    fn any_of<T>(
+        &self,
+        operands: impl Iterator<Item = T>,
+        judge: impl Fn(T) -> Result<Truth>,
+    ) -> Result<Truth> {
+        let (mut unknown, mut is) = (false, false);
+        for operand in operands {
+            match judge(operand)? {
+                Truth::Unknown if !self.path.lax => return Ok(Truth::Unknown),
+                Truth::Unknown => unknown = true,
+                Truth::True if self.path.lax => return Ok(Truth::True),
+                Truth::True => is = true,
+                Truth::False => {}
+            }
+        }
+        Ok(match (is, unknown) {
+            (true, _) => Truth::True,
+            (false, true) => Truth::Unknown,
+            (false, false) => Truth::False,
+        })
+    }
+
+    /// Computes something whose errors are passed over; `None` when there was one.
+    fn without_errors<T>(
+        &mut self,
+        compute: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let raises = std::mem::replace(&mut self.raises, false);
+        // What an error leaves behind.
+        let (items, base, current) = (self.items, self.base.clone(), Arc::clone(&self.current));
+        let (ignores, levels) = (self.ignores_structure, self.levels);
+        let found = compute(self);
+        self.raises = raises;
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Stop::PassedOver) => {
+                (self.items, self.base, self.current) = (items, base, current);
+                (self.ignores_structure, self.levels) = (ignores, levels);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn items_of(value: &Jsonb) -> Option<&[Arc<Jsonb>]> {
+    match value {
+        Jsonb::Array(array) => Some(array.items()),
+        _ => None,
+    }
+}
+
+/// A count as a number.
+fn int(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The number that a text is; neither infinite nor none.
+fn double(text: &str) -> Option<f64> {
+    let settings = TextSettings::default();
+    let context = InputContext { settings: &settings, now: 0 };
+    match niwaki_types::input(ColumnType::new(TypeOid::FLOAT8), text, &context) {
+        Ok(Datum::Float8(value)) if value.is_finite() => Some(value),
+        _ => None,
+    }
+}
+
+fn starts_with(whole: &Jsonb, initial: &Jsonb) -> Truth {
+    match (whole, initial) {
+        (Jsonb::String(whole), Jsonb::String(initial)) => whole.starts_with(&**initial).into(),
+        _ => Truth::Unknown,
+    }
+}
+
+fn compare(operator: PathOperator, left: &Jsonb, right: &Jsonb) -> Truth {
+    let order = match (left, right) {
+        (Jsonb::Null, Jsonb::Null) => Ordering::Equal,
+        // Nothing is equal to null, or in an order with it.
+        (Jsonb::Null, _) | (_, Jsonb::Null) => return (operator == PathOperator::NotEqual).into(),
+        (Jsonb::Bool(left), Jsonb::Bool(right)) => left.cmp(right),
+        (Jsonb::Number(left), Jsonb::Number(right)) => left.cmp(right),
+        (Jsonb::String(left), Jsonb::String(right)) => left.as_bytes().cmp(right.as_bytes()),
+        _ => return Truth::Unknown,
+    };
+    let holds = match operator {
+        PathOperator::Equal => order.is_eq(),
+        PathOperator::NotEqual => order.is_ne(),
+        PathOperator::Less => order.is_lt(),
+        PathOperator::LessEqual => order.is_le(),
+        PathOperator::Greater => order.is_gt(),
+        _ => order.is_ge(),
+    };
+    holds.into()
+}

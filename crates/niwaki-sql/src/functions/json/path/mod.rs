@@ -1,0 +1,148 @@
+//! Functions and operators of `jsonpath`.
+
+mod execute;
+mod layout;
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, JsonPath, Jsonb, Path, PathStep};
+
+use super::{text, tree, wrong};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use execute::{Found, Query};
+
+/// Reads a value of type `jsonpath`, with the regular expressions in it.
+pub(crate) fn path_input(given: &str) -> Result<Datum> {
+    let path = JsonPath::parse(given)?;
+    check_patterns(&path.root)?;
+    Ok(Datum::text(&path.to_string()))
+}
+
+/// Refuses regular expressions that are none.
+fn check_patterns(path: &Path) -> Result<()> {
+    for step in path {
+        match step {
+            PathStep::LikeRegex(value, pattern, flags) => {
+                check_patterns(value)?;
+                execute::pattern(pattern, *flags)?;
+            }
+            PathStep::Items(items) => {
+                for (from, to) in items {
+                    check_patterns(from)?;
+                    to.as_ref().map_or(Ok(()), check_patterns)?;
+                }
+            }
+            PathStep::Filter(inner)
+            | PathStep::Sign(_, inner)
+            | PathStep::Not(inner)
+            | PathStep::IsUnknown(inner)
+            | PathStep::Exists(inner) => check_patterns(inner)?,
+            PathStep::Binary(_, left, right) => {
+                check_patterns(left)?;
+                check_patterns(right)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a call asks for.
+struct Call<'v> {
+    target: &'v Arc<Jsonb>,
+    path: JsonPath,
+    variables: Option<&'v Arc<Jsonb>>,
+    silent: bool,
+}
+
+impl<'v> Call<'v> {
+    /// The arguments of a function: value, path, and where they are given variables and whether errors are passed over.
+    fn of(values: &'v [Datum]) -> Result<Self> {
+        let [target, path, others @ ..] = values else { return Err(wrong()) };
+        let variables = others.first().map(tree).transpose()?;
+        if variables.is_some_and(|variables| !matches!(**variables, Jsonb::Object(_))) {
+            let detail =
+                "Jsonpath parameters should be encoded as key-value pairs of \"vars\" object.";
+            let message = "\"vars\" argument is not an object";
+            return Err(SqlError::new("22023", message).with_detail(detail));
+        }
+        let silent = matches!(others.get(1), Some(Datum::Bool(true)));
+        Ok(Self { target: tree(target)?, path: JsonPath::parse(text(path)?)?, variables, silent })
+    }
+
+    /// Operators pass over errors.
+    fn of_operator(target: &'v Datum, path: &Datum) -> Result<Self> {
+        let path = JsonPath::parse(text(path)?)?;
+        Ok(Self { target: tree(target)?, path, variables: None, silent: true })
+    }
+
+    fn query(&self, functions: bool) -> Query<'_> {
+        Query::new(&self.path, self.target, self.variables, self.silent, functions)
+    }
+
+    fn exists(&self, functions: bool) -> Result<Datum> {
+        let mut query = self.query(functions);
+        // A strict path is computed to its end, as it may fail there.
+        let found = match self.path.lax {
+            true => query.run(&mut Found::Any),
+            false => {
+                let mut found = Vec::new();
+                query.run(&mut Found::All(&mut found)).map(|is| is && !found.is_empty())
+            }
+        };
+        Ok(execute::unless_passed_over(found)?.map_or(Datum::Null, Datum::Bool))
+    }
+
+    fn all(&self) -> Result<Vec<Arc<Jsonb>>> {
+        let mut found = Vec::new();
+        let done = self.query(true).run(&mut Found::All(&mut found)).map(|_| ());
+        // What was found before an error that is passed over is not given.
+        Ok(execute::unless_passed_over(done)?.map_or_else(Vec::new, |()| found))
+    }
+
+    fn matches(&self, functions: bool) -> Result<Datum> {
+        let mut found = Vec::new();
+        let done = self.query(functions).run(&mut Found::All(&mut found)).map(|_| ());
+        let found = execute::unless_passed_over(done)?.map_or_else(Vec::new, |()| found);
+        if let [one] = found.as_slice() {
+            match &**one {
+                Jsonb::Bool(value) => return Ok(Datum::Bool(*value)),
+                Jsonb::Null => return Ok(Datum::Null),
+                _ => {}
+            }
+        }
+        if self.silent {
+            return Ok(Datum::Null);
+        }
+        Err(SqlError::new("22038", "single boolean result is expected"))
+    }
+}
+
+pub(super) fn exists_operator(target: &Datum, path: &Datum) -> Result<Datum> {
+    Call::of_operator(target, path)?.exists(false)
+}
+
+pub(super) fn match_operator(target: &Datum, path: &Datum) -> Result<Datum> {
+    Call::of_operator(target, path)?.matches(false)
+}
+
+pub(super) fn exists(values: &[Datum]) -> Result<Datum> {
+    Call::of(values)?.exists(true)
+}
+
+pub(super) fn matches(values: &[Datum]) -> Result<Datum> {
+    Call::of(values)?.matches(true)
+}
+
+pub(super) fn query(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    Ok(Call::of(values)?.all()?.into_iter().map(Datum::Jsonb).collect())
+}
+
+pub(super) fn query_array(values: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Jsonb(Arc::new(Jsonb::array(Call::of(values)?.all()?)?)))
+}
+
+pub(super) fn query_first(values: &[Datum]) -> Result<Datum> {
+    Ok(Call::of(values)?.all()?.into_iter().next().map_or(Datum::Null, Datum::Jsonb))
+}

@@ -1,0 +1,260 @@
+//! Numbers in the place of names: how the text of a stored expression says which object of a user is meant.
+//!
+//! ```text
+//! pg_oid."16401"(x)                   a function
+//! x::pg_oid."268451858"               a type, by the number that has its kind
+//! pg_oid.label('268451858', '46…')    a value of an enum, by type and position
+//! '16405'::regclass                   an object that a literal names
+//! ```
+//!
+//! No schema of a user has a name that begins with `pg_`, so nothing that somebody wrote is taken for a number. All other
+//! names in such a text are PostgreSQL's own, or columns.
+
+use niwaki_catalog::Oid;
+use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::protobuf::a_const::Val;
+use pg_query::{Node, NodeEnum};
+
+use crate::column_names::end_of_dotted_name;
+use crate::error::{Result, SqlError};
+use crate::types::format_oid;
+use crate::walk::each_node;
+
+/// The schema in which objects have their numbers for names.
+pub(crate) const NUMBERS: &str = "pg_oid";
+/// The function there that values of enums come from.
+const LABEL: &str = "label";
+
+/// What a name in a text is replaced by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// A dotted name: a function's number, or a type's with its kind.
+    Name(u32),
+    /// A string constant: a value of an enum.
+    Label(TypeOid, u64),
+    /// A string constant: an object, and the type of its name.
+    Object(u32, TypeOid),
+}
+
+impl Number {
+    /// The string constant that a value is written as, if it is one that names something.
+    pub(crate) fn of_value(value: &Datum, kind: TypeOid) -> Option<Self> {
+        match value {
+            Datum::Enum(oid, position) => Some(Self::Label(*oid, *position)),
+            Datum::Oid(number) if *number != 0 => Some(Self::Object(*number, kind)),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Name(number) => name(*number),
+            Self::Label(kind, position) => {
+                format!("{NUMBERS}.{LABEL}('{}', '{position}')", kind.0)
+            }
+            Self::Object(number, kind) => format!("'{number}'::{}", format_oid(*kind)),
+        }
+    }
+}
+
+fn name(number: u32) -> String {
+    format!("{NUMBERS}.\"{number}\"")
+}
+
+/// `nextval` of a sequence, whatever it is called.
+pub fn nextval_of(sequence: Oid) -> String {
+    format!("nextval('{sequence}'::regclass)")
+}
+
+/// The name of a type in a stored text, if it is a user's.
+pub fn type_number(column: ColumnType) -> Option<String> {
+    let declared = column.declared();
+    let element = declared.element().unwrap_or(declared);
+    element.user_number()?;
+    Some(format!("{}{}", name(element.0), if element == declared { "" } else { "[]" }))
+}
+
+/// The text of an expression with numbers for names; `found` has their places behind a `SELECT ` in front of the text.
+///
+/// # Errors
+/// `0A000` where a name means two things.
+pub(crate) fn numbered(expression: &str, mut found: Vec<(usize, Number)>) -> Result<String> {
+    const PREFIX: &str = "SELECT ";
+    found.sort_by_key(|(at, _)| *at);
+    found.dedup();
+    if found.windows(2).any(|two| two.first().map(|f| f.0) == two.last().map(|f| f.0)) {
+        return Err(SqlError::unsupported("an expression in which a name means two things"));
+    }
+    let query = format!("{PREFIX}{expression}");
+    let mut text = String::with_capacity(query.len());
+    let mut copied = PREFIX.len();
+    for (at, number) in found {
+        let end = match number {
+            Number::Name(_) => end_of_dotted_name(&query, at),
+            Number::Label(..) | Number::Object(..) => end_of_string(&query, at),
+        };
+        let before = query.get(copied..at);
+        let (Some(before), Some(end)) = (before, end) else {
+            return Err(SqlError::internal("a name in an expression stands nowhere"));
+        };
+        text.push_str(before);
+        text.push_str(&number.text());
+        copied = end;
+    }
+    text.push_str(query.get(copied..).unwrap_or_default());
+    Ok(text)
+}
+
+/// Where a string constant ends that begins at `start`.
+fn end_of_string(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let escapes = matches!(bytes.get(start)?, b'E' | b'e');
+    let mut at = start + usize::from(escapes);
+    (bytes.get(at) == Some(&b'\'')).then_some(())?;
+    at += 1;
+    loop {
+        match (bytes.get(at)?, bytes.get(at + 1)) {
+            (b'\\', _) if escapes => at += 2,
+            // A doubled quote stands for one in the string.
+            (b'\'', Some(b'\'')) => at += 2,
+            (b'\'', _) => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+}
+
+/// An object of a user that a stored expression needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Named {
+    /// A function.
+    Function(Oid),
+    /// A type, by its own number.
+    Type(Oid),
+    /// A relation or another object that a literal names.
+    Object(Oid),
+}
+
+/// The objects that a stored expression names, each once.
+///
+/// # Errors
+/// `42601` when the text is no expression.
+pub fn objects_named(text: &str) -> Result<Vec<Named>> {
+    let mut found = Vec::new();
+    // Most texts name nothing, and need not be parsed.
+    if !text.contains(NUMBERS) && !text.contains("::reg") {
+        return Ok(found);
+    }
+    each_node(text, |node| match node {
+        NodeEnum::FuncCall(call) => match number_of(&call.funcname) {
+            Some(InNumbers::Number(number)) => found.push(named(number)),
+            Some(InNumbers::Label) => {
+                let kind = call.args.first().and_then(string_of).and_then(|kind| kind.parse().ok());
+                found.extend(kind.map(named));
+            }
+            None => {}
+        },
+        NodeEnum::TypeCast(cast) => {
+            let names = cast.type_name.as_ref().map(|name| name.names.as_slice());
+            let names = names.unwrap_or_default();
+            if let Some(InNumbers::Number(number)) = number_of(names) {
+                found.push(named(number));
+            }
+            let last = names.last().and_then(|node| match &node.node {
+                Some(NodeEnum::String(name)) => Some(name.sval.as_str()),
+                _ => None,
+            });
+            let is_object =
+                last.and_then(crate::types::type_by_name).is_some_and(|kind| kind.is_object_name());
+            let number = cast.arg.as_deref().and_then(string_of);
+            if let (true, Some(number)) = (is_object, number.and_then(|n| n.parse::<u32>().ok())) {
+                let kind = TypeOid(number).user_number();
+                found.push(kind.map_or(Named::Object(Oid(number)), |kind| Named::Type(Oid(kind))));
+            }
+        }
+        _ => {}
+    })?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+fn named(number: u32) -> Named {
+    match TypeOid(number).user_number() {
+        Some(kind) => Named::Type(Oid(kind)),
+        None => Named::Function(Oid(number)),
+    }
+}
+
+/// What a dotted name in the schema of numbers is.
+pub(crate) enum InNumbers {
+    Number(u32),
+    Label,
+}
+
+/// What a dotted name is, if it is in the schema of numbers.
+pub(crate) fn number_of(names: &[Node]) -> Option<InNumbers> {
+    let part = |node: &Node| match &node.node {
+        Some(NodeEnum::String(name)) => Some(name.sval.clone()),
+        _ => None,
+    };
+    match names {
+        [schema, name] if part(schema)? == NUMBERS => match part(name)?.as_str() {
+            LABEL => Some(InNumbers::Label),
+            number => number.parse().ok().map(InNumbers::Number),
+        },
+        _ => None,
+    }
+}
+
+/// A string constant.
+pub(crate) fn string_of(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::AConst(constant)) => match &constant.val {
+            Some(Val::Sval(text)) => Some(&text.sval),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_numbers_where_they_stand() {
+        let text = "s.f(a, 'it''s') || \"S\" . \"g\"(E'\\'x', b::mood)";
+        let at = |part: &str| "SELECT ".len() + text.find(part).unwrap();
+        let mood = TypeOid::of_enum(16_400);
+        let found = vec![
+            (at("b::mood") + 3, Number::Name(mood.0)),
+            (at("s.f"), Number::Name(16_401)),
+            (at("E'"), Number::Label(mood, 7)),
+            (at("'it"), Number::Object(16_402, TypeOid::REGCLASS)),
+            (at("\"S\""), Number::Name(16_403)),
+            (at("s.f"), Number::Name(16_401)),
+        ];
+        let stored = numbered(text, found).unwrap();
+        assert_eq!(
+            stored,
+            "pg_oid.\"16401\"(a, '16402'::regclass) || \
+             pg_oid.\"16403\"(pg_oid.label('268451856', '7'), b::pg_oid.\"268451856\")"
+        );
+        assert_eq!(
+            objects_named(&stored).unwrap(),
+            [
+                Named::Function(Oid(16_401)),
+                Named::Function(Oid(16_403)),
+                Named::Type(Oid(16_400)),
+                Named::Object(Oid(16_402)),
+            ]
+        );
+        assert_eq!(objects_named("lower(a) || 'pg_oid.\"1\"(2)'").unwrap(), []);
+    }
+
+    #[test]
+    fn a_name_that_means_two_things_is_refused() {
+        let found = vec![(7, Number::Name(16_401)), (7, Number::Name(16_402))];
+        assert_eq!(numbered("f(1)", found).unwrap_err().sqlstate, "0A000");
+    }
+}

@@ -1,0 +1,197 @@
+//! `jsonpath`: expressions over `jsonb` as trees, and as text.
+//!
+//! A value of the type is the text that [`JsonPath`] is shown as, which reads back to the same tree; what it finds in a
+//! `jsonb` is computed where regular expressions are, in `niwaki-sql`.
+
+mod lex;
+mod parse;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::Numeric;
+
+/// An expression of type `jsonpath`.
+#[derive(Clone, Debug)]
+pub struct JsonPath {
+    /// Structural errors are passed over, and arrays taken apart where an item is asked for.
+    pub lax: bool,
+    /// What it computes.
+    pub root: Path,
+}
+
+/// A first step, and what is done to its results one after the other; never empty.
+pub type Path = Vec<PathStep>;
+
+/// What stands between two paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathOperator {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+    /// `%`
+    Remainder,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterEqual,
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+    /// `starts with`
+    StartsWith,
+}
+
+/// A method without arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathMethod {
+    /// `.type()`
+    Type,
+    /// `.size()`
+    Size,
+    /// `.abs()`
+    Abs,
+    /// `.floor()`
+    Floor,
+    /// `.ceiling()`
+    Ceiling,
+    /// `.double()`
+    Double,
+    /// `.keyvalue()`
+    KeyValue,
+}
+
+/// The flags of `like_regex`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RegexFlags {
+    /// `i`: upper and lower case are the same.
+    pub fold: bool,
+    /// `s`: a dot matches a newline.
+    pub dot_all: bool,
+    /// `m`: `^` and `$` match at newlines.
+    pub lines: bool,
+    /// `x`, which means nothing beside `q`, and is refused without it.
+    pub expanded: bool,
+    /// `q`: the pattern stands for itself.
+    pub quote: bool,
+}
+
+/// What one step of a path does.
+#[derive(Clone, Debug)]
+pub enum PathStep {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number.
+    Number(Numeric),
+    /// A string.
+    String(Arc<str>),
+    /// `$name`: what the caller gave under this name.
+    Variable(Arc<str>),
+    /// `$`: the whole value.
+    Root,
+    /// `@`: what a filter looks at.
+    Current,
+    /// `last`: the number of the last item of the array whose items are asked for.
+    Last,
+    /// `.key`
+    Key(Arc<str>),
+    /// `.*`
+    AnyKey,
+    /// `[*]`
+    AnyItem,
+    /// `[from to to, …]`
+    Items(Vec<(Path, Option<Path>)>),
+    /// `.**{first to last}`, levels from 0; `u32::MAX` is the last one.
+    Any(u32, u32),
+    /// `?(condition)`
+    Filter(Path),
+    /// `.method()`
+    Method(PathMethod),
+    /// `.datetime(template)`
+    DateTime(Option<Arc<str>>),
+    /// `+` or `-` (true) in front of a path.
+    Sign(bool, Path),
+    /// Two paths with an operator in between.
+    Binary(PathOperator, Path, Path),
+    /// `!(condition)`
+    Not(Path),
+    /// `(condition) is unknown`
+    IsUnknown(Path),
+    /// `exists (path)`
+    Exists(Path),
+    /// `path like_regex "pattern" flag "…"`
+    LikeRegex(Path, Arc<str>, RegexFlags),
+}
+
+impl PathOperator {
+    /// How it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::And => "&&",
+            Self::Or => "||",
+            Self::StartsWith => "starts with",
+        }
+    }
+
+    /// Whether what it gives is a number.
+    pub fn is_arithmetic(self) -> bool {
+        matches!(self, Self::Add | Self::Subtract | Self::Multiply | Self::Divide | Self::Remainder)
+    }
+}
+
+impl PathMethod {
+    const ALL: [(&'static str, Self); 7] = [
+        ("type", Self::Type),
+        ("size", Self::Size),
+        ("abs", Self::Abs),
+        ("floor", Self::Floor),
+        ("ceiling", Self::Ceiling),
+        ("double", Self::Double),
+        ("keyvalue", Self::KeyValue),
+    ];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, method)| *method == self).map_or("", |(word, _)| *word)
+    }
+}
+
+impl PathStep {
+    /// Whether it gives true, false or unknown.
+    pub fn is_condition(&self) -> bool {
+        match self {
+            Self::Binary(operator, ..) => !operator.is_arithmetic(),
+            Self::Not(_) | Self::IsUnknown(_) | Self::Exists(_) | Self::LikeRegex(..) => true,
+            _ => false,
+        }
+    }
+}
