@@ -4,13 +4,20 @@ mod common;
 #[path = "../../niwaki-sql/tests/script/mod.rs"]
 mod script;
 
-use common::run;
+use common::{run, run_told};
 use niwaki::Database;
 
 fn check(name: &str, script: &str) {
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
     script::check(name, script, |statement| run(&mut session, statement));
+}
+
+/// As [`check`], of scripts whose answers have tags and notices too.
+fn check_told(name: &str, script: &str) {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    script::check(name, script, |statement| run_told(&mut session, statement));
 }
 
 #[test]
@@ -331,4 +338,20 @@ fn functions_in_sql() {
 #[test]
 fn functions_of_sets() {
     check("functions_of_sets", include_str!("../testscripts/functions_of_sets.test"));
+}
+
+#[test]
+fn cursors() {
+    check_told("cursors", include_str!("../testscripts/cursors.test"));
+}
+
+#[test]
+fn cursors_with_hold() {
+    check_told("cursors_with_hold", include_str!("../testscripts/cursors_with_hold.test"));
+}
+
+#[test]
+fn cursors_and_statements_shown() {
+    let script = include_str!("../testscripts/cursors_and_statements_shown.test");
+    check_told("cursors_and_statements_shown", script);
 }

@@ -232,6 +232,7 @@ impl<'a> Analyzer<'a> {
                 format!("could not determine data type of parameter ${}", number + 1),
             ));
         }
+        let volatile = statement.is_volatile();
         rewrite(&mut statement);
         let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
         let mut bodies = FunctionBodies::new();
@@ -251,7 +252,7 @@ impl<'a> Analyzer<'a> {
             sub_plans,
             self.context.catalog.version(),
         );
-        Ok(planned.with_functions(bodies))
+        Ok(planned.with_functions(bodies).with_volatility(volatile))
     }
 
     /// What a statement asks for, the columns of its rows, and what its command tag begins with.

@@ -5,6 +5,7 @@
 
 mod comment;
 mod create_as;
+mod cursor;
 mod domain;
 mod foreign_key;
 mod function;
@@ -22,6 +23,7 @@ mod view;
 
 pub use comment::CommentTarget;
 pub use create_as::CreateTableAs;
+pub use cursor::{DeclareCursor, Fetch, FetchCount, FetchTo};
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
 pub use function::{
@@ -32,10 +34,10 @@ pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{
     AlterColumn, AlterCommand, ColumnChoice, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy,
-    CopyDirection, CopyOptions, CopySource, CreateIndex, CreateTable, Csv, Drop, FetchCount,
-    IndexCleanup, IndexKeySource, IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex,
-    ReindexTarget, Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand,
-    TransactionModes, Utility, Vacuum, VacuumTarget,
+    CopyDirection, CopyOptions, CopySource, CreateIndex, CreateTable, Csv, Drop, IndexCleanup,
+    IndexKeySource, IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex, ReindexTarget,
+    Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand, TransactionModes,
+    Utility, Vacuum, VacuumTarget,
 };
 pub use trigger::{CreateTrigger, TriggerStatement, WhichTriggers};
 pub use type_name::column_type;

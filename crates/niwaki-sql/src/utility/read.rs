@@ -12,13 +12,13 @@ use pg_query::{DeparseOptions, NodeEnum};
 
 use super::function::{self, FunctionStatement};
 use super::statement::{
-    Drop, FetchCount, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
+    Drop, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
     TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
 use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
-use super::{create_as, domain, read_copy, read_definition, read_table};
+use super::{create_as, cursor, domain, read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -132,21 +132,8 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             },
             nowait: s.nowait,
         },
-        NodeEnum::DeclareCursorStmt(s) => {
-            const SCROLL: i32 = 0x0002;
-            const HOLD: i32 = 0x0020;
-            if s.options & SCROLL != 0 {
-                return Err(SqlError::unsupported("SCROLL cursor"));
-            }
-            if s.options & HOLD != 0 {
-                return Err(SqlError::unsupported("cursor WITH HOLD"));
-            }
-            Utility::DeclareCursor {
-                name: s.portalname.clone(),
-                query: Arc::new(boxed(s.query.as_deref(), "DECLARE")?.clone()),
-            }
-        }
-        NodeEnum::FetchStmt(s) => fetch(s)?,
+        NodeEnum::DeclareCursorStmt(s) => cursor::declare(s)?,
+        NodeEnum::FetchStmt(s) => cursor::fetch(s)?,
         NodeEnum::ClosePortalStmt(s) => {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
         }
@@ -563,25 +550,13 @@ fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
     })
 }
 
-fn fetch(s: &protobuf::FetchStmt) -> Result<Utility> {
-    if s.direction != protobuf::FetchDirection::FetchForward as i32 {
-        return Err(SqlError::unsupported("FETCH other than forward"));
-    }
-    let count = match u64::try_from(s.how_many) {
-        Ok(n) if s.how_many < i64::from(i32::MAX) => FetchCount::Rows(n),
-        Ok(_) => FetchCount::All,
-        Err(_) => return Err(SqlError::unsupported("FETCH backward")),
-    };
-    Ok(Utility::Fetch { name: s.portalname.clone(), count, is_move: s.ismove })
-}
-
 // What the readers of this module share.
 
 pub(super) fn unexpected(what: &str) -> SqlError {
     SqlError::unsupported(format!("this form of {what}"))
 }
 
-fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEnum> {
+pub(super) fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEnum> {
     node.and_then(|n| n.node.as_ref()).ok_or_else(|| unexpected(what))
 }
 

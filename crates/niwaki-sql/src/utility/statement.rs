@@ -606,15 +606,6 @@ pub struct Copy {
     pub options: CopyOptions,
 }
 
-/// How many rows FETCH or MOVE takes, forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchCount {
-    /// So many.
-    Rows(u64),
-    /// All.
-    All,
-}
-
 /// Modes of LOCK TABLE, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
@@ -798,21 +789,9 @@ pub enum Utility {
         nowait: bool,
     },
     /// DECLARE … CURSOR FOR
-    DeclareCursor {
-        /// Name.
-        name: String,
-        /// The query.
-        query: Arc<NodeEnum>,
-    },
+    DeclareCursor(Box<super::DeclareCursor>),
     /// FETCH, MOVE
-    Fetch {
-        /// Cursor.
-        name: String,
-        /// How many rows.
-        count: FetchCount,
-        /// MOVE: rows are skipped.
-        is_move: bool,
-    },
+    Fetch(super::Fetch),
     /// CLOSE; `None`: ALL
     CloseCursor(Option<String>),
     /// Accepted, without effect in Niwaki; answers with this tag.

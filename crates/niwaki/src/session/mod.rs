@@ -13,6 +13,9 @@ mod extended;
 mod foreign_keys;
 mod maintain;
 mod notify;
+mod opened;
+mod portal;
+mod prepared;
 mod query;
 mod simple;
 mod source;
@@ -45,9 +48,10 @@ use crate::result::ResultSink;
 
 use constraints::Deferred;
 use environment::SequenceValues;
-use extended::Portal;
 pub(crate) use extended::Statement;
 use foreign_keys::ForeignKeys;
+use portal::Portal;
+use prepared::Named;
 pub(crate) use query::columns_of_expression;
 pub(crate) use source::{DATABASE_OID, schema_name};
 use transaction::{Block, Level};
@@ -110,7 +114,7 @@ pub struct Session {
     /// What functions of the running statement warn of.
     warnings: Vec<SqlError>,
     path: Option<CachedPath>,
-    statements: HashMap<String, Arc<Statement>>,
+    statements: HashMap<String, Named>,
     portals: HashMap<String, Portal>,
     sequences: SequenceValues,
     /// Memory of the last unnamed portal's parameters.
