@@ -6,7 +6,7 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum};
 
-use crate::analyze::{generation_expression, table_expression};
+use crate::analyze::{copy_condition, generation_expression, table_expression};
 use crate::column_names::unqualified;
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::{Result, SqlError};
@@ -99,6 +99,30 @@ impl RowExpression {
             error.position = None;
             error
         })
+    }
+
+    /// Reads the condition of COPY FROM … WHERE over the columns of `relation`, of which those at `absent` have no value yet
+    /// when rows are judged.
+    ///
+    /// # Errors
+    /// Analysis's; `0A000` for functions of users, and where the condition reads what is absent.
+    pub fn copy_condition(
+        text: &str,
+        relation: &Arc<Relation>,
+        absent: &[usize],
+        context: &AnalyzeContext<'_>,
+    ) -> Result<Self> {
+        let expr = copy_condition(text, relation, context)?;
+        refuse_user_functions(&expr, "COPY … WHERE", true)?;
+        let mut unknown = |part: &Expr| {
+            let ExprKind::Slot { depth: 0, slot } = part.kind else { return false };
+            slot >= relation.columns.len() || absent.contains(&slot)
+        };
+        if expr.any(&mut unknown) {
+            let what = "COPY … WHERE over a column that is computed, has its default, or is a system column";
+            return Err(SqlError::unsupported(what));
+        }
+        Ok(Self { expr })
     }
 
     /// Its value for a row, which has all columns of the table.

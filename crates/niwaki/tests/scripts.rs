@@ -355,3 +355,21 @@ fn cursors_and_statements_shown() {
     let script = include_str!("../testscripts/cursors_and_statements_shown.test");
     check_told("cursors_and_statements_shown", script);
 }
+
+#[test]
+fn create_table_like() {
+    check_told("create_table_like", include_str!("../testscripts/create_table_like.test"));
+}
+
+#[test]
+fn prepared_inside_others() {
+    check_told(
+        "prepared_inside_others",
+        include_str!("../testscripts/prepared_inside_others.test"),
+    );
+}
+
+#[test]
+fn copy_where() {
+    check_told("copy_where", include_str!("../testscripts/copy_where.test"));
+}

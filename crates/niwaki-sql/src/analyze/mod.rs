@@ -176,6 +176,9 @@ impl<'a> Analyzer<'a> {
                     query => query,
                 };
                 match query {
+                    NodeEnum::CreateTableAsStmt(_) => {
+                        Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"))
+                    }
                     NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
                         Err(SqlError::unsupported("EXPLAIN of SELECT INTO"))
                     }
@@ -537,6 +540,20 @@ pub(crate) fn generation_expression(
 ) -> Result<Expr> {
     row_expression(text, relation, context, Place::Generation, |analyzer, value| {
         analyzer.assign(value, column_type, name, -1)
+    })
+}
+
+/// Analyzes the condition of COPY FROM … WHERE, over the columns of the table that is copied into.
+///
+/// # Errors
+/// As [`index_expression`].
+pub(crate) fn copy_condition(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<Expr> {
+    row_expression(text, relation, context, Place::CopyWhere, |analyzer, value| {
+        analyzer.to_bool(value, "WHERE")
     })
 }
 

@@ -12,9 +12,10 @@ use pg_query::{DeparseOptions, NodeEnum};
 
 use super::function::{self, FunctionStatement};
 use super::statement::{
-    Drop, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
-    TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
+    Drop, IndexCleanup, LockMode, Name, Rename, RenameTarget, SetCommand, TransactionCommand,
+    TransactionModes, Utility, Vacuum, VacuumTarget,
 };
+use super::table::Persistence;
 use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
@@ -34,8 +35,15 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::InsertStmt(_)
         | NodeEnum::UpdateStmt(_)
         | NodeEnum::DeleteStmt(_)
-        | NodeEnum::MergeStmt(_)
-        | NodeEnum::ExplainStmt(_) => return Ok(None),
+        | NodeEnum::MergeStmt(_) => return Ok(None),
+        NodeEnum::ExplainStmt(s) => match executed(s.query.as_deref()) {
+            Some(execute) => Utility::ExplainExecute {
+                name: execute.name.clone(),
+                parameters: execute.params.iter().map(expression_text).collect::<Result<_>>()?,
+                explain: Arc::new(node.clone()),
+            },
+            None => return Ok(None),
+        },
         NodeEnum::TransactionStmt(s) => Utility::Transaction(transaction(s)?),
         NodeEnum::VariableSetStmt(s) => Utility::Set(variable_set(s)?),
         NodeEnum::ConstraintsSetStmt(s) => {
@@ -152,6 +160,15 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         other => return Err(SqlError::unsupported(statement_name(other))),
     };
     Ok(Some(utility))
+}
+
+/// The EXECUTE that EXPLAIN is asked for, by itself or in CREATE TABLE AS.
+fn executed(query: Option<&Node>) -> Option<&protobuf::ExecuteStmt> {
+    match query?.node.as_ref()? {
+        NodeEnum::ExecuteStmt(execute) => Some(execute),
+        NodeEnum::CreateTableAsStmt(create) => executed(create.query.as_deref()),
+        _ => None,
+    }
 }
 
 /// Extensions whose work Niwaki has built in, or that measure and have nothing to install.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_sql::parse::ParsedStatement;
-use niwaki_sql::utility::Utility;
+use niwaki_sql::utility::{RowsOf, Utility};
 use niwaki_sql::{ColumnInfo, CommandTag, Completion, Planned, SqlError, Statement as Analyzed};
 use niwaki_types::{Datum, TypeOid};
 
@@ -82,12 +82,20 @@ impl Session {
                 self.refuse_in_failed_block()?;
             }
             let columns = self.utility_columns(&utility)?;
-            let parameters = match &utility {
-                Utility::DeclareCursor(declared) => {
-                    let inner = statement_of(&declared.query, &parsed.source);
+            let query = match &utility {
+                Utility::DeclareCursor(declared) => Some(&declared.query),
+                Utility::CreateTableAs(spec) => match &spec.rows {
+                    RowsOf::Query(query) => Some(query),
+                    RowsOf::Execute { .. } => None,
+                },
+                _ => None,
+            };
+            let parameters = match query {
+                Some(query) => {
+                    let inner = statement_of(query, &parsed.source);
                     self.prepare_parsed(Some(inner), given_types.clone())?.described.parameters
                 }
-                _ => Arc::from([]),
+                None => Arc::from([]),
             };
             return Ok(Statement {
                 described: Prepared { parameters, columns },

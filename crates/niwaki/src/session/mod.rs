@@ -4,6 +4,7 @@
 mod constraints;
 mod copy;
 mod copy_file;
+mod copy_filter;
 mod cursor;
 mod define;
 mod enum_values;

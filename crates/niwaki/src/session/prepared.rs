@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_sql::SqlError;
+use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::UserTypeName;
 use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CreateTableAsStmt, ExplainStmt, Node};
 
 use super::cursor::statement_of;
 use super::extended::{Action, Statement};
@@ -59,7 +62,7 @@ impl Session {
         &mut self,
         name: &str,
         types: &[(ColumnType, Option<UserTypeName>)],
-        query: &Arc<pg_query::NodeEnum>,
+        query: &Arc<NodeEnum>,
         source: &str,
     ) -> Result<()> {
         self.refuse_known_name(name)?;
@@ -104,6 +107,49 @@ impl Session {
     ) -> Result<()> {
         let (statement, values) = self.with_values(name, parameters)?;
         self.run_prepared(statement, values, out)
+    }
+
+    /// EXPLAIN EXECUTE: the plan of the prepared statement.
+    pub(super) fn explain_by_name(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+        explain: &NodeEnum,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let (statement, values) = self.with_values(name, parameters)?;
+        let (Some(parsed), NodeEnum::ExplainStmt(explain)) = (&statement.parsed, explain) else {
+            return Err(SqlError::unsupported("EXPLAIN EXECUTE of this statement"));
+        };
+        let mut query = Some(Box::new(Node { node: Some((*parsed.node).clone()) }));
+        let explained = explain.query.as_ref().and_then(|query| query.node.as_ref());
+        if let Some(NodeEnum::CreateTableAsStmt(create)) = explained {
+            let create = CreateTableAsStmt { query, ..(**create).clone() };
+            let node = Some(NodeEnum::CreateTableAsStmt(Box::new(create)));
+            query = Some(Box::new(Node { node }));
+        }
+        let explain = ExplainStmt { query, options: explain.options.clone() };
+        let explain = Arc::new(NodeEnum::ExplainStmt(Box::new(explain)));
+        let types = &statement.described.parameters;
+        let planned = self.plan_locked(&statement_of(&explain, &parsed.source), types)?;
+        let completion = self.run_planned(&planned, &values, out)?;
+        completion.write_tag(&mut self.tag);
+        Ok(())
+    }
+
+    /// The query of a prepared statement that gives the rows of a new table, and the values of its parameters.
+    pub(super) fn query_by_name(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+    ) -> Result<(ParsedStatement, Vec<(TypeOid, Datum)>)> {
+        let (statement, values) = self.with_values(name, parameters)?;
+        let parsed = statement.parsed.clone();
+        let parsed = parsed.filter(|parsed| matches!(&*parsed.node, NodeEnum::SelectStmt(_)));
+        let parsed =
+            parsed.ok_or_else(|| SqlError::new("42809", "prepared statement is not a SELECT"))?;
+        let types = statement.described.parameters.iter().copied();
+        Ok((parsed, types.zip(values).collect()))
     }
 
     /// A prepared statement, and the values of its parameters, of which there are expressions.

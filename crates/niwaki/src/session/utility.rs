@@ -35,6 +35,7 @@ impl Session {
                 Some(Arc::from([text_column(&self.settings.canonical_name(name))]))
             }
             Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name)?,
+            Utility::ExplainExecute { .. } => Some(Arc::from([text_column("QUERY PLAN")])),
             Utility::Execute { name, .. } => {
                 let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
                 named.statement.described.columns.clone()
@@ -107,20 +108,24 @@ impl Session {
                 self.next_command()?;
                 return self.check_after_statement();
             }
-            Utility::CreateTableAs(spec) => match define::create_table_as(self, spec, source, out)?
-            {
-                Some(rows) => {
-                    self.tag = format!("SELECT {rows}");
-                    return Ok(());
+            Utility::CreateTableAs(spec) => {
+                match self.create_table_as(spec, source, parameters, out)? {
+                    Some(rows) => {
+                        self.tag = format!("SELECT {rows}");
+                        return Ok(());
+                    }
+                    None => "CREATE TABLE AS",
                 }
-                None => "CREATE TABLE AS",
-            },
+            }
             Utility::Prepare { name, types, query } => {
                 self.prepare_by_name(name, types, query, source)?;
                 "PREPARE"
             }
             Utility::Execute { name, parameters } => {
                 return self.execute_by_name(name, parameters, out);
+            }
+            Utility::ExplainExecute { name, parameters, explain } => {
+                return self.explain_by_name(name, parameters, explain, out);
             }
             Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
             Utility::Discard(tag) => {

@@ -105,7 +105,11 @@ pub(crate) fn run_told(session: &mut Session, sql: &str) -> String {
 }
 
 fn answer(session: &mut Session, sql: &str, told: bool) -> String {
-    let mut lines = Lines { text: session.text_settings().clone(), told, ..Lines::default() };
+    // What COPY reads stands below the statement.
+    let copies = sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("copy "));
+    let (sql, data) = sql.split_once('\n').filter(|_| copies).unwrap_or((sql, ""));
+    let copy = format!("{data}\n").into_bytes();
+    let mut lines = Lines { text: session.text_settings().clone(), told, copy, ..Lines::default() };
     if let Err(error) = session.simple_query(sql, &mut lines) {
         session.error();
         if let Some(from) = lines.whole_from {

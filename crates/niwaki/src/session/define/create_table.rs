@@ -30,6 +30,7 @@ impl Definer<'_> {
             return Ok(None);
         }
         self.name_is_no_type(schema, name)?;
+        let (spec, likes) = &self.expand_likes(spec)?;
         check_columns(&spec.columns)?;
         let mut table_options = RelationOptions::default();
         options::set(RelationKind::Table, &mut table_options, &spec.options)?;
@@ -74,6 +75,7 @@ impl Definer<'_> {
         for constraint in &spec.constraints {
             self.add_unique(&mut table, &mut taken, constraint)?;
         }
+        self.copy_likes(oid, &mut taken, likes)?;
         for constraint in &spec.constraints {
             self.add_foreign_key(oid, &mut taken, constraint, false)?;
         }

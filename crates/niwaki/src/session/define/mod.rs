@@ -19,6 +19,7 @@ mod drop;
 mod foreign_key;
 mod function;
 mod identity;
+mod like;
 mod names;
 mod operator_class;
 mod options;
@@ -45,7 +46,6 @@ use crate::Result;
 use crate::result::ResultSink;
 use crate::session::Session;
 
-pub(super) use create_as::create_table_as;
 pub(super) use types::no_modifier;
 
 /// Runs a defining statement, which stands in `source`; returns its command tag.
