@@ -373,3 +373,8 @@ fn prepared_inside_others() {
 fn copy_where() {
     check_told("copy_where", include_str!("../testscripts/copy_where.test"));
 }
+
+#[test]
+fn cursors_in_use() {
+    check_told("cursors_in_use", include_str!("../testscripts/cursors_in_use.test"));
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Oid;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{DeclareCursor, Fetch, Utility};
 use niwaki_sql::{ColumnInfo, RowSink, SqlError};
@@ -122,6 +123,17 @@ impl Session {
             self.portals.insert(name, portal);
         }
         Ok(())
+    }
+
+    /// Whether a cursor, or another portal that has begun, reads the rows of a relation.
+    pub(super) fn is_read_by_cursor(&self, relation: Oid) -> bool {
+        self.portals.values().any(|portal| match &portal.statement.action {
+            Action::Query(planned) => {
+                let begun = matches!(portal.state, PortalState::Begun | PortalState::Done);
+                begun && !portal.held && planned.relations().iter().any(|(r, _)| r.oid == relation)
+            }
+            _ => false,
+        })
     }
 
     /// Closes what ends with the transaction.

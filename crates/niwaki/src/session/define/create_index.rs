@@ -53,7 +53,7 @@ impl Definer<'_> {
                 _ => error,
             });
         }
-        self.refuse_pending(&relation, "CREATE INDEX")?;
+        self.refuse_use(&relation, "CREATE INDEX")?;
         let key =
             spec.key.iter().map(|k| self.index_key(&relation, k)).collect::<Result<Vec<_>>>()?;
         let include = spec

@@ -248,6 +248,16 @@ impl Definer<'_> {
         }
     }
 
+    /// 55006 while an open cursor reads the table, which may come back to its rows, or keys of it wait to be checked.
+    fn refuse_use(&self, table: &Relation, word: &str) -> Result<()> {
+        if self.session.is_read_by_cursor(table.oid) {
+            let why = "it is being used by active queries in this session";
+            let message = format!("cannot {word} \"{}\" because {why}", table.name);
+            return Err(SqlError::new("55006", message));
+        }
+        self.refuse_pending(table, word)
+    }
+
     /// 55006 while keys of the table wait to be checked: what is checked must not change before.
     fn refuse_pending(&self, table: &Relation, word: &str) -> Result<()> {
         if !self.session.deferred.concerns(table.oid) {
