@@ -149,6 +149,13 @@ impl<'c> Wire<'c> {
         );
     }
 
+    /// Announces rows of a simple query.
+    fn announce(&mut self, columns: &[ColumnInfo], formats: Formats) {
+        self.describe(columns, &formats);
+        self.set_types(columns);
+        self.formats = formats;
+    }
+
     fn set_types(&mut self, columns: &[ColumnInfo]) {
         self.types.clear();
         self.types.extend(columns.iter().map(|column| column.oid()));
@@ -197,11 +204,13 @@ impl RowSink for Wire<'_> {
 
 impl ResultSink for Wire<'_> {
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
-        // Only simple queries announce their columns, and they are always text.
-        self.formats.0.clear();
-        self.set_types(columns);
-        let formats = Formats::default();
-        self.describe(columns, &formats);
+        // Only simple queries announce their columns, and they are text but for one kind.
+        self.announce(columns, Formats::default());
+        Ok(())
+    }
+
+    fn binary_columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
+        self.announce(columns, Formats(vec![1]));
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum};
 
 use crate::analyze::{
-    define_generation, generation_expression, table_expression, written_expression,
+    copy_condition, define_generation, generation_expression, table_expression, written_expression,
 };
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::{Result, SqlError};
@@ -121,6 +121,30 @@ impl RowExpression {
         context: &AnalyzeContext<'_>,
     ) -> Result<Self> {
         written_expression(text, relation, context, target).map(|expr| Self { expr })
+    }
+
+    /// Reads the condition of COPY FROM … WHERE over the columns of `relation`, of which those at `absent` have no value yet
+    /// when rows are judged.
+    ///
+    /// # Errors
+    /// Analysis's; `0A000` for functions of users, and where the condition reads what is absent.
+    pub fn copy_condition(
+        text: &str,
+        relation: &Arc<Relation>,
+        absent: &[usize],
+        context: &AnalyzeContext<'_>,
+    ) -> Result<Self> {
+        let expr = copy_condition(text, relation, context)?;
+        refuse_user_functions(&expr, "COPY … WHERE", true)?;
+        let mut unknown = |part: &Expr| {
+            let ExprKind::Slot { depth: 0, slot } = part.kind else { return false };
+            slot >= relation.columns.len() || absent.contains(&slot)
+        };
+        if expr.any(&mut unknown) {
+            let what = "COPY … WHERE over a column that is computed, has its default, or is a system column";
+            return Err(SqlError::unsupported(what));
+        }
+        Ok(Self { expr })
     }
 
     /// Its value for a row, which has all columns of the table.

@@ -50,6 +50,7 @@ pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::FiredTrigger;
 pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
+pub use exec::numbered_rows::NumberedRows;
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};

@@ -41,6 +41,8 @@ pub struct Planned {
     functions: Option<Arc<FunctionBodies>>,
     /// Result columns of type regclass: they leave as names, which only the catalog knows.
     names: Vec<usize>,
+    /// Run twice, it may give other rows, or do something twice.
+    volatile: bool,
 }
 
 impl Planned {
@@ -72,6 +74,7 @@ impl Planned {
             explain: None,
             functions: None,
             names,
+            volatile: false,
         }
     }
 
@@ -83,6 +86,11 @@ impl Planned {
     /// The same statement under EXPLAIN.
     pub(crate) fn explained(self, options: ExplainOptions) -> Self {
         Self { explain: Some(options), ..self }
+    }
+
+    /// The same statement, of which is known whether anything in it is volatile.
+    pub(crate) fn with_volatility(self, volatile: bool) -> Self {
+        Self { volatile, ..self }
     }
 
     /// Types of the parameters, in order.
@@ -113,6 +121,23 @@ impl Planned {
             || self.explain.is_some()
             || self.root.is_constant()
             || self.changes_in_with()
+    }
+
+    /// Whether PostgreSQL would read its rows backward too: a cursor on it goes back unless it is forbidden to.
+    pub fn goes_backward(&self) -> bool {
+        self.explain.is_none() && self.root.goes_backward()
+    }
+
+    /// Whether it may give other rows, or do something twice, if it is run again with the same snapshot: it calls
+    /// something volatile, or reads what no snapshot holds.
+    pub fn is_volatile(&self) -> bool {
+        self.volatile || self.relations.iter().any(|(relation, _)| relation.view.is_some())
+    }
+
+    /// Whether it locks the rows that it gives.
+    pub fn locks_rows(&self) -> bool {
+        let locks = |(_, lock): &(Arc<Relation>, TableLock)| *lock == TableLock::RowShare;
+        self.tag == CommandTag::Select && self.relations.iter().any(locks)
     }
 
     /// Whether a query of its WITH changes data.
@@ -222,6 +247,11 @@ impl Execution {
     /// The statement.
     pub fn planned(&self) -> &Arc<Planned> {
         &self.planned
+    }
+
+    /// An execution of the same statement with the same parameters that has not started.
+    pub fn again(&self) -> Self {
+        Self::new(Arc::clone(&self.planned), self.params.clone())
     }
 
     /// Whether [`run`](Self::run) was called before.

@@ -13,6 +13,8 @@ impl TypeOid {
     pub const REGOPERATOR: Self = Self(2204);
     /// `regtype`
     pub const REGTYPE: Self = Self(2206);
+    /// `regtype[]`
+    pub const REGTYPE_ARRAY: Self = Self(2211);
     /// `regrole`
     pub const REGROLE: Self = Self(4096);
     /// `regnamespace`
@@ -39,7 +41,7 @@ impl TypeOid {
         (Self::REGOPER, Self(2208)),
         (Self::REGOPERATOR, Self(2209)),
         (Self::REGCLASS, Self::REGCLASS_ARRAY),
-        (Self::REGTYPE, Self(2211)),
+        (Self::REGTYPE, Self::REGTYPE_ARRAY),
         (Self::REGROLE, Self(4097)),
         (Self::REGNAMESPACE, Self(4090)),
         (Self::REGCOLLATION, Self(4192)),

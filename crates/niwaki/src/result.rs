@@ -24,6 +24,13 @@ pub trait ResultSink: RowSink {
     /// # Errors
     /// Whatever the receiver meets; the statement fails with it.
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<()>;
+    /// As [`ResultSink::columns`], of rows that the client gets in binary form: those of a BINARY cursor.
+    ///
+    /// # Errors
+    /// Those of [`ResultSink::columns`].
+    fn binary_columns(&mut self, columns: &[ColumnInfo]) -> Result<()> {
+        self.columns(columns)
+    }
     /// The statement that begins now should give all its rows or, if it fails, neither rows nor their
     /// description. The receiver may ignore that once it has passed too much on.
     fn whole_or_nothing(&mut self) {}

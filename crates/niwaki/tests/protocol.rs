@@ -215,3 +215,79 @@ fn plans_follow_definitions_of_other_sessions() {
     other.execute("drop table t", ()).unwrap();
     assert_eq!(get(&mut s, "one").unwrap_err().sqlstate, "42P01");
 }
+
+/// Runs a statement without a name, with values, to its end.
+fn once(s: &mut Session, sql: &str, values: &[Datum]) -> niwaki::Result<Sink> {
+    s.parse("", sql, &[])?;
+    bind(s, "", "", values)?;
+    let (_, sink) = run(s, "", 0)?;
+    Ok(sink)
+}
+
+fn numbers(sink: &Sink) -> Vec<i32> {
+    let number = |row: &Vec<Datum>| match row.first() {
+        Some(Datum::Int4(number)) => *number,
+        other => panic!("no number: {other:?}"),
+    };
+    sink.rows.iter().map(number).collect()
+}
+
+#[test]
+fn create_table_as_has_parameters() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    let sql =
+        "create table u as with w as (select $2 || b as b, a from t) select * from w where a > $1";
+    s.parse("make", sql, &[]).unwrap();
+    let described = s.statement("make").unwrap();
+    assert_eq!(&*described.parameters, [TypeOid::INT4, TypeOid::TEXT]);
+    assert!(described.columns.is_none());
+    bind(&mut s, "", "make", &[Datum::Int4(8), Datum::text("a ")]).unwrap();
+    assert_eq!(run(&mut s, "", 0).unwrap().1.tags, ["SELECT 2"]);
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(numbers(&once(&mut s, "select a from u order by b", &[]).unwrap()), [10, 9]);
+    let error = once(&mut s, "create table v as select $1 as a", &[Datum::Null]);
+    assert!(error.is_ok(), "a parameter of no known type is text");
+    s.sync(&mut Sink::default()).unwrap();
+    // SELECT INTO is the same statement.
+    let into = once(&mut s, "select a into w from t where a = $1", &[Datum::Int4(3)]).unwrap();
+    assert_eq!(into.tags, ["SELECT 1"]);
+}
+
+/// A cursor is a portal: messages and statements move the same one.
+#[test]
+fn cursors_are_portals() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    once(&mut s, "begin", &[]).unwrap();
+    let declare = "declare c scroll cursor with hold for select a from t where a > $1 order by a";
+    once(&mut s, declare, &[Datum::Int4(2)]).unwrap();
+    let (outcome, sink) = run(&mut s, "c", 3).unwrap();
+    assert_eq!((outcome, numbers(&sink)), (ExecuteOutcome::Suspended, vec![3, 4, 5]));
+    assert_eq!(numbers(&once(&mut s, "fetch backward 2 c", &[]).unwrap()), [4, 3]);
+    let (outcome, sink) = run(&mut s, "c", 2).unwrap();
+    assert_eq!((outcome, numbers(&sink)), (ExecuteOutcome::Suspended, vec![4, 5]));
+    once(&mut s, "commit", &[]).unwrap();
+    s.sync(&mut Sink::default()).unwrap();
+    let (outcome, sink) = run(&mut s, "c", 0).unwrap();
+    assert_eq!((outcome, numbers(&sink)), (ExecuteOutcome::Complete, vec![6, 7, 8, 9, 10]));
+    assert_eq!(sink.tags, ["SELECT 5"]);
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(numbers(&once(&mut s, "fetch prior c", &[]).unwrap()), [10]);
+    // One that a message made goes forward only, and cannot go on after it was asked to go back.
+    once(&mut s, "begin", &[]).unwrap();
+    s.parse("p", "select a from t order by a", &[]).unwrap();
+    bind(&mut s, "p", "p", &[]).unwrap();
+    run(&mut s, "p", 2).unwrap();
+    assert_eq!(numbers(&once(&mut s, "fetch 2 p", &[]).unwrap()), [3, 4]);
+    once(&mut s, "savepoint s", &[]).unwrap();
+    assert_eq!(once(&mut s, "fetch prior p", &[]).err().unwrap().sqlstate, "55000");
+    s.error();
+    once(&mut s, "rollback to s", &[]).unwrap();
+    let error = run(&mut s, "p", 1).err().unwrap();
+    assert_eq!((error.sqlstate, &*error.message), ("55000", "portal \"p\" cannot be run"));
+    s.error();
+    s.close_portal("c");
+    once(&mut s, "rollback", &[]).unwrap();
+    assert_eq!(run(&mut s, "c", 0).err().unwrap().sqlstate, "34000");
+}

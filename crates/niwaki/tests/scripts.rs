@@ -4,13 +4,20 @@ mod common;
 #[path = "../../niwaki-sql/tests/script/mod.rs"]
 mod script;
 
-use common::run;
+use common::{run, run_told};
 use niwaki::Database;
 
 fn check(name: &str, script: &str) {
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
     script::check(name, script, |statement| run(&mut session, statement));
+}
+
+/// As [`check`], of scripts whose answers have tags and notices too.
+fn check_told(name: &str, script: &str) {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    script::check(name, script, |statement| run_told(&mut session, statement));
 }
 
 #[test]
@@ -341,4 +348,43 @@ fn stored_names() {
 #[test]
 fn stored_dependencies() {
     check("stored_dependencies", include_str!("../testscripts/stored_dependencies.test"));
+}
+
+#[test]
+fn cursors() {
+    check_told("cursors", include_str!("../testscripts/cursors.test"));
+}
+
+#[test]
+fn cursors_with_hold() {
+    check_told("cursors_with_hold", include_str!("../testscripts/cursors_with_hold.test"));
+}
+
+#[test]
+fn cursors_and_statements_shown() {
+    let script = include_str!("../testscripts/cursors_and_statements_shown.test");
+    check_told("cursors_and_statements_shown", script);
+}
+
+#[test]
+fn create_table_like() {
+    check_told("create_table_like", include_str!("../testscripts/create_table_like.test"));
+}
+
+#[test]
+fn prepared_inside_others() {
+    check_told(
+        "prepared_inside_others",
+        include_str!("../testscripts/prepared_inside_others.test"),
+    );
+}
+
+#[test]
+fn copy_where() {
+    check_told("copy_where", include_str!("../testscripts/copy_where.test"));
+}
+
+#[test]
+fn cursors_in_use() {
+    check_told("cursors_in_use", include_str!("../testscripts/cursors_in_use.test"));
 }

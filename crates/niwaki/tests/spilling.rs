@@ -398,3 +398,49 @@ fn cursors_and_errors_leave_no_file() {
     assert_eq!(run(&mut s, failing), "error 22012: division by zero");
     assert_eq!(files(&*env.vfs), [""; 0]);
 }
+
+/// A cursor that goes back keeps rows from when it first does, one WITH HOLD from the end of its transaction on: in files, within
+/// the limit, until it is closed.
+#[test]
+fn cursors_keep_their_rows_in_files() {
+    let vfs = FaultyVfs::new();
+    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
+    let database = Database::open_with(env, Options::new()).unwrap();
+    let mut s = database.session();
+    run(&mut s, LITTLE);
+    let declare = "declare c scroll cursor with hold for \
+        select i, repeat('x', 200) from generate_series(1, 2000) i";
+    run(&mut s, &format!("begin; {declare}"));
+    run(&mut s, "move 1500 c");
+    assert_eq!(files(&vfs), [""; 0], "forward alone");
+    assert_eq!(run(&mut s, "move backward 1 c; fetch 0 c").get(..5), Some("1499|"));
+    assert_eq!(files(&vfs).len(), 1);
+    let backward = run(&mut s, "move all c; fetch backward all c");
+    let numbers: Vec<&str> = backward.lines().filter_map(|row| row.split('|').next()).collect();
+    let expected: Vec<String> = (1..=2000).rev().map(|number: i32| number.to_string()).collect();
+    assert_eq!(numbers, expected);
+    assert_eq!(run(&mut s, "commit"), "");
+    assert_eq!(files(&vfs).len(), 1, "held");
+    assert_eq!(run(&mut s, "move absolute 777 c; fetch relative -76 c").get(..4), Some("701|"));
+    assert_eq!(run(&mut s, "close c"), "");
+    assert_eq!(files(&vfs), [""; 0]);
+    // What is not there is not held, and the commit fails.
+    run(&mut s, "set temp_file_limit = '100kB'");
+    run(&mut s, "begin; create table made (a int)");
+    run(&mut s, declare);
+    let refused = run(&mut s, "commit");
+    assert!(refused.starts_with("error 53400: temporary file size exceeds"), "{refused}");
+    assert!(run(&mut s, "fetch c").starts_with("error 34000"));
+    assert!(run(&mut s, "select * from made").starts_with("error 42P01"));
+    assert_eq!(files(&vfs), [""; 0]);
+    run(&mut s, "begin");
+    run(&mut s, declare);
+    assert!(run(&mut s, "fetch last c").starts_with("error 53400"));
+    run(&mut s, "rollback");
+    // The end of a session ends what it held.
+    run(&mut s, "reset temp_file_limit");
+    assert_eq!(run(&mut s, declare), "");
+    assert_eq!(files(&vfs).len(), 1);
+    drop(s);
+    assert_eq!(files(&vfs), [""; 0]);
+}

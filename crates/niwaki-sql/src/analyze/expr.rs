@@ -384,6 +384,7 @@ impl Analyzer<'_> {
             Place::Generation => Some("column generation expression"),
             Place::Check => Some("check constraint"),
             Place::TriggerWhen => Some("trigger WHEN condition"),
+            Place::CopyWhere => Some("COPY FROM WHERE condition"),
             _ => None,
         };
         if let Some(part) = part {

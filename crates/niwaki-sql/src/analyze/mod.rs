@@ -182,6 +182,9 @@ impl<'a> Analyzer<'a> {
                     query => query,
                 };
                 match query {
+                    NodeEnum::CreateTableAsStmt(_) => {
+                        Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"))
+                    }
                     NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
                         Err(SqlError::unsupported("EXPLAIN of SELECT INTO"))
                     }
@@ -238,6 +241,7 @@ impl<'a> Analyzer<'a> {
                 format!("could not determine data type of parameter ${}", number + 1),
             ));
         }
+        let volatile = statement.is_volatile();
         rewrite(&mut statement);
         let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
         let mut bodies = FunctionBodies::new();
@@ -257,7 +261,7 @@ impl<'a> Analyzer<'a> {
             sub_plans,
             self.context.catalog.version(),
         );
-        Ok(planned.with_functions(bodies))
+        Ok(planned.with_functions(bodies).with_volatility(volatile))
     }
 
     /// What a statement asks for, the columns of its rows, and what its command tag begins with.

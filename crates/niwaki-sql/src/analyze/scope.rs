@@ -95,6 +95,8 @@ pub(super) enum Place {
     Check,
     /// WHEN of a trigger
     TriggerWhen,
+    /// WHERE of COPY FROM
+    CopyWhere,
     /// An assignment in the body of a trigger's function
     Assignment,
     /// FILTER of an aggregate
@@ -129,6 +131,7 @@ impl Place {
             Self::ParameterDefault => "DEFAULT expressions",
             Self::Check => "check constraints",
             Self::TriggerWhen => "trigger WHEN conditions",
+            Self::CopyWhere => "COPY FROM WHERE conditions",
             Self::Assignment => "PL/pgSQL expressions",
             Self::Filter => "FILTER",
             Self::WindowPartition => "window PARTITION BY",

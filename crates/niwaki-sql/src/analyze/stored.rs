@@ -135,11 +135,14 @@ impl<'e> Form<'e> {
         with_stored_styles(context, |context| self.read(text, context))
     }
 
-    /// Analyzes a text that somebody wrote; returns it as it is stored.
+    /// Analyzes a text that somebody wrote; returns it as it is stored. One that is stored already stays as it is.
     ///
     /// # Errors
     /// As [`super::analyze`]; `0A000` for literals that the session's settings give another meaning than the default ones.
     pub(super) fn define(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<String> {
+        if context.stored {
+            return self.read_stored(text, context).map(|_| text.to_owned());
+        }
         let names = Names::Numbering(RefCell::default());
         let (given, names) = self.analyze(text, context, names)?;
         let Names::Numbering(noted) = names else {
@@ -366,6 +369,20 @@ pub(crate) fn define_index(
     part: IndexPart,
 ) -> Result<String> {
     Form::index(relation, part).define(text, context)
+}
+
+/// Analyzes the condition of COPY FROM … WHERE, over the columns of the table that is copied into.
+///
+/// # Errors
+/// As [`super::analyze`].
+pub(crate) fn copy_condition(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<Expr> {
+    let becomes = Becomes::Condition("WHERE");
+    let form = Form { over: Over::Row(relation), place: Place::CopyWhere, becomes, open: &[] };
+    form.analyze(text, context, Names::ByPath).map(|(expr, _)| expr)
 }
 
 /// Analyzes a stored expression of an index over the columns of its table, which it reads from slot 0 on.

@@ -17,6 +17,7 @@ mod keys;
 pub(crate) mod measure;
 mod merge_join;
 mod modify;
+pub(crate) mod numbered_rows;
 mod ordered_input;
 mod output;
 pub(crate) mod point;

@@ -1,6 +1,7 @@
 //! Plans: what execution walks. Immutable, so that a prepared statement keeps one and many executions
 //! share it.
 
+mod backward;
 mod bitmap_path;
 mod comparison;
 mod conditions;

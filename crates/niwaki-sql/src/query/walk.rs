@@ -1,11 +1,25 @@
 //! Which slots expressions and queries read, whatever the level they stand on.
 
-use super::{Body, From, FromItem, ItemKind, JoinTree, JoinType, Query};
+use super::{
+    Body, From, FromItem, ItemKind, JoinTree, JoinType, Query, StatementBody, StatementQuery,
+};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::functions::Volatility;
 
 type Visit<'v> = &'v mut dyn FnMut(&Expr, usize);
 type VisitMut<'v> = &'v mut dyn FnMut(&mut Expr, usize);
+
+impl StatementQuery {
+    /// Whether anything inside is volatile; a change of data is.
+    pub(crate) fn is_volatile(&self) -> bool {
+        match &self.body {
+            StatementBody::Modify(_) => true,
+            StatementBody::Select(query) => {
+                query.is_volatile() || self.shared.iter().any(|shared| shared.query.is_volatile())
+            }
+        }
+    }
+}
 
 impl Query {
     /// Calls `visit` with every expression of this level. FROM items that are queries, and queries inside

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType, SelectStmt};
 
-use super::read::{options, persistence, relation_name, strings, unexpected};
+use super::read::{expression_text, options, persistence, relation_name, strings, unexpected};
 use super::read_table::on_commit;
-use super::statement::{CreateTable, Utility};
+use super::statement::Utility;
+use super::table::CreateTable;
 use crate::error::{Result, SqlError};
 
 /// CREATE TABLE AS, SELECT INTO
@@ -17,12 +18,26 @@ pub struct CreateTableAs {
     pub table: CreateTable,
     /// Names of the first columns.
     pub columns: Vec<String>,
-    /// The query, a `SelectStmt`.
-    pub query: Arc<NodeEnum>,
+    /// What gives the rows.
+    pub rows: RowsOf,
     /// The query's rows are put into the table.
     pub with_data: bool,
     /// It is SELECT INTO.
     pub is_select: bool,
+}
+
+/// What gives the rows of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowsOf {
+    /// A query, a `SelectStmt`.
+    Query(Arc<NodeEnum>),
+    /// EXECUTE of a prepared statement.
+    Execute {
+        /// Its name.
+        name: String,
+        /// Values, as SQL text of constant expressions.
+        parameters: Vec<String>,
+    },
 }
 
 impl CreateTableAs {
@@ -37,16 +52,18 @@ pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Uti
         return Err(SqlError::unsupported("statement CREATE MATERIALIZED VIEW"));
     }
     let query = s.query.as_ref().and_then(|node| node.node.as_ref());
-    match query.ok_or_else(|| unexpected("CREATE TABLE AS"))? {
-        NodeEnum::SelectStmt(query) => {
-            let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
-            let created = make(into, query, source)?;
-            let table = CreateTable { if_not_exists: s.if_not_exists, ..created.table };
-            Ok(Utility::CreateTableAs(Box::new(CreateTableAs { table, ..created })))
-        }
-        NodeEnum::ExecuteStmt(_) => Err(SqlError::unsupported("CREATE TABLE AS EXECUTE")),
-        _ => Err(unexpected("CREATE TABLE AS")),
-    }
+    let rows = match query.ok_or_else(|| unexpected("CREATE TABLE AS"))? {
+        query @ NodeEnum::SelectStmt(_) => RowsOf::Query(Arc::new(query.clone())),
+        NodeEnum::ExecuteStmt(execute) => RowsOf::Execute {
+            name: execute.name.clone(),
+            parameters: execute.params.iter().map(expression_text).collect::<Result<_>>()?,
+        },
+        _ => return Err(unexpected("CREATE TABLE AS")),
+    };
+    let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
+    let created = make(into, rows, source)?;
+    let table = CreateTable { if_not_exists: s.if_not_exists, ..created.table };
+    Ok(Utility::CreateTableAs(Box::new(CreateTableAs { table, ..created })))
 }
 
 /// SELECT INTO; `None` for a SELECT without. Of a set operation its first query has the clause.
@@ -63,11 +80,12 @@ pub(super) fn select_into(s: &SelectStmt, source: &str) -> Result<Option<Utility
         first = left;
     }
     first.into_clause = None;
-    let created = CreateTableAs { is_select: true, ..make(&into, &query, source)? };
+    let rows = RowsOf::Query(Arc::new(NodeEnum::SelectStmt(Box::new(query))));
+    let created = CreateTableAs { is_select: true, ..make(&into, rows, source)? };
     Ok(Some(Utility::CreateTableAs(Box::new(created))))
 }
 
-fn make(into: &IntoClause, query: &SelectStmt, source: &str) -> Result<CreateTableAs> {
+fn make(into: &IntoClause, rows: RowsOf, source: &str) -> Result<CreateTableAs> {
     if !into.table_space_name.is_empty() && into.table_space_name != "pg_default" {
         return Err(SqlError::unsupported("TABLESPACE"));
     }
@@ -82,12 +100,13 @@ fn make(into: &IntoClause, query: &SelectStmt, source: &str) -> Result<CreateTab
         on_commit: on_commit(into.on_commit),
         columns: Vec::new(),
         constraints: Vec::new(),
+        likes: Vec::new(),
         options: options(&into.options),
     };
     Ok(CreateTableAs {
         table,
         columns: strings(&into.col_names),
-        query: Arc::new(NodeEnum::SelectStmt(Box::new(query.clone()))),
+        rows,
         with_data: !into.skip_data,
         is_select: false,
     })

@@ -5,6 +5,7 @@
 
 mod comment;
 mod create_as;
+mod cursor;
 mod domain;
 mod foreign_key;
 mod function;
@@ -13,6 +14,7 @@ mod read_copy;
 mod read_definition;
 mod read_table;
 mod statement;
+mod table;
 #[cfg(test)]
 mod tests;
 mod trigger;
@@ -21,7 +23,8 @@ mod types;
 mod view;
 
 pub use comment::CommentTarget;
-pub use create_as::CreateTableAs;
+pub use create_as::{CreateTableAs, RowsOf};
+pub use cursor::{DeclareCursor, Fetch, FetchCount, FetchTo};
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
 pub use function::{
@@ -31,11 +34,14 @@ pub use function::{
 pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{
-    AlterColumn, AlterCommand, ColumnChoice, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy,
-    CopyDirection, CopyOptions, CopySource, CreateIndex, CreateTable, Csv, Drop, FetchCount,
-    IndexCleanup, IndexKeySource, IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex,
-    ReindexTarget, Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand,
-    TransactionModes, Utility, Vacuum, VacuumTarget,
+    AlterColumn, AlterCommand, ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource, Csv,
+    Drop, IndexCleanup, LockMode, Name, Reindex, ReindexTarget, Rename, RenameTarget,
+    SequenceOptions, SetCommand, TransactionCommand, TransactionModes, Utility, Vacuum,
+    VacuumTarget,
+};
+pub use table::{
+    ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateIndex, CreateTable, IndexKeySource,
+    IndexKeySpec, Like, LikeOption, OnCommit, Persistence,
 };
 pub use trigger::{CreateTrigger, TriggerStatement, WhichTriggers};
 pub use type_name::column_type;

@@ -12,13 +12,14 @@ use pg_query::{DeparseOptions, NodeEnum};
 
 use super::function::{self, FunctionStatement};
 use super::statement::{
-    Drop, FetchCount, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
-    TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
+    Drop, IndexCleanup, LockMode, Name, Rename, RenameTarget, SetCommand, TransactionCommand,
+    TransactionModes, Utility, Vacuum, VacuumTarget,
 };
+use super::table::Persistence;
 use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
-use super::{create_as, domain, read_copy, read_definition, read_table};
+use super::{create_as, cursor, domain, read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -34,8 +35,15 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::InsertStmt(_)
         | NodeEnum::UpdateStmt(_)
         | NodeEnum::DeleteStmt(_)
-        | NodeEnum::MergeStmt(_)
-        | NodeEnum::ExplainStmt(_) => return Ok(None),
+        | NodeEnum::MergeStmt(_) => return Ok(None),
+        NodeEnum::ExplainStmt(s) => match executed(s.query.as_deref()) {
+            Some(execute) => Utility::ExplainExecute {
+                name: execute.name.clone(),
+                parameters: execute.params.iter().map(expression_text).collect::<Result<_>>()?,
+                explain: Arc::new(node.clone()),
+            },
+            None => return Ok(None),
+        },
         NodeEnum::TransactionStmt(s) => Utility::Transaction(transaction(s)?),
         NodeEnum::VariableSetStmt(s) => Utility::Set(variable_set(s)?),
         NodeEnum::ConstraintsSetStmt(s) => {
@@ -132,21 +140,8 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             },
             nowait: s.nowait,
         },
-        NodeEnum::DeclareCursorStmt(s) => {
-            const SCROLL: i32 = 0x0002;
-            const HOLD: i32 = 0x0020;
-            if s.options & SCROLL != 0 {
-                return Err(SqlError::unsupported("SCROLL cursor"));
-            }
-            if s.options & HOLD != 0 {
-                return Err(SqlError::unsupported("cursor WITH HOLD"));
-            }
-            Utility::DeclareCursor {
-                name: s.portalname.clone(),
-                query: Arc::new(boxed(s.query.as_deref(), "DECLARE")?.clone()),
-            }
-        }
-        NodeEnum::FetchStmt(s) => fetch(s)?,
+        NodeEnum::DeclareCursorStmt(s) => cursor::declare(s)?,
+        NodeEnum::FetchStmt(s) => cursor::fetch(s)?,
         NodeEnum::ClosePortalStmt(s) => {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
         }
@@ -165,6 +160,15 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         other => return Err(SqlError::unsupported(statement_name(other))),
     };
     Ok(Some(utility))
+}
+
+/// The EXECUTE that EXPLAIN is asked for, by itself or in CREATE TABLE AS.
+fn executed(query: Option<&Node>) -> Option<&protobuf::ExecuteStmt> {
+    match query?.node.as_ref()? {
+        NodeEnum::ExecuteStmt(execute) => Some(execute),
+        NodeEnum::CreateTableAsStmt(create) => executed(create.query.as_deref()),
+        _ => None,
+    }
 }
 
 /// Extensions whose work Niwaki has built in, or that measure and have nothing to install.
@@ -563,25 +567,13 @@ fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
     })
 }
 
-fn fetch(s: &protobuf::FetchStmt) -> Result<Utility> {
-    if s.direction != protobuf::FetchDirection::FetchForward as i32 {
-        return Err(SqlError::unsupported("FETCH other than forward"));
-    }
-    let count = match u64::try_from(s.how_many) {
-        Ok(n) if s.how_many < i64::from(i32::MAX) => FetchCount::Rows(n),
-        Ok(_) => FetchCount::All,
-        Err(_) => return Err(SqlError::unsupported("FETCH backward")),
-    };
-    Ok(Utility::Fetch { name: s.portalname.clone(), count, is_move: s.ismove })
-}
-
 // What the readers of this module share.
 
 pub(super) fn unexpected(what: &str) -> SqlError {
     SqlError::unsupported(format!("this form of {what}"))
 }
 
-fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEnum> {
+pub(super) fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEnum> {
     node.and_then(|n| n.node.as_ref()).ok_or_else(|| unexpected(what))
 }
 

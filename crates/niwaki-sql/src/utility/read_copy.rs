@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pg_query::protobuf::{CopyStmt, DefElem};
 use pg_query::{Node, NodeEnum};
 
-use super::read::{elements, relation_name, string_of, strings, switch_of};
+use super::read::{elements, expression_text, relation_name, string_of, strings, switch_of};
 use super::statement::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource, Csv};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -13,9 +13,6 @@ use crate::parse::position_of;
 pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     if s.is_program {
         return Err(SqlError::unsupported("COPY with PROGRAM"));
-    }
-    if s.where_clause.is_some() {
-        return Err(SqlError::unsupported("COPY … WHERE"));
     }
     let direction = if s.is_from { CopyDirection::From } else { CopyDirection::To };
     let what = if let Some(query) = s.query.as_deref().and_then(|n| n.node.as_ref()) {
@@ -28,7 +25,8 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     };
     let options = options(&s.options, direction, source)?;
     let file = (!s.filename.is_empty()).then(|| s.filename.clone());
-    Ok(Copy { source: what, direction, file, options })
+    let condition = s.where_clause.as_deref().map(expression_text).transpose()?;
+    Ok(Copy { source: what, direction, file, options, condition })
 }
 
 /// What is said about the format, before its parts are brought together.

@@ -9,9 +9,8 @@ use super::read::{
     elements, expression_text, int_of, options, persistence, qualified, relation_name, strings,
     switch_of,
 };
-use super::statement::{
-    CreateIndex, IndexKeySource, IndexKeySpec, Reindex, ReindexTarget, SequenceOptions, Utility,
-};
+use super::statement::{Reindex, ReindexTarget, SequenceOptions, Utility};
+use super::table::{CreateIndex, IndexKeySource, IndexKeySpec};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 

@@ -13,10 +13,8 @@ use super::read::{
     expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
 };
 use super::read_definition::sequence_options;
-use super::statement::{
-    AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable,
-    OnCommit, Utility,
-};
+use super::statement::{AlterColumn, AlterCommand, Utility};
+use super::table::{ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Like, OnCommit};
 use super::type_name::{column_type, serial_type};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -47,6 +45,7 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
         on_commit: on_commit(s.oncommit),
         columns: Vec::new(),
         constraints: Vec::new(),
+        likes: Vec::new(),
         options: options(&s.options),
     };
     for element in s.table_elts.iter().chain(&s.constraints) {
@@ -61,7 +60,11 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
                     table.constraints.push(c);
                 }
             }
-            Some(NodeEnum::TableLikeClause(_)) => return unsupported("LIKE in CREATE TABLE"),
+            Some(NodeEnum::TableLikeClause(like)) => {
+                let relation = relation_name(like.relation.as_ref(), source)?;
+                let (position, options) = (table.columns.len(), like.options);
+                table.likes.push(Like { relation, position, options });
+            }
             _ => return Err(unexpected("CREATE TABLE")),
         }
     }
@@ -341,7 +344,7 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
         ConstrType::ConstrAttrEnforced => return Ok(TableConstraint::Nothing),
         _ => return Err(at(unexpected("constraint"))),
     };
-    Ok(TableConstraint::Constraint(ConstraintSpec { name, kind, not_valid: k.skip_validation }))
+    Ok(TableConstraint::Constraint(ConstraintSpec { name, kind, not_valid: k.skip_validation, stored: false }))
 }
 
 pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {

@@ -7,7 +7,7 @@ use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::comment::CommentTarget;
-use super::foreign_key::ForeignKeySpec;
+use super::table::{ColumnSpec, ConstraintSpec, CreateIndex, CreateTable, Persistence};
 
 /// A relation's name as a statement gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,176 +96,6 @@ pub enum SetCommand {
         /// For the following transactions, not this one.
         session: bool,
     },
-}
-
-/// A column of CREATE TABLE or ADD COLUMN.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ColumnSpec {
-    /// Name.
-    pub name: String,
-    /// Type; of a serial column its integer type.
-    pub column_type: ColumnType,
-    /// The type's name, where the catalog alone knows which it is.
-    pub user_type: Option<super::UserTypeName>,
-    /// `serial` and its like.
-    pub serial: bool,
-    /// NOT NULL given, or implied by serial and identity.
-    pub not_null: bool,
-    /// DEFAULT as SQL text.
-    pub default: Option<String>,
-    /// GENERATED … AS IDENTITY and the options of its sequence.
-    pub identity: Option<(Identity, SequenceOptions)>,
-    /// GENERATED ALWAYS AS (…) STORED, as SQL text.
-    pub generated: Option<String>,
-}
-
-impl ColumnSpec {
-    /// A column of which no more is said than its name and type.
-    pub fn new(name: String, column_type: ColumnType) -> Self {
-        Self {
-            name,
-            column_type,
-            user_type: None,
-            serial: false,
-            not_null: false,
-            default: None,
-            identity: None,
-            generated: None,
-        }
-    }
-}
-
-/// A constraint of a table or column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConstraintSpec {
-    /// Name, when given.
-    pub name: Option<String>,
-    /// What it demands.
-    pub kind: ConstraintSpecKind,
-    /// NOT VALID: of new rows only.
-    pub not_valid: bool,
-}
-
-/// The kinds of constraints.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConstraintSpecKind {
-    /// CHECK, with its SQL text and the column it was written at, which its name is made of.
-    Check {
-        /// Condition.
-        expression: String,
-        /// Column of a column constraint.
-        column: Option<String>,
-    },
-    /// PRIMARY KEY or UNIQUE.
-    Unique {
-        /// PRIMARY KEY
-        primary: bool,
-        /// Key columns.
-        columns: Vec<String>,
-        /// INCLUDE columns.
-        include: Vec<String>,
-        /// NULLS NOT DISTINCT
-        nulls_not_distinct: bool,
-        /// DEFERRABLE, and INITIALLY DEFERRED.
-        check_time: ConstraintTime,
-        /// WITH options of the index.
-        options: Vec<(String, Option<String>)>,
-    },
-    /// FOREIGN KEY, REFERENCES
-    Foreign(Box<ForeignKeySpec>),
-}
-
-/// How long a relation and its rows last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Persistence {
-    /// Until they are dropped.
-    Permanent,
-    /// UNLOGGED: empty after a crash.
-    Unlogged,
-    /// TEMPORARY: the session's own, and gone with it.
-    Temporary,
-}
-
-/// What the end of a transaction does to a temporary table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnCommit {
-    /// Nothing.
-    PreserveRows,
-    /// Empties it.
-    DeleteRows,
-    /// Drops it.
-    Drop,
-}
-
-/// CREATE TABLE
-#[derive(Clone, Debug, PartialEq)]
-pub struct CreateTable {
-    /// Name.
-    pub name: Name,
-    /// IF NOT EXISTS
-    pub if_not_exists: bool,
-    /// UNLOGGED, TEMPORARY.
-    pub persistence: Persistence,
-    /// ON COMMIT
-    pub on_commit: Option<OnCommit>,
-    /// Columns in order.
-    pub columns: Vec<ColumnSpec>,
-    /// Constraints, those of columns included.
-    pub constraints: Vec<ConstraintSpec>,
-    /// WITH options.
-    pub options: Vec<(String, Option<String>)>,
-}
-
-/// What a key column of CREATE INDEX holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IndexKeySource {
-    /// A column, by name.
-    Column(String),
-    /// An expression, as SQL text.
-    Expression {
-        /// The text.
-        text: String,
-        /// What an index without a name is called after it.
-        name: String,
-    },
-}
-
-/// A key column of CREATE INDEX.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexKeySpec {
-    /// Column or expression.
-    pub source: IndexKeySource,
-    /// Operator class, when given.
-    pub operator_class: Option<String>,
-    /// DESC
-    pub descending: bool,
-    /// NULLS FIRST, given or by DESC.
-    pub nulls_first: bool,
-}
-
-/// CREATE INDEX
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreateIndex {
-    /// Name, when given.
-    pub name: Option<String>,
-    /// IF NOT EXISTS
-    pub if_not_exists: bool,
-    /// UNIQUE
-    pub unique: bool,
-    /// Table.
-    pub table: Name,
-    /// Key.
-    pub key: Vec<IndexKeySpec>,
-    /// INCLUDE columns.
-    pub include: Vec<String>,
-    /// WHERE, as SQL text.
-    pub predicate: Option<String>,
-    /// NULLS NOT DISTINCT
-    pub nulls_not_distinct: bool,
-    /// WITH options.
-    pub options: Vec<(String, Option<String>)>,
-    /// CONCURRENTLY
-    pub concurrently: bool,
 }
 
 /// What REINDEX builds anew.
@@ -604,15 +434,8 @@ pub struct Copy {
     pub file: Option<String>,
     /// Format.
     pub options: CopyOptions,
-}
-
-/// How many rows FETCH or MOVE takes, forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchCount {
-    /// So many.
-    Rows(u64),
-    /// All.
-    All,
+    /// WHERE of COPY FROM, as SQL text.
+    pub condition: Option<String>,
 }
 
 /// Modes of LOCK TABLE, weakest first.
@@ -784,6 +607,15 @@ pub enum Utility {
         /// Values, as SQL text of constant expressions.
         parameters: Vec<String>,
     },
+    /// EXPLAIN EXECUTE
+    ExplainExecute {
+        /// Name.
+        name: String,
+        /// Values, as SQL text of constant expressions.
+        parameters: Vec<String>,
+        /// The `ExplainStmt`, whose query is the EXECUTE, or CREATE TABLE AS with it.
+        explain: Arc<NodeEnum>,
+    },
     /// DEALLOCATE; `None`: ALL
     Deallocate(Option<String>),
     /// DISCARD
@@ -798,21 +630,9 @@ pub enum Utility {
         nowait: bool,
     },
     /// DECLARE … CURSOR FOR
-    DeclareCursor {
-        /// Name.
-        name: String,
-        /// The query.
-        query: Arc<NodeEnum>,
-    },
+    DeclareCursor(Box<super::DeclareCursor>),
     /// FETCH, MOVE
-    Fetch {
-        /// Cursor.
-        name: String,
-        /// How many rows.
-        count: FetchCount,
-        /// MOVE: rows are skipped.
-        is_move: bool,
-    },
+    Fetch(super::Fetch),
     /// CLOSE; `None`: ALL
     CloseCursor(Option<String>),
     /// Accepted, without effect in Niwaki; answers with this tag.

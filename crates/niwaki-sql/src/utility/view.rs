@@ -7,7 +7,8 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{ViewCheckOption, ViewStmt};
 
 use super::read::{options, persistence, relation_name, strings, unexpected};
-use super::statement::{Name, Persistence, Utility};
+use super::statement::{Name, Utility};
+use super::table::Persistence;
 use crate::error::{Result, SqlError};
 
 /// CREATE VIEW

@@ -11,6 +11,7 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
 
 use super::copy_file::CopyFile;
+use super::copy_filter::CopyFilter;
 use super::environment::UNIX_TO_POSTGRES_US;
 use super::errors::of_table;
 use super::{Session, cursor};
@@ -48,7 +49,7 @@ impl Session {
             (CopySource::Table { name, columns }, CopyDirection::From) => {
                 let relation =
                     self.lock_by_name(name, TableLockMode::RowExclusive).map_err(unplaced)?;
-                self.copy_from(&relation, columns, &copy.options, out)
+                self.copy_from(&relation, columns, copy, out)
             }
             (CopySource::Table { name, columns }, CopyDirection::To) => {
                 let relation =
@@ -127,9 +128,10 @@ impl Session {
         &mut self,
         relation: &Arc<Relation>,
         columns: &[String],
-        options: &CopyOptions,
+        copy: &Copy,
         out: &mut dyn ResultSink,
     ) -> Result<u64> {
+        let options = &copy.options;
         if relation.kind != RelationKind::Table {
             let error = SqlError::new(
                 "42809",
@@ -154,6 +156,10 @@ impl Session {
             .filter(|(p, c)| c.default.is_some() && !positions.contains(p))
             .map(|(p, _)| p)
             .collect();
+        let filter = match &copy.condition {
+            Some(condition) => Some(self.copy_filter(condition, relation, &missing)?),
+            None => None,
+        };
         let now = self.open_transaction()?.started_us() - UNIX_TO_POSTGRES_US;
         self.refresh_types();
         let text = self.text.clone();
@@ -173,6 +179,7 @@ impl Session {
             text: &text,
             now,
             fields: Fields::new(),
+            filter,
         };
         let of_domains = relation.visible_columns().any(|(_, column)| column.domain.is_some());
         out.copy_format(options.binary);
@@ -225,6 +232,10 @@ impl Session {
             let text = input.line(&line);
             bytes += text.len();
             reader.read(text, input.line_number(), &mut row)?;
+            if !self.passes(reader, input.line_number(), text, &row)? {
+                spare.push(row);
+                continue;
+            }
             reader
                 .refuse_nulls(text, input.line_number(), &row, &mut |oid| self.schema_name(oid))?;
             rows.push(row);
@@ -279,6 +290,9 @@ impl Session {
         while let Some(line) = input.next_line(&mut |buffer| out.copy_in_data(buffer))? {
             let number = input.line_number();
             reader.read(input.line(&line), number, &mut row)?;
+            if !self.passes(reader, number, input.line(&line), &row)? {
+                continue;
+            }
             let parameters: Vec<Datum> = reader.positions.iter().map(|p| row[*p].clone()).collect();
             let done = self
                 .run_planned(insert, &parameters, &mut nowhere)
@@ -326,7 +340,7 @@ impl RowSink for CopySink<'_> {
 }
 
 /// Turns lines into rows.
-struct LineReader<'r> {
+pub(super) struct LineReader<'r> {
     relation: &'r Relation,
     positions: &'r [usize],
     options: &'r CopyOptions,
@@ -337,6 +351,8 @@ struct LineReader<'r> {
     not_null: Vec<bool>,
     /// In which columns what stands for NULL is NULL, however it was written.
     null: Vec<bool>,
+    /// Which rows are copied; without it, all.
+    pub(super) filter: Option<CopyFilter>,
 }
 
 impl LineReader<'_> {
@@ -388,7 +404,7 @@ impl LineReader<'_> {
     }
 
     /// The CONTEXT of an error in a row.
-    fn place(&self, number: u64, line: &[u8]) -> String {
+    pub(super) fn place(&self, number: u64, line: &[u8]) -> String {
         let table = &self.relation.name;
         match self.options.binary {
             true => format!("COPY {table}, line {number}"),

@@ -1,14 +1,16 @@
-//! Cursors, and statements run by EXECUTE.
+//! Cursors: DECLARE, FETCH, MOVE, CLOSE, and what the end of a transaction does to them.
 
 use std::sync::Arc;
 
+use niwaki_catalog::Oid;
 use niwaki_sql::parse::ParsedStatement;
-use niwaki_sql::utility::FetchCount;
-use niwaki_sql::{ColumnInfo, Progress, RowSink, SqlError};
+use niwaki_sql::utility::{DeclareCursor, Fetch, Utility};
+use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 use niwaki_types::{Datum, TypeOid};
 use pg_query::NodeEnum;
 
-use super::extended::{Action, PortalState, Statement};
+use super::extended::Action;
+use super::portal::{CursorKind, Portal, PortalState};
 use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
@@ -20,76 +22,46 @@ pub(super) fn statement_of(node: &Arc<NodeEnum>, source: &str) -> ParsedStatemen
     ParsedStatement { node: Arc::clone(node), source, start: 0, end }
 }
 
-/// Counts rows, and passes them on unless they are to be skipped.
-struct Counting<'o> {
-    out: Option<&'o mut dyn RowSink>,
-    rows: u64,
-}
-
-impl RowSink for Counting<'_> {
-    fn row(&mut self, row: &[Datum]) -> Result<()> {
-        self.rows += 1;
-        match &mut self.out {
-            Some(out) => out.row(row),
-            None => Ok(()),
-        }
-    }
-}
-
 impl Session {
-    /// Runs a prepared statement to its end and leaves its tag in `self.tag`.
-    pub(super) fn run_prepared(
-        &mut self,
-        statement: Arc<Statement>,
-        parameters: Vec<Datum>,
-        out: &mut dyn ResultSink,
-    ) -> Result<()> {
-        match &statement.action {
-            Action::Empty => {
-                self.tag.clear();
-                Ok(())
-            }
-            Action::Utility(_) => Err(SqlError::unsupported("EXECUTE of a utility statement")),
-            Action::Query(_) => {
-                let mut portal = self.new_portal(statement, parameters);
-                let planned = self.lock_portal(&mut portal)?;
-                let completion = self.run_planned(&planned, &portal.parameters, out)?;
-                completion.write_tag(&mut self.tag);
-                Ok(())
-            }
-        }
-    }
-
+    /// DECLARE. `several`: it is one of several statements in a query string, which are a block.
     pub(super) fn declare_cursor(
         &mut self,
-        name: &str,
-        query: &Arc<NodeEnum>,
+        declared: &DeclareCursor,
         parameters: &[(TypeOid, Datum)],
         source: &str,
+        several: bool,
     ) -> Result<()> {
-        if self.block != Block::Explicit {
+        let name = &declared.name;
+        if !declared.hold && self.block != Block::Explicit && !several {
             return Err(SqlError::new(
                 "25P01",
                 "DECLARE CURSOR can only be used in transaction blocks",
             ));
         }
-        if self.portals.contains_key(name) {
-            return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
-        }
         let (types, values) = parameters.iter().cloned().unzip();
-        let statement = self.prepare_parsed(Some(statement_of(query, source)), types)?;
-        if statement.described.columns.is_none() {
+        let statement = self.prepare_parsed(Some(statement_of(&declared.query, source)), types)?;
+        let Action::Query(planned) = &statement.action else {
             return Err(SqlError::new("42601", "DECLARE CURSOR needs a SELECT"));
-        }
-        if matches!(&statement.action, Action::Query(planned) if planned.changes_in_with()) {
+        };
+        if planned.changes_in_with() {
             let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
             return Err(SqlError::new("0A000", message));
         }
+        declared.check_locks()?;
+        if self.portals.contains_key(name) {
+            return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
+        }
+        let by_itself = planned.goes_backward() && !planned.locks_rows();
+        let scrolls = declared.scroll.unwrap_or(by_itself);
+        let repeatable = !planned.is_volatile();
         let mut portal = self.new_portal(Arc::new(statement), values);
+        portal.kind = CursorKind { scrolls, holds: declared.hold, binary: declared.binary };
         // A cursor sees what was there when it was declared.
         self.start_portal(&mut portal)?;
-        portal.state = PortalState::Suspended;
-        self.portals.insert(name.to_owned(), portal);
+        if scrolls && !repeatable {
+            self.keep_rows(&mut portal);
+        }
+        self.portals.insert(name.clone(), portal);
         Ok(())
     }
 
@@ -98,36 +70,27 @@ impl Session {
         Ok(portal.statement.described.columns.clone())
     }
 
-    pub(super) fn fetch_cursor(
-        &mut self,
-        name: &str,
-        count: FetchCount,
-        is_move: bool,
-        out: &mut dyn ResultSink,
-    ) -> Result<u64> {
-        let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_cursor(name))?;
-        let rows: &mut dyn RowSink = out;
-        let mut counting = Counting { out: if is_move { None } else { Some(rows) }, rows: 0 };
-        let limit = match count {
-            FetchCount::All => 0,
-            FetchCount::Rows(0) => {
-                self.portals.insert(key, portal);
-                return Ok(0);
-            }
-            FetchCount::Rows(n) => n,
-        };
-        if portal.state == PortalState::Suspended
-            && let Some(running) = portal.running.as_mut()
-            && let Progress::Complete(_) = self.advance(running, limit, &mut counting)?
-        {
-            portal.state = PortalState::Done;
-            portal.running = None;
-        }
-        let fetched = counting.rows;
-        self.portals.insert(key, portal);
-        Ok(fetched)
+    /// Whether the statement gives rows of a BINARY cursor.
+    pub(super) fn gives_binary(&self, utility: &Utility) -> bool {
+        let Utility::Fetch(fetch) = utility else { return false };
+        self.portals.get(&fetch.name).is_some_and(|portal| portal.kind.binary)
     }
 
+    /// FETCH and MOVE; the number of rows.
+    pub(super) fn fetch_cursor(&mut self, fetch: &Fetch, out: &mut dyn ResultSink) -> Result<u64> {
+        let name = &fetch.name;
+        let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_cursor(name))?;
+        let rows: &mut dyn RowSink = out;
+        let out = if fetch.is_move { None } else { Some(rows) };
+        let fetched = match portal.check_usable(name) {
+            Ok(()) => self.fetch(&mut portal, fetch.to, out),
+            Err(error) => Err(error),
+        };
+        self.put_back(key, portal, fetched.is_err());
+        fetched
+    }
+
+    /// CLOSE; its tag.
     pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<&'static str> {
         let Some(name) = name else {
             self.portals.clear();
@@ -137,6 +100,45 @@ impl Session {
             return Err(no_cursor(name));
         }
         Ok("CLOSE CURSOR")
+    }
+
+    /// Makes the cursors WITH HOLD outlive the transaction, which is about to be committed.
+    ///
+    /// # Errors
+    /// What computing their rows meets: the transaction cannot be committed then.
+    pub(super) fn hold_cursors(&mut self) -> Result<()> {
+        let waits = |portal: &Portal| {
+            let usable = !matches!(portal.state, PortalState::Ready | PortalState::Failed);
+            portal.kind.holds && !portal.held && usable
+        };
+        let names: Vec<String> = self
+            .portals
+            .iter()
+            .filter(|(_, portal)| waits(portal))
+            .map(|(n, _)| n.clone())
+            .collect();
+        for name in names {
+            let Some((name, mut portal)) = self.portals.remove_entry(&name) else { continue };
+            self.hold(&mut portal)?;
+            self.portals.insert(name, portal);
+        }
+        Ok(())
+    }
+
+    /// Whether a cursor, or another portal that has begun, reads the rows of a relation.
+    pub(super) fn is_read_by_cursor(&self, relation: Oid) -> bool {
+        self.portals.values().any(|portal| match &portal.statement.action {
+            Action::Query(planned) => {
+                let begun = matches!(portal.state, PortalState::Begun | PortalState::Done);
+                begun && !portal.held && planned.relations().iter().any(|(r, _)| r.oid == relation)
+            }
+            _ => false,
+        })
+    }
+
+    /// Closes what ends with the transaction.
+    pub(super) fn close_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.held);
     }
 }
 

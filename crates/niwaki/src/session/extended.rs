@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use niwaki_sql::parse::ParsedStatement;
-use niwaki_sql::utility::Utility;
-use niwaki_sql::{ColumnInfo, Planned, Progress, SqlError, Statement as Analyzed};
+use niwaki_sql::utility::{RowsOf, Utility};
+use niwaki_sql::{ColumnInfo, CommandTag, Completion, Planned, SqlError, Statement as Analyzed};
 use niwaki_types::{Datum, TypeOid};
 
 use super::cursor::statement_of;
-use super::query::Running;
+use super::portal::{Portal, PortalState};
+use super::prepared::no_statement;
 use super::{Prepared, Session};
 use crate::Result;
 use crate::result::{ExecuteOutcome, ResultSink};
@@ -39,24 +40,6 @@ pub(crate) enum Action {
     Utility(Arc<Utility>),
 }
 
-/// A statement with values for its parameters, ready to run or running.
-pub(super) struct Portal {
-    pub(super) statement: Arc<Statement>,
-    pub(super) parameters: Vec<Datum>,
-    pub(super) running: Option<Running>,
-    pub(super) state: PortalState,
-    /// How many savepoints stood when it was made: rolling back to one of them leaves it open only
-    /// if it is older.
-    pub(super) level: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PortalState {
-    Ready,
-    Suspended,
-    Done,
-}
-
 impl Session {
     /// Prepares a statement under a name; the unnamed one is replaced. `param_types` may be shorter
     /// than the parameters, and hold 0 where the type is to be inferred.
@@ -65,12 +48,7 @@ impl Session {
     /// Syntax, analysis; 42P05 when the name is taken.
     pub fn parse(&mut self, name: &str, sql: &str, param_types: &[u32]) -> Result<()> {
         self.begin_statement(sql);
-        if !name.is_empty() && self.statements.contains_key(name) {
-            return Err(SqlError::new(
-                "42P05",
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
+        self.refuse_known_name(name)?;
         let mut statements = niwaki_sql::parse::parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
@@ -80,7 +58,7 @@ impl Session {
         }
         let types: Vec<TypeOid> = param_types.iter().map(|t| TypeOid(*t)).collect();
         let statement = self.prepare_parsed(statements.pop(), types)?;
-        self.statements.insert(name.to_owned(), Arc::new(statement));
+        self.name_statement(name, statement, false);
         Ok(())
     }
 
@@ -104,12 +82,20 @@ impl Session {
                 self.refuse_in_failed_block()?;
             }
             let columns = self.utility_columns(&utility)?;
-            let parameters = match &utility {
-                Utility::DeclareCursor { query, .. } => {
+            let query = match &utility {
+                Utility::DeclareCursor(declared) => Some(&declared.query),
+                Utility::CreateTableAs(spec) => match &spec.rows {
+                    RowsOf::Query(query) => Some(query),
+                    RowsOf::Execute { .. } => None,
+                },
+                _ => None,
+            };
+            let parameters = match query {
+                Some(query) => {
                     let inner = statement_of(query, &parsed.source);
                     self.prepare_parsed(Some(inner), given_types.clone())?.described.parameters
                 }
-                _ => Arc::from([]),
+                None => Arc::from([]),
             };
             return Ok(Statement {
                 described: Prepared { parameters, columns },
@@ -142,7 +128,8 @@ impl Session {
     /// # Errors
     /// 26000 when there is none of this name.
     pub fn statement(&mut self, name: &str) -> Result<&Prepared> {
-        self.statements.get(name).map(|s| &s.described).ok_or_else(|| no_statement(name))
+        let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
+        Ok(&named.statement.described)
     }
 
     /// Makes a portal of a prepared statement. `parameter` is called once for each parameter in
@@ -157,8 +144,7 @@ impl Session {
         parameter: &mut dyn FnMut(usize, TypeOid) -> Result<Datum>,
         count: usize,
     ) -> Result<()> {
-        let found = self.statements.get(statement).ok_or_else(|| no_statement(statement))?;
-        let found = Arc::clone(found);
+        let found = self.used_statement(statement)?;
         let types = &found.described.parameters;
         if types.len() != count {
             return Err(SqlError::new(
@@ -199,8 +185,7 @@ impl Session {
 
     /// A portal that has not begun.
     pub(super) fn new_portal(&self, statement: Arc<Statement>, parameters: Vec<Datum>) -> Portal {
-        let level = self.levels.len();
-        Portal { statement, parameters, running: None, state: PortalState::Ready, level }
+        Portal::new(statement, parameters, self.levels.len(), self.statement_started_us)
     }
 
     /// Columns of a portal's result; empty when it returns no rows.
@@ -236,12 +221,12 @@ impl Session {
             self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
         self.begin_statement(running.statement.text());
         self.report_text_settings(out);
-        let outcome = self.run_portal(&mut running, max_rows, out);
+        let outcome = match running.check_usable(&name) {
+            Ok(()) => self.run_portal(&mut running, max_rows, out),
+            Err(error) => Err(error),
+        };
         self.end_statement();
-        // The end of the transaction ends its portals.
-        if outcome.is_ok() && self.transaction.is_some() {
-            self.portals.insert(name, running);
-        }
+        self.put_back(name, running, outcome.is_err());
         outcome
     }
 
@@ -291,42 +276,29 @@ impl Session {
                     out.whole_or_nothing();
                 }
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
-                portal.state = PortalState::Done;
+                portal.ran(completion.rows);
                 self.spare_parameters = std::mem::take(&mut portal.parameters);
                 completion.write_tag(&mut self.tag);
                 self.complete(out);
                 return Ok(ExecuteOutcome::Complete);
             }
             PortalState::Ready => self.start_portal(portal)?,
-            PortalState::Suspended => {}
-            PortalState::Done => {
-                // PostgreSQL gives no more rows of a finished SELECT, and refuses to repeat others.
-                if portal.statement.described.columns.is_none() {
-                    return Err(already_done());
-                }
-                self.tag.clear();
-                self.tag.push_str("SELECT 0");
-                self.complete(out);
-                return Ok(ExecuteOutcome::Complete);
+            // PostgreSQL gives no more rows of a finished SELECT, and refuses to repeat others.
+            PortalState::Done if portal.statement.described.columns.is_none() => {
+                return Err(already_done());
             }
+            PortalState::Begun | PortalState::Done | PortalState::Failed => {}
         }
-        let running = portal
-            .running
-            .as_mut()
-            .ok_or_else(|| SqlError::internal("a portal without a query"))?;
-        match self.advance(running, max_rows, out)? {
-            Progress::Complete(completion) => {
-                portal.state = PortalState::Done;
-                portal.running = None;
-                completion.write_tag(&mut self.tag);
-                self.complete(out);
-                Ok(ExecuteOutcome::Complete)
-            }
-            Progress::Suspended { .. } => {
-                portal.state = PortalState::Suspended;
-                Ok(ExecuteOutcome::Suspended)
-            }
+        let rows = self.forward(portal, (max_rows > 0).then_some(max_rows), out)?;
+        if !portal.place.at_end {
+            return Ok(ExecuteOutcome::Suspended);
         }
+        // The tag of a SELECT counts the rows of its last call.
+        let changed = portal.take_completion().filter(|done| done.tag != CommandTag::Select);
+        let selected = Completion { tag: CommandTag::Select, rows };
+        changed.unwrap_or(selected).write_tag(&mut self.tag);
+        self.complete(out);
+        Ok(ExecuteOutcome::Complete)
     }
 
     /// Locks, and makes the plan again when the catalog changed.
@@ -349,6 +321,7 @@ impl Session {
         let planned = self.lock_portal(portal)?;
         let parameters = std::mem::take(&mut portal.parameters);
         portal.running = Some(self.start(&planned, parameters)?);
+        portal.state = PortalState::Begun;
         Ok(())
     }
 
@@ -364,9 +337,9 @@ impl Session {
             return Err(SqlError::new("0A000", "cached plan must not change result type"));
         }
         let new = Arc::new(new);
-        for statement in self.statements.values_mut() {
-            if Arc::ptr_eq(statement, old) {
-                *statement = Arc::clone(&new);
+        for named in self.statements.values_mut() {
+            if Arc::ptr_eq(&named.statement, old) {
+                named.statement = Arc::clone(&new);
             }
         }
         Ok(new)
@@ -440,13 +413,6 @@ impl Session {
 
 fn already_done() -> SqlError {
     SqlError::new("55000", "portal cannot be run anymore")
-}
-
-fn no_statement(name: &str) -> SqlError {
-    if name.is_empty() {
-        return SqlError::new("26000", "unnamed prepared statement does not exist");
-    }
-    SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
 }
 
 fn no_portal(name: &str) -> SqlError {

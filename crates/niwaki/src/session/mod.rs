@@ -4,6 +4,7 @@
 mod constraints;
 mod copy;
 mod copy_file;
+mod copy_filter;
 mod cursor;
 mod define;
 mod enum_values;
@@ -14,6 +15,9 @@ mod extended;
 mod foreign_keys;
 mod maintain;
 mod notify;
+mod opened;
+mod portal;
+mod prepared;
 mod query;
 mod simple;
 mod source;
@@ -47,9 +51,10 @@ use crate::result::ResultSink;
 use constraints::Deferred;
 use environment::SequenceValues;
 pub(crate) use expressions::unreadable_expressions;
-use extended::Portal;
 pub(crate) use extended::Statement;
 use foreign_keys::ForeignKeys;
+use portal::Portal;
+use prepared::Named;
 pub(crate) use query::columns_of_expression;
 pub(crate) use source::{DATABASE_OID, schema_name};
 use transaction::{Block, Level};
@@ -114,7 +119,7 @@ pub struct Session {
     /// What functions of the running statement warn of.
     warnings: Vec<SqlError>,
     path: Option<CachedPath>,
-    statements: HashMap<String, Arc<Statement>>,
+    statements: HashMap<String, Named>,
     portals: HashMap<String, Portal>,
     sequences: SequenceValues,
     /// Memory of the last unnamed portal's parameters.

@@ -18,6 +18,7 @@ use pg_query::NodeEnum;
 
 use super::Session;
 use super::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
+use super::opened::Opened;
 use super::source::SessionSource;
 use super::store::{TableStore, lock_mode, read_only};
 use super::type_names::type_in_sql;
@@ -220,6 +221,7 @@ impl Session {
             database: &self.database,
             session: self.control.backend(),
             settings: &settings,
+            opened: Opened { portals: &self.portals, statements: &self.statements },
         };
         let mut environment = SessionEnvironment {
             env: self.database.env(),

@@ -2,7 +2,7 @@
 
 use niwaki_sql::parse::ParsedStatement;
 
-use super::{Block, Session};
+use super::Session;
 use crate::Result;
 use crate::result::ResultSink;
 
@@ -54,12 +54,16 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         if let Some(utility) = niwaki_sql::utility::read(&statement.node, &statement.source)? {
+            if !utility.ends_failed_transaction() {
+                self.refuse_in_failed_block()?;
+            }
             if let Some(columns) = self.utility_columns(&utility)? {
-                if self.block == Block::Failed {
-                    self.refuse_in_failed_block()?;
-                }
                 out.whole_or_nothing();
-                out.columns(&columns)?;
+                if self.gives_binary(&utility) {
+                    out.binary_columns(&columns)?;
+                } else {
+                    out.columns(&columns)?;
+                }
             }
             return self.run_utility(&utility, &[], &statement.source, several, out);
         }

@@ -13,6 +13,7 @@ use niwaki_txn::LockKey;
 use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use super::environment::UNIX_TO_POSTGRES_US;
+use super::opened::Opened;
 use crate::activity::BackendType;
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
@@ -28,6 +29,7 @@ pub(super) struct SessionSource<'s> {
     pub(super) database: &'s Database,
     pub(super) session: i32,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
+    pub(super) opened: Opened<'s>,
 }
 
 fn text(value: impl AsRef<str>) -> Datum {
@@ -161,6 +163,8 @@ impl SystemSource for SessionSource<'_> {
             READ_AHEAD => read_ahead::rows(self.database, row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             "pg_timezone_names" => self.zone_rows(row),
+            "pg_cursors" => self.opened.cursor_rows(row),
+            "pg_prepared_statements" => self.opened.statement_rows(row),
             "pg_stat_ssl" => self.plain_rows(1, row),
             "pg_stat_gssapi" => self.plain_rows(2, row),
             _ => Ok(()),

@@ -90,13 +90,13 @@ impl Session {
 
     /// Commits whatever is open.
     pub(super) fn commit(&mut self) -> Result<()> {
-        self.portals.clear();
         if self.transaction.is_some()
             && let Err(error) = self.prepare_commit()
         {
             self.rollback();
             return Err(error);
         }
+        self.close_portals();
         let Some(transaction) = self.transaction.take() else {
             self.block = Block::Idle;
             return Ok(());
@@ -146,6 +146,8 @@ impl Session {
     /// What may still fail, before the commit.
     fn prepare_commit(&mut self) -> Result<()> {
         self.check_before_commit()?;
+        self.hold_cursors()?;
+        self.close_portals();
         self.act_on_commit()?;
         if self.pending.is_empty() {
             return Ok(());
@@ -161,7 +163,7 @@ impl Session {
 
     /// Frees the transaction and undoes what it did in this session's memory.
     pub(super) fn abandon_transaction(&mut self) {
-        self.portals.clear();
+        self.close_portals();
         self.levels.clear();
         self.created.clear();
         self.forget_checks();

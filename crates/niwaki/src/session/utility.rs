@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
-use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, UserTypeName, Utility};
+use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, Utility};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_txn::{Isolation, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::{Block, Session, cursor, define};
+use super::prepared::no_statement;
+use super::{Block, Session, define};
 use crate::Result;
 use crate::result::ResultSink;
 
@@ -33,12 +34,11 @@ impl Session {
                 self.settings.show(name)?;
                 Some(Arc::from([text_column(&self.settings.canonical_name(name))]))
             }
-            Utility::Fetch { name, is_move: false, .. } => self.cursor_columns(name)?,
+            Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name)?,
+            Utility::ExplainExecute { .. } => Some(Arc::from([text_column("QUERY PLAN")])),
             Utility::Execute { name, .. } => {
-                let statement = self.statements.get(name).ok_or_else(|| {
-                    SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
-                })?;
-                statement.described.columns.clone()
+                let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
+                named.statement.described.columns.clone()
             }
             _ => None,
         })
@@ -108,14 +108,15 @@ impl Session {
                 self.next_command()?;
                 return self.check_after_statement();
             }
-            Utility::CreateTableAs(spec) => match define::create_table_as(self, spec, source, out)?
-            {
-                Some(rows) => {
-                    self.tag = format!("SELECT {rows}");
-                    return Ok(());
+            Utility::CreateTableAs(spec) => {
+                match self.create_table_as(spec, source, parameters, out)? {
+                    Some(rows) => {
+                        self.tag = format!("SELECT {rows}");
+                        return Ok(());
+                    }
+                    None => "CREATE TABLE AS",
                 }
-                None => "CREATE TABLE AS",
-            },
+            }
             Utility::Prepare { name, types, query } => {
                 self.prepare_by_name(name, types, query, source)?;
                 "PREPARE"
@@ -123,19 +124,10 @@ impl Session {
             Utility::Execute { name, parameters } => {
                 return self.execute_by_name(name, parameters, out);
             }
-            Utility::Deallocate(None) => {
-                self.statements.clear();
-                "DEALLOCATE ALL"
+            Utility::ExplainExecute { name, parameters, explain } => {
+                return self.explain_by_name(name, parameters, explain, out);
             }
-            Utility::Deallocate(Some(name)) => {
-                if self.statements.remove(name).is_none() {
-                    return Err(SqlError::new(
-                        "26000",
-                        format!("prepared statement \"{name}\" does not exist"),
-                    ));
-                }
-                "DEALLOCATE"
-            }
+            Utility::Deallocate(name) => self.deallocate(name.as_deref())?,
             Utility::Discard(tag) => {
                 match *tag {
                     "DISCARD ALL" => {
@@ -153,13 +145,13 @@ impl Session {
                 self.lock_tables(names, *mode, *nowait)?;
                 "LOCK TABLE"
             }
-            Utility::DeclareCursor { name, query } => {
-                self.declare_cursor(name, query, parameters, source)?;
+            Utility::DeclareCursor(declared) => {
+                self.declare_cursor(declared, parameters, source, several)?;
                 "DECLARE CURSOR"
             }
-            Utility::Fetch { name, count, is_move } => {
-                let rows = self.fetch_cursor(name, *count, *is_move, out)?;
-                let word = if *is_move { "MOVE" } else { "FETCH" };
+            Utility::Fetch(fetch) => {
+                let rows = self.fetch_cursor(fetch, out)?;
+                let word = if fetch.is_move { "MOVE" } else { "FETCH" };
                 self.tag = format!("{word} {rows}");
                 return Ok(());
             }
@@ -397,81 +389,6 @@ impl Session {
             self.lock_sources(relation, mode, nowait)?;
         }
         Ok(())
-    }
-
-    fn prepare_by_name(
-        &mut self,
-        name: &str,
-        types: &[(ColumnType, Option<UserTypeName>)],
-        query: &Arc<pg_query::NodeEnum>,
-        source: &str,
-    ) -> Result<()> {
-        if self.statements.contains_key(name) {
-            return Err(SqlError::new(
-                "42P05",
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
-        let parsed = cursor::statement_of(query, source);
-        let types = types
-            .iter()
-            .map(|(own, of_user)| match of_user {
-                None => Ok(own.oid),
-                Some(wanted) => self.user_type_named(wanted),
-            })
-            .collect::<Result<_>>()?;
-        let statement = self.prepare_parsed(Some(parsed), types)?;
-        self.statements.insert(name.to_owned(), Arc::new(statement));
-        Ok(())
-    }
-
-    fn user_type_named(&mut self, wanted: &UserTypeName) -> Result<TypeOid> {
-        let (path, state) = (self.search_path(), self.catalog.state());
-        let name = &wanted.name;
-        let found = state.resolve_type(&path, name.schema.as_deref(), &name.name);
-        let found = found.ok_or_else(|| {
-            let array = if wanted.array { "[]" } else { "" };
-            SqlError::new("42704", format!("type \"{name}{array}\" does not exist"))
-                .with_position(name.position)
-        })?;
-        if wanted.modified {
-            return Err(define::no_modifier(name));
-        }
-        let oid = found.type_oid();
-        if !wanted.array {
-            return Ok(oid);
-        }
-        oid.array().ok_or_else(|| SqlError::unsupported("an array of a domain"))
-    }
-
-    fn execute_by_name(
-        &mut self,
-        name: &str,
-        parameters: &[String],
-        out: &mut dyn ResultSink,
-    ) -> Result<()> {
-        let statement = self.statements.get(name).cloned().ok_or_else(|| {
-            SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
-        })?;
-        let types = Arc::clone(&statement.described.parameters);
-        if types.len() != parameters.len() {
-            return Err(SqlError::new(
-                "42601",
-                format!("wrong number of parameters for prepared statement \"{name}\""),
-            )
-            .with_detail(format!(
-                "Expected {} parameters but got {}.",
-                types.len(),
-                parameters.len()
-            )));
-        }
-        let mut values = Vec::with_capacity(types.len());
-        for (text, oid) in parameters.iter().zip(types.iter()) {
-            // A value of a domain is judged, and measured, where the statement has it.
-            let wanted = self.text.types.column_type(*oid).oid;
-            values.push(self.evaluate_as(text, ColumnType::new(wanted))?);
-        }
-        self.run_prepared(statement, values, out)
     }
 }
 

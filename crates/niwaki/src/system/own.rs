@@ -43,6 +43,8 @@ pub(super) fn source_of(name: &str) -> Option<(&'static str, Columns)> {
         "pg_stat_ssl" => ("pg_stat_ssl", PG_STAT_SSL),
         "pg_stat_gssapi" => ("pg_stat_gssapi", PG_STAT_GSSAPI),
         "pg_timezone_names" => ("pg_timezone_names", PG_TIMEZONE_NAMES),
+        "pg_cursors" => ("pg_cursors", PG_CURSORS),
+        "pg_prepared_statements" => ("pg_prepared_statements", PG_PREPARED_STATEMENTS),
         _ => return None,
     })
 }
@@ -125,6 +127,23 @@ const PG_LOCKS: Columns = &[
     ("mode", TEXT),
     ("granted", BOOL),
     ("fastpath", BOOL),
+];
+const PG_CURSORS: Columns = &[
+    ("name", TEXT),
+    ("statement", TEXT),
+    ("is_holdable", BOOL),
+    ("is_binary", BOOL),
+    ("is_scrollable", BOOL),
+    ("creation_time", TypeOid::TIMESTAMPTZ),
+];
+const PG_PREPARED_STATEMENTS: Columns = &[
+    ("name", TEXT),
+    ("statement", TEXT),
+    ("prepare_time", TypeOid::TIMESTAMPTZ),
+    ("parameter_types", TypeOid::REGTYPE_ARRAY),
+    ("from_sql", BOOL),
+    ("generic_plans", INT8),
+    ("custom_plans", INT8),
 ];
 const PG_STAT_TABLES: Columns = &[
     ("relid", OID),

@@ -10,8 +10,20 @@ pub(crate) struct Lines {
     text: niwaki::TextSettings,
     /// Lines before the statement that gives all its rows or none.
     whole_from: Option<usize>,
+    /// Tags and notices are lines too.
+    told: bool,
+    /// Values are shown by their bytes.
+    binary: bool,
     /// What COPY FROM STDIN gets.
     pub(crate) copy: Vec<u8>,
+}
+
+impl Lines {
+    fn bytes_of(&self, value: &Datum, oid: TypeOid) -> String {
+        let mut bytes = Vec::new();
+        niwaki_types::write_binary(value, oid, &self.text.types, &mut bytes);
+        bytes.iter().fold("\\x".to_owned(), |shown, byte| format!("{shown}{byte:02x}"))
+    }
 }
 
 impl RowSink for Lines {
@@ -21,27 +33,46 @@ impl RowSink for Lines {
             .zip(&self.types)
             .map(|(value, oid)| match value {
                 Datum::Null => "NULL".to_owned(),
+                value if self.binary => self.bytes_of(value, *oid),
                 value => niwaki_types::to_text(value, *oid, &self.text),
             })
             .collect();
         self.lines.push(values.join("|"));
         Ok(())
     }
+
+    fn takes_numbers(&self, _: usize) -> bool {
+        self.binary
+    }
 }
 
 impl ResultSink for Lines {
     fn columns(&mut self, columns: &[ColumnInfo]) -> niwaki::Result<()> {
         self.types = columns.iter().map(ColumnInfo::oid).collect();
+        self.binary = false;
+        Ok(())
+    }
+    fn binary_columns(&mut self, columns: &[ColumnInfo]) -> niwaki::Result<()> {
+        self.columns(columns)?;
+        self.binary = true;
         Ok(())
     }
     fn whole_or_nothing(&mut self) {
         self.whole_from = Some(self.lines.len());
     }
-    fn complete(&mut self, _: &str) {
+    fn complete(&mut self, tag: &str) {
         self.whole_from = None;
+        if self.told {
+            self.lines.push(tag.to_owned());
+        }
     }
     fn empty_query(&mut self) {}
-    fn notice(&mut self, _: &SqlError) {}
+    fn notice(&mut self, notice: &SqlError) {
+        if self.told {
+            let severity = notice.severity.as_str();
+            self.lines.push(format!("{severity} {}: {}", notice.sqlstate, notice.message));
+        }
+    }
     fn text_settings(&mut self, settings: &niwaki::TextSettings) {
         self.text = settings.clone();
     }
@@ -64,7 +95,21 @@ impl ResultSink for Lines {
 
 /// Runs a query string; rows and errors as lines.
 pub(crate) fn run(session: &mut Session, sql: &str) -> String {
-    let mut lines = Lines { text: session.text_settings().clone(), ..Lines::default() };
+    answer(session, sql, false)
+}
+
+/// As [`run`]; tags and notices too.
+#[allow(dead_code, reason = "not every test asks for them")]
+pub(crate) fn run_told(session: &mut Session, sql: &str) -> String {
+    answer(session, sql, true)
+}
+
+fn answer(session: &mut Session, sql: &str, told: bool) -> String {
+    // What COPY reads stands below the statement.
+    let copies = sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("copy "));
+    let (sql, data) = sql.split_once('\n').filter(|_| copies).unwrap_or((sql, ""));
+    let copy = format!("{data}\n").into_bytes();
+    let mut lines = Lines { text: session.text_settings().clone(), told, copy, ..Lines::default() };
     if let Err(error) = session.simple_query(sql, &mut lines) {
         session.error();
         if let Some(from) = lines.whole_from {

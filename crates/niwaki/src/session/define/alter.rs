@@ -55,7 +55,7 @@ impl Definer<'_> {
             return Err(wrong_kind(&relation, kind));
         }
         if relation.kind == RelationKind::Table && !mild {
-            self.refuse_pending(&relation, tag)?;
+            self.refuse_use(&relation, tag)?;
         }
         for command in commands {
             self.alter_one(relation.oid, command)?;

@@ -26,6 +26,10 @@ impl ConstraintNames {
         Self(checks.chain(indexes).chain(foreign).collect())
     }
 
+    pub(super) fn names(&self) -> &[String] {
+        &self.0
+    }
+
     /// Takes a given name.
     pub(super) fn take(&mut self, name: &str, table: &str) -> Result<()> {
         if self.0.iter().any(|n| n == name) {
@@ -55,6 +59,11 @@ pub(super) fn set_key_not_null(
 
 pub(super) fn no_key_column(name: &str) -> SqlError {
     SqlError::new("42703", format!("column \"{name}\" named in key does not exist"))
+}
+
+pub(super) fn no_second_key(table: &str) -> SqlError {
+    let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+    SqlError::new("42P16", message)
 }
 
 impl Definer<'_> {
@@ -97,8 +106,9 @@ impl Definer<'_> {
         };
         refuse_subquery(expression, "check constraint")?;
         let over = Arc::new(Relation::unopened(table.clone()));
-        let expression =
-            self.session.with_analysis(|context| define_check(expression, &over, context))?;
+        let expression = self.with_texts(constraint.stored, |definer| {
+            definer.session.with_analysis(|context| define_check(expression, &over, context))
+        })?;
         table.checks.push(Check { name, expression, not_valid: false, comment: None });
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
@@ -125,10 +135,7 @@ impl Definer<'_> {
         };
         let relation = self.current(table.oid)?;
         if *primary && relation.primary_key().is_some() {
-            return Err(SqlError::new(
-                "42P16",
-                format!("multiple primary keys for table \"{}\" are not allowed", table.name),
-            ));
+            return Err(no_second_key(&table.name));
         }
         let position = |name: &String| {
             let found = table.columns.iter().position(|c| !c.dropped && c.name == *name);
@@ -181,6 +188,7 @@ impl Definer<'_> {
             check_time: *check_time,
             ..IndexDefinition::new(table.oid, key)
         };
-        self.add_index(NewIndex { name, definition, options: index_options })
+        self.add_index(NewIndex { name, definition, options: index_options })?;
+        Ok(())
     }
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::RelationDefinition;
-use niwaki_sql::utility::{ColumnSpec, CreateTableAs};
+use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::utility::{ColumnSpec, CreateTableAs, RowsOf};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_types::{Datum, TypeOid};
 use pg_query::NodeEnum;
@@ -20,15 +21,37 @@ use crate::session::{Session, cursor};
 /// How the name begins that a table has while it is filled.
 const UNNAMED: &str = "\u{1}created ";
 
-/// Runs the statement, which stands in `source`. The number of rows; `None` if it is not to put rows anywhere.
-pub(in crate::session) fn create_table_as(
+impl Session {
+    /// Runs CREATE TABLE AS, which stands in `source`; `parameters` are types and values of those in its query. The number of rows;
+    /// `None` if it is not to put rows anywhere.
+    pub(in crate::session) fn create_table_as(
+        &mut self,
+        spec: &CreateTableAs,
+        source: &str,
+        parameters: &[(TypeOid, Datum)],
+        out: &mut dyn ResultSink,
+    ) -> Result<Option<u64>> {
+        let (query, parameters) = match &spec.rows {
+            RowsOf::Query(query) => (cursor::statement_of(query, source), parameters.to_vec()),
+            RowsOf::Execute { name, parameters } => self.query_by_name(name, parameters)?,
+        };
+        let rows = create_filled(self, spec, &query, parameters, out)?;
+        // Of no rows the tag is that of the EXECUTE.
+        let none = matches!(spec.rows, RowsOf::Execute { .. }) && !spec.with_data;
+        Ok(rows.or(none.then_some(0)))
+    }
+}
+
+/// Creates a table and fills it with the rows of a query.
+fn create_filled(
     session: &mut Session,
     spec: &CreateTableAs,
-    source: &str,
+    query: &ParsedStatement,
+    parameters: Vec<(TypeOid, Datum)>,
     out: &mut dyn ResultSink,
 ) -> Result<Option<u64>> {
-    let query = cursor::statement_of(&spec.query, source);
-    let planned = session.plan_locked(&query, &[])?;
+    let (types, values): (Vec<TypeOid>, Vec<Datum>) = parameters.into_iter().unzip();
+    let planned = session.plan_locked(query, &types)?;
     let mut table = spec.table.clone();
     table.columns = columns(&planned.columns(), &spec.columns)?;
     let mut definer = Definer { session, out };
@@ -41,7 +64,7 @@ pub(in crate::session) fn create_table_as(
     let name = std::mem::replace(&mut created.name, format!("{UNNAMED}{}", oid.0));
     definer.update(created.clone())?;
     session.next_command()?;
-    let mut select = (*spec.query).clone();
+    let mut select = (*query.node).clone();
     // WITH queries that change data stand at the top of a statement.
     let with_clause = match &mut select {
         NodeEnum::SelectStmt(select) => select.with_clause.take(),
@@ -61,9 +84,10 @@ pub(in crate::session) fn create_table_as(
         ..InsertStmt::default()
     };
     let insert = Arc::new(NodeEnum::InsertStmt(Box::new(insert)));
-    let planned = session.plan_locked(&cursor::statement_of(&insert, source), &[])?;
+    let insert = cursor::statement_of(&insert, &query.source);
+    let planned = session.plan_locked(&insert, &types)?;
     let mut nowhere: Vec<Vec<Datum>> = Vec::new();
-    let rows = session.run_planned(&planned, &[], &mut nowhere)?.rows;
+    let rows = session.run_planned(&planned, &values, &mut nowhere)?.rows;
     let mut definer = Definer { session, out };
     let filled = definer.current(oid)?;
     definer.update(RelationDefinition { name, ..filled.definition.clone() })?;

@@ -28,7 +28,7 @@ pub(super) struct NewIndex {
 impl Definer<'_> {
     pub(super) fn create_index(&mut self, spec: &CreateIndex) -> Result<()> {
         match self.read_index(spec, TableLockMode::Share)? {
-            Some(new) => self.add_index(new),
+            Some(new) => self.add_index(new).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -53,7 +53,7 @@ impl Definer<'_> {
                 _ => error,
             });
         }
-        self.refuse_pending(&relation, "CREATE INDEX")?;
+        self.refuse_use(&relation, "CREATE INDEX")?;
         let key =
             spec.key.iter().map(|k| self.index_key(&relation, k)).collect::<Result<Vec<_>>>()?;
         let include = spec
@@ -149,10 +149,11 @@ impl Definer<'_> {
     }
 
     /// Stores an index and fills it. The table is locked against writers.
-    pub(super) fn add_index(&mut self, new: NewIndex) -> Result<()> {
+    pub(super) fn add_index(&mut self, new: NewIndex) -> Result<Oid> {
         let oid = self.store_index(new)?;
         let progress = self.session.begin_progress("CREATE INDEX");
-        self.fill_index(oid, &progress)
+        self.fill_index(oid, &progress)?;
+        Ok(oid)
     }
 
     /// Stores an index, with an empty file.

@@ -30,6 +30,7 @@ impl Definer<'_> {
             return Ok(None);
         }
         self.name_is_no_type(schema, name)?;
+        let (spec, likes) = &self.expand_likes(spec)?;
         check_columns(&spec.columns)?;
         let mut table_options = RelationOptions::default();
         options::set(RelationKind::Table, &mut table_options, &spec.options)?;
@@ -58,7 +59,8 @@ impl Definer<'_> {
             table.columns.push(column);
         }
         for position in 0..table.columns.len() {
-            self.read_generated(&mut table, position)?;
+            let stored = spec.columns.get(position).is_some_and(|column| column.stored);
+            self.with_texts(stored, |definer| definer.read_generated(&mut table, position))?;
         }
         self.allot_values(&mut table)?;
         let mut taken = ConstraintNames::of(&table, &[]);
@@ -74,10 +76,19 @@ impl Definer<'_> {
         for constraint in &spec.constraints {
             self.add_unique(&mut table, &mut taken, constraint)?;
         }
+        self.copy_likes(oid, &mut taken, likes)?;
         for constraint in &spec.constraints {
             self.add_foreign_key(oid, &mut taken, constraint, false)?;
         }
         Ok(Some(oid))
+    }
+
+    /// Calls `run`, which defines expressions whose texts are the catalog's (`stored`) or were written.
+    pub(super) fn with_texts<T>(&mut self, stored: bool, run: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.session.stored_text, stored);
+        let done = run(self);
+        self.session.stored_text = before;
+        done
     }
 
     /// Reads what a generated column of a new definition is computed by; does nothing for other columns.
@@ -112,7 +123,10 @@ impl Definer<'_> {
         let default = match (&spec.generated, &spec.default) {
             // It is read when all columns are there.
             (Some(generated), _) => Some(generated.clone()),
-            (None, Some(default)) => Some(self.new_default(default, (column_type, &spec.name))?),
+            (None, Some(default)) => {
+                let target = (column_type, spec.name.as_str());
+                Some(self.with_texts(spec.stored, |definer| definer.new_default(default, target))?)
+            }
             (None, None) => None,
         };
         let mut column = Column {

@@ -316,7 +316,7 @@ impl Definer<'_> {
                 Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
                 Object::ForeignKey { table, constraint } => {
                     let table = self.current(table)?;
-                    self.refuse_pending(&table, "ALTER TABLE")?;
+                    self.refuse_use(&table, "ALTER TABLE")?;
                     let mut definition = table.definition.clone();
                     definition.foreign_keys.retain(|key| key.oid != constraint);
                     self.update(definition)?;

@@ -61,7 +61,7 @@ impl Definer<'_> {
 
     /// Removes a locked table with its indexes and the sequences of its columns.
     fn drop_table(&mut self, table: &Relation) -> Result<()> {
-        self.refuse_pending(table, "DROP TABLE")?;
+        self.refuse_use(table, "DROP TABLE")?;
         for index in &table.indexes {
             self.remove_with_files(index.oid)?;
         }

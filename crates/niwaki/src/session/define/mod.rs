@@ -19,6 +19,7 @@ mod drop;
 mod foreign_key;
 mod function;
 mod identity;
+mod like;
 mod named;
 mod names;
 mod operator_class;
@@ -46,7 +47,6 @@ use crate::Result;
 use crate::result::ResultSink;
 use crate::session::Session;
 
-pub(super) use create_as::create_table_as;
 pub(super) use types::no_modifier;
 
 /// Runs a defining statement, which stands in `source`; returns its command tag.
@@ -247,6 +247,16 @@ impl Definer<'_> {
                 found => return Ok(found),
             }
         }
+    }
+
+    /// 55006 while an open cursor reads the table, which may come back to its rows, or keys of it wait to be checked.
+    fn refuse_use(&self, table: &Relation, word: &str) -> Result<()> {
+        if self.session.is_read_by_cursor(table.oid) {
+            let why = "it is being used by active queries in this session";
+            let message = format!("cannot {word} \"{}\" because {why}", table.name);
+            return Err(SqlError::new("55006", message));
+        }
+        self.refuse_pending(table, word)
     }
 
     /// 55006 while keys of the table wait to be checked: what is checked must not change before.

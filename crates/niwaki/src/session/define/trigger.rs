@@ -128,7 +128,7 @@ impl Definer<'_> {
             return Ok(());
         }
         let trigger = found(&table, name)?.oid;
-        self.refuse_pending(&table, "DROP TRIGGER")?;
+        self.refuse_use(&table, "DROP TRIGGER")?;
         self.remove_trigger(table.oid, trigger)
     }
 

@@ -28,7 +28,7 @@ impl Definer<'_> {
                     format!("\"{}\" is not a table", relation.name),
                 ));
             }
-            self.refuse_pending(&relation, "TRUNCATE")?;
+            self.refuse_use(&relation, "TRUNCATE")?;
             if !tables.iter().any(|table| table.oid == relation.oid) {
                 tables.push(relation);
             }
@@ -78,7 +78,7 @@ impl Definer<'_> {
                 self.notice(format!("truncate cascades to table \"{}\"", other.name));
                 self.lock(other.oid, TableLockMode::AccessExclusive)?;
                 let other = self.current(other.oid)?;
-                self.refuse_pending(&other, "TRUNCATE")?;
+                self.refuse_use(&other, "TRUNCATE")?;
                 tables.push(other);
             }
         }

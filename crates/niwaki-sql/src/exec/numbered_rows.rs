@@ -1,0 +1,253 @@
+//! Rows that are kept as they come, to be read by their numbers: the first in memory, those that there is no room for
+//! in a temporary file.
+//!
+//! ```text
+//!   memory      rows 0 … m - 1
+//!   file        block: rows m … n - 1 | block: rows n … | …     each row: length, values
+//!   being made  the last block, in memory until it is full
+//! ```
+//!
+//! Of each block is known which row it begins with. One block at a time is in memory to be read, so whoever goes through
+//! the rows, forward or backward, reads each block once.
+
+use niwaki_table::{TempFile, TempSpace};
+use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
+
+use super::kept_rows::Memory;
+use super::row_bytes;
+use crate::error::{Result, SqlError};
+
+/// Rows that are read by their numbers, all of one width. More may come at any time.
+pub struct NumberedRows {
+    temp: TempSpace,
+    block_bytes: usize,
+    /// Bytes of memory that may be held, and are.
+    budget: usize,
+    held: usize,
+    width: usize,
+    rows: Memory,
+    count: u64,
+    file: Option<TempFile>,
+    /// Blocks of the file, in its order.
+    blocks: Vec<Block>,
+    /// The block that is being made.
+    last: Bytes,
+    /// A block that was read, by its place among the blocks.
+    loaded: Option<(usize, Bytes)>,
+}
+
+/// Where a block stands.
+#[derive(Clone, Copy)]
+struct Block {
+    first: u64,
+    offset: u64,
+    bytes: usize,
+}
+
+/// Rows in the form that they have in a file, and where each begins.
+#[derive(Default)]
+struct Bytes {
+    first: u64,
+    bytes: Vec<u8>,
+    starts: Vec<usize>,
+}
+
+impl Bytes {
+    const LENGTH_BYTES: usize = 4;
+
+    fn push(&mut self, row: &[Datum]) -> Result<()> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; Self::LENGTH_BYTES]);
+        write_tagged_row(row, &mut self.bytes);
+        let length = self.bytes.len() - start - Self::LENGTH_BYTES;
+        let Ok(length) = u32::try_from(length) else {
+            self.bytes.truncate(start);
+            return Err(SqlError::new("54000", "a row is too large to be kept"));
+        };
+        self.bytes[start..start + Self::LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+        self.starts.push(start);
+        Ok(())
+    }
+
+    /// Finds the rows in the bytes of a block.
+    fn of_block(first: u64, bytes: Vec<u8>) -> Self {
+        let mut starts = Vec::new();
+        let mut at = 0;
+        while let Some(length) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            starts.push(at);
+            at += Self::LENGTH_BYTES + u32::from_le_bytes(*length) as usize;
+        }
+        Self { first, bytes, starts }
+    }
+
+    /// Puts the row of this number into `row`; false if it is not here.
+    fn read(&self, number: u64, row: &mut [Datum]) -> Result<bool> {
+        let Some(place) = number.checked_sub(self.first).and_then(|n| usize::try_from(n).ok())
+        else {
+            return Ok(false);
+        };
+        let Some(start) = self.starts.get(place) else { return Ok(false) };
+        let end = self.starts.get(place + 1).copied().unwrap_or(self.bytes.len());
+        let values = self.bytes.get(start + Self::LENGTH_BYTES..end);
+        let values = values.ok_or_else(|| SqlError::internal("a block of rows that ends early"))?;
+        read_tagged_into(values, row)?;
+        Ok(true)
+    }
+}
+
+impl NumberedRows {
+    /// No rows yet; at most about `budget` bytes of them in memory, the others in a file of `temp`.
+    pub fn new(temp: TempSpace, block_bytes: usize, budget: usize) -> Self {
+        Self {
+            temp,
+            block_bytes,
+            budget,
+            held: 0,
+            width: 0,
+            rows: Memory::default(),
+            count: 0,
+            file: None,
+            blocks: Vec::new(),
+            last: Bytes::default(),
+            loaded: None,
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Keeps one more row, behind the others.
+    ///
+    /// # Errors
+    /// Those of writing to a temporary file.
+    pub fn push(&mut self, row: &[Datum]) -> Result<()> {
+        self.width = row.len();
+        let in_memory = self.blocks.is_empty() && self.last.starts.is_empty();
+        // The vector may be as large again as what is in it.
+        let bytes = row_bytes(row) + size_of_val(row);
+        if in_memory && self.held + bytes <= self.budget {
+            self.held += bytes;
+            self.rows.push(row);
+        } else {
+            if self.last.bytes.len() >= self.block_bytes {
+                self.write_block()?;
+            }
+            if self.last.starts.is_empty() {
+                self.last.first = self.count;
+            }
+            self.last.push(row)?;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    fn write_block(&mut self) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(self.temp.create()?),
+        };
+        let (offset, bytes) = (file.len(), self.last.bytes.len());
+        file.append(&self.last.bytes)?;
+        self.blocks.push(Block { first: self.last.first, offset, bytes });
+        self.last.bytes.clear();
+        self.last.starts.clear();
+        Ok(())
+    }
+
+    /// Puts the row of this number, from 0 on, into `row`; false if there is none.
+    ///
+    /// # Errors
+    /// Those of reading a temporary file.
+    pub fn read(&mut self, number: u64, row: &mut Vec<Datum>) -> Result<bool> {
+        if number >= self.count {
+            return Ok(false);
+        }
+        row.resize(self.width, Datum::Null);
+        let in_memory = usize::try_from(number).ok().and_then(|number| self.rows.row(number));
+        if let Some(kept) = in_memory {
+            row.iter_mut().zip(kept).for_each(|(place, value)| place.clone_from(value));
+            return Ok(true);
+        }
+        if self.last.read(number, row)? {
+            return Ok(true);
+        }
+        let behind = self.blocks.partition_point(|block| block.first <= number);
+        let place =
+            behind.checked_sub(1).ok_or_else(|| SqlError::internal("rows without a block"))?;
+        match &self.loaded {
+            Some((loaded, block)) if *loaded == place => block.read(number, row),
+            _ => {
+                let block = self.load(place)?;
+                let found = block.read(number, row);
+                self.loaded = Some((place, block));
+                found
+            }
+        }
+    }
+
+    fn load(&self, place: usize) -> Result<Bytes> {
+        let (Some(block), Some(file)) = (self.blocks.get(place), &self.file) else {
+            return Err(SqlError::internal("a block of rows that is not there"));
+        };
+        let mut bytes = vec![0; block.bytes];
+        file.read_exact_at(&mut bytes, block.offset)?;
+        Ok(Bytes::of_block(block.first, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use niwaki_env::Env;
+    use niwaki_table::{TempFiles, TempSpace};
+    use niwaki_types::Datum;
+
+    use super::NumberedRows;
+
+    fn row(number: i64) -> Vec<Datum> {
+        // Rows of many lengths, some longer than a block.
+        let text = "x".repeat(usize::try_from(number * number % 700).unwrap());
+        vec![Datum::Int8(number), Datum::text(&text)]
+    }
+
+    #[test]
+    fn every_row_is_found_whatever_the_order() {
+        for budget in [0, 2_000, 1 << 20] {
+            let files = Arc::new(TempFiles::default());
+            let temp = TempSpace::new(Env::memory(), files, Arc::default(), "rows");
+            let mut rows = NumberedRows::new(temp.clone(), 256, budget);
+            let mut found = Vec::new();
+            let mut check = |rows: &mut NumberedRows, number: u64| {
+                assert!(rows.read(number, &mut found).unwrap());
+                let expected = row(i64::try_from(number).unwrap());
+                assert_eq!(format!("{found:?}"), format!("{expected:?}"), "within {budget}");
+            };
+            for number in 0..500u64 {
+                rows.push(&row(i64::try_from(number).unwrap())).unwrap();
+                check(&mut rows, number);
+                check(&mut rows, number / 2);
+            }
+            (0..500).rev().for_each(|number| check(&mut rows, number));
+            (0..500).for_each(|number| check(&mut rows, number * 313 % 500));
+            assert_eq!(rows.count(), 500);
+            assert!(!rows.read(500, &mut Vec::new()).unwrap());
+            assert_eq!(temp.quota().used() > 0, budget < 1 << 20);
+            drop(rows);
+            assert_eq!(temp.quota().used(), 0);
+        }
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let files = Arc::new(TempFiles::default());
+        let temp = TempSpace::new(Env::memory(), files, Arc::default(), "rows");
+        let mut rows = NumberedRows::new(temp, 8, 100);
+        let mut found = vec![Datum::Null];
+        (0..50).for_each(|_| rows.push(&[]).unwrap());
+        assert!((0..50).all(|number| rows.read(number, &mut found).unwrap() && found.is_empty()));
+        assert!(!rows.read(50, &mut found).unwrap());
+    }
+}

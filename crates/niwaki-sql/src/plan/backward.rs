@@ -1,0 +1,40 @@
+//! Which plans PostgreSQL reads backward: cursors over these go back without being declared SCROLL.
+
+use super::{PathPlan, PlanNode, SetKind};
+
+impl PlanNode {
+    /// Whether PostgreSQL's step of this kind, over inputs that can, gives its rows in either direction.
+    pub(crate) fn goes_backward(&self) -> bool {
+        match self {
+            Self::Scan(scan) => !matches!(scan.path, PathPlan::Bitmap(_)),
+            // One row of values is no scan.
+            Self::Values { rows } => rows.len() > 1,
+            Self::Virtual { .. }
+            | Self::Shared { .. }
+            | Self::Function { .. }
+            | Self::Single { .. }
+            | Self::Sort { .. } => true,
+            Self::SubQuery { plan, .. } => plan.root.goes_backward(),
+            Self::Filter { input, .. }
+            | Self::Gate { input, .. }
+            | Self::Limit { input, .. }
+            | Self::With { input, .. } => input.goes_backward(),
+            Self::Project { input, sets, .. } => sets.is_empty() && input.goes_backward(),
+            Self::SetOperation { kind: SetKind::Union, all: true, left, right, .. } => {
+                left.goes_backward() && right.goes_backward()
+            }
+            Self::Result
+            | Self::Join(_)
+            | Self::Aggregate { .. }
+            | Self::Window { .. }
+            | Self::Distinct { .. }
+            | Self::First { .. }
+            | Self::Unique { .. }
+            | Self::LockRows { .. }
+            | Self::SetOperation { .. }
+            | Self::Modify(_)
+            | Self::Recursive(_)
+            | Self::Working(_) => false,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! WHERE of COPY FROM: which rows are copied.
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use niwaki_sql::{RowExpression, SqlError};
+use niwaki_txn::Snapshot;
+use niwaki_types::Datum;
+
+use super::Session;
+use super::copy::LineReader;
+use crate::Result;
+
+/// A condition on rows that are copied, and what its functions see.
+pub(super) struct CopyFilter {
+    condition: RowExpression,
+    snapshot: Snapshot,
+}
+
+impl Session {
+    /// Reads a condition. Columns at `missing` get their values when rows are stored, after they are judged.
+    pub(super) fn copy_filter(
+        &mut self,
+        condition: &str,
+        relation: &Arc<Relation>,
+        missing: &[usize],
+    ) -> Result<CopyFilter> {
+        if relation.visible_columns().any(|(_, column)| column.domain.is_some()) {
+            // Values of a domain are judged when rows are stored, also those that the condition leaves out.
+            return Err(SqlError::unsupported("COPY … WHERE into a table with columns of domains"));
+        }
+        let condition = self.with_analysis(|context| {
+            RowExpression::copy_condition(condition, relation, missing, context)
+        })?;
+        Ok(CopyFilter { condition, snapshot: self.open_transaction()?.snapshot()? })
+    }
+
+    /// Whether a row that was read is copied.
+    pub(super) fn passes(
+        &mut self,
+        reader: &LineReader<'_>,
+        number: u64,
+        line: &[u8],
+        row: &[Datum],
+    ) -> Result<bool> {
+        let Some(CopyFilter { condition, snapshot }) = &reader.filter else { return Ok(true) };
+        let judged = self.with_context(snapshot, &mut |context| condition.evaluate(context, row));
+        let judged = judged.map_err(|error| error.within_context(reader.place(number, line)))?;
+        Ok(matches!(judged, Datum::Bool(true)))
+    }
+}

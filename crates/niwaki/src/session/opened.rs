@@ -1,0 +1,54 @@
+//! What a session has open, as `pg_cursors` and `pg_prepared_statements` show it.
+
+use hashbrown::HashMap;
+use niwaki_types::{Datum, TypeOid};
+
+use super::environment::UNIX_TO_POSTGRES_US;
+use super::portal::Portal;
+use super::prepared::Named;
+
+type Result<T> = niwaki_catalog::Result<T>;
+
+/// The cursors and other portals, and the prepared statements.
+pub(super) struct Opened<'s> {
+    pub(super) portals: &'s HashMap<String, Portal>,
+    pub(super) statements: &'s HashMap<String, Named>,
+}
+
+fn time(us: i64) -> Datum {
+    Datum::TimestampTz(us - UNIX_TO_POSTGRES_US)
+}
+
+impl Opened<'_> {
+    pub(super) fn cursor_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        for (name, portal) in self.portals {
+            row(&[
+                Datum::text(name),
+                Datum::text(portal.statement.text()),
+                Datum::Bool(portal.kind.holds),
+                Datum::Bool(portal.kind.binary),
+                Datum::Bool(portal.kind.scrolls),
+                time(portal.created_us),
+            ])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn statement_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        // The unnamed statement is not shown.
+        for (name, named) in self.statements.iter().filter(|(name, _)| !name.is_empty()) {
+            let types = named.statement.described.parameters.iter();
+            row(&[
+                Datum::text(name),
+                Datum::text(named.statement.text()),
+                time(named.prepared_us),
+                Datum::array(TypeOid::REGTYPE, types.map(|oid| Datum::Oid(oid.0))),
+                Datum::Bool(named.from_sql),
+                // A plan serves all values.
+                Datum::Int8(i64::try_from(named.runs).unwrap_or(i64::MAX)),
+                Datum::Int8(0),
+            ])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,441 @@
+//! A place in the rows of a statement, and the way of it: forward, back, and past the end of its transaction.
+//!
+//! ```text
+//!        before the first        a row, by number          behind the last
+//!   ──►  at_start, row 0    ◄──►  row 1 … row n      ◄──►   at_end, row n
+//! ```
+//!
+//! Rows are computed one by one, forward. A portal that goes back does so over rows that were kept. Keeping costs memory and
+//! temporary files, so a query that gives the same rows whenever it is run with the same snapshot keeps none before it is first
+//! asked to go back: then it runs again to where it is, and keeps its rows from the first on. One that is volatile keeps them
+//! at once.
+
+use std::sync::Arc;
+
+use niwaki_sql::utility::{FetchCount, FetchTo};
+use niwaki_sql::{Completion, NumberedRows, Progress, RowSink, SqlError, TEMP_CHUNK_BYTES};
+use niwaki_types::Datum;
+
+use super::Session;
+use super::extended::Statement;
+use super::query::Running;
+use crate::Result;
+
+/// Kept rows between two checks for interrupts.
+const ROWS_PER_CHECK: u64 = 512;
+
+/// A statement with values for its parameters, ready to run or running.
+pub(super) struct Portal {
+    pub(super) statement: Arc<Statement>,
+    pub(super) parameters: Vec<Datum>,
+    /// What computes its rows, as long as it may be asked for more, or for the same again.
+    pub(super) running: Option<Running>,
+    pub(super) state: PortalState,
+    /// How many savepoints stood when it was made: rolling back to one of them leaves it open only
+    /// if it is older.
+    pub(super) level: usize,
+    pub(super) kind: CursorKind,
+    pub(super) place: Place,
+    kept: Option<Kept>,
+    /// Its transaction is committed: everything that it may give is kept.
+    pub(super) held: bool,
+    /// Its end, as long as nobody was told.
+    completion: Option<Completion>,
+    /// When it was made, in microseconds since 1970.
+    pub(super) created_us: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PortalState {
+    /// Not begun.
+    Ready,
+    /// There may be more rows than were computed.
+    Begun,
+    /// All rows were computed, or what it does is done.
+    Done,
+    /// It failed, and cannot go on.
+    Failed,
+}
+
+/// What a cursor may do. Other portals go forward only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CursorKind {
+    /// It goes back.
+    pub(super) scrolls: bool,
+    /// It stays open when its transaction is committed.
+    pub(super) holds: bool,
+    /// A simple query gets its rows in binary form.
+    pub(super) binary: bool,
+}
+
+/// Where a portal stands, as PostgreSQL counts. Both ends are true behind the last of no rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) at_start: bool,
+    pub(super) at_end: bool,
+    /// The number of the row that it is on, or of the last.
+    pub(super) row: u64,
+}
+
+/// Rows that were kept, and how many came before them.
+struct Kept {
+    rows: NumberedRows,
+    before: u64,
+}
+
+impl Place {
+    const START: Self = Self { at_start: true, at_end: false, row: 0 };
+
+    /// `given` rows went by, of the `wanted` (`None`: all).
+    fn went_forward(&mut self, given: u64, wanted: Option<u64>) {
+        self.at_start &= given == 0;
+        self.at_end |= wanted.is_none_or(|wanted| given < wanted);
+        self.row += given;
+    }
+
+    fn went_back(&mut self, given: u64, wanted: Option<u64>) {
+        if given > 0 && self.at_end {
+            self.at_end = false;
+            self.row += 1;
+        }
+        if wanted.is_none_or(|wanted| given < wanted) {
+            self.at_start = true;
+            self.row = 0;
+        } else {
+            self.row -= given;
+        }
+    }
+}
+
+/// Takes rows that nobody wants to see.
+struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn row(&mut self, _: &[Datum]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Counts rows, keeps them if there is a place, and passes them on.
+struct Passing<'p> {
+    kept: Option<&'p mut NumberedRows>,
+    out: &'p mut dyn RowSink,
+    /// The client gets what is kept in binary form.
+    binary: bool,
+    rows: u64,
+}
+
+impl RowSink for Passing<'_> {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        if let Some(kept) = &mut self.kept {
+            kept.push(row)?;
+        }
+        self.out.row(row)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn takes_numbers(&self, column: usize) -> bool {
+        // What is kept is shown in one form, whoever sees it.
+        if self.kept.is_some() { self.binary } else { self.out.takes_numbers(column) }
+    }
+}
+
+impl Portal {
+    /// Not begun, and going forward only.
+    pub(super) fn new(
+        statement: Arc<Statement>,
+        parameters: Vec<Datum>,
+        level: usize,
+        created_us: i64,
+    ) -> Self {
+        Self {
+            statement,
+            parameters,
+            running: None,
+            state: PortalState::Ready,
+            level,
+            kind: CursorKind::default(),
+            place: Place::START,
+            kept: None,
+            held: false,
+            completion: None,
+            created_us,
+        }
+    }
+
+    /// The end of what it does, if it came and nobody was told.
+    pub(super) fn take_completion(&mut self) -> Option<Completion> {
+        self.completion.take()
+    }
+
+    /// It ran to its end in one go, and gave so many rows.
+    pub(super) fn ran(&mut self, rows: u64) {
+        self.state = PortalState::Done;
+        self.place.went_forward(rows, None);
+    }
+
+    /// 55000 if it failed before.
+    pub(super) fn check_usable(&self, name: &str) -> Result<()> {
+        if self.state != PortalState::Failed {
+            return Ok(());
+        }
+        Err(SqlError::new("55000", format!("portal \"{name}\" cannot be run")))
+    }
+
+    fn refuse_to_go_back(&self) -> Result<()> {
+        if self.kind.scrolls {
+            return Ok(());
+        }
+        Err(SqlError::new("55000", "cursor can only scan forward")
+            .with_hint("Declare it with SCROLL option to enable backward scan."))
+    }
+}
+
+impl Session {
+    /// Puts a portal back that was used, unless its transaction is over.
+    pub(super) fn put_back(&mut self, name: String, mut portal: Portal, failed: bool) {
+        if failed {
+            portal.state = PortalState::Failed;
+            portal.running = None;
+        }
+        if portal.held || self.transaction.is_some() {
+            self.portals.insert(name, portal);
+        }
+    }
+
+    /// A place for rows that stay with a portal.
+    fn new_kept(&self, before: u64) -> Kept {
+        let work_mem = self.settings.hot().work_mem_bytes;
+        Kept { rows: NumberedRows::new(self.temp.clone(), TEMP_CHUNK_BYTES, work_mem), before }
+    }
+
+    /// Begins to keep the rows of a portal, from the next on that is computed.
+    pub(super) fn keep_rows(&self, portal: &mut Portal) {
+        portal.kept = Some(self.new_kept(portal.place.row));
+    }
+
+    fn check_interrupts(&self) -> Result<()> {
+        Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?)
+    }
+
+    /// Goes to rows and gives them (FETCH), or passes them (MOVE, without `out`); how many.
+    ///
+    /// # Errors
+    /// 55000 for going back without the right to, and what computing rows meets. The portal cannot go on then.
+    pub(super) fn fetch(
+        &mut self,
+        portal: &mut Portal,
+        to: FetchTo,
+        out: Option<&mut dyn RowSink>,
+    ) -> Result<u64> {
+        let wanted = |count| match count {
+            FetchCount::All => None,
+            FetchCount::Rows(rows) => Some(rows),
+        };
+        let is_move = out.is_none();
+        let mut nowhere = Nowhere;
+        let out = out.unwrap_or(&mut nowhere);
+        match to {
+            FetchTo::Forward(FetchCount::Rows(0))
+            | FetchTo::Backward(FetchCount::Rows(0))
+            | FetchTo::Relative(0) => {
+                let on_row = !portal.place.at_start && !portal.place.at_end;
+                if is_move || !on_row {
+                    return Ok(on_row.into());
+                }
+                self.back(portal, Some(1), &mut Nowhere)?;
+                self.forward(portal, Some(1), out)
+            }
+            FetchTo::Forward(count) => self.forward(portal, wanted(count), out),
+            FetchTo::Backward(FetchCount::All) if is_move => {
+                let place = portal.place;
+                self.rewind(portal)?;
+                Ok(if place.at_end { place.row } else { place.row.saturating_sub(1) })
+            }
+            FetchTo::Backward(count) => self.back(portal, wanted(count), out),
+            FetchTo::Absolute(0) => {
+                self.rewind(portal)?;
+                Ok(0)
+            }
+            FetchTo::Absolute(row) if row > 0 => {
+                self.go_before(portal, row.unsigned_abs())?;
+                self.forward(portal, Some(1), out)
+            }
+            FetchTo::Absolute(row) => {
+                self.forward(portal, None, &mut Nowhere)?;
+                self.back(portal, Some(row.unsigned_abs() - 1), &mut Nowhere)?;
+                self.back(portal, Some(1), out)
+            }
+            FetchTo::Relative(rows) if rows > 0 => {
+                self.forward(portal, Some(rows.unsigned_abs() - 1), &mut Nowhere)?;
+                self.forward(portal, Some(1), out)
+            }
+            FetchTo::Relative(rows) => {
+                self.back(portal, Some(rows.unsigned_abs() - 1), &mut Nowhere)?;
+                self.back(portal, Some(1), out)
+            }
+        }
+    }
+
+    /// Goes to the place before a row: from the first if that is nearer, as PostgreSQL does, so the same is refused.
+    fn go_before(&mut self, portal: &mut Portal, row: u64) -> Result<()> {
+        if row - 1 <= portal.place.row / 2 {
+            self.rewind(portal)?;
+            self.forward(portal, Some(row - 1), &mut Nowhere)?;
+            return Ok(());
+        }
+        let next = portal.place.row + 1 + u64::from(portal.place.at_end);
+        if row < next {
+            self.back(portal, Some(next - row), &mut Nowhere)?;
+        } else {
+            self.forward(portal, Some(row - next), &mut Nowhere)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the next rows, as many as `wanted` (`None`: all) if there are; how many.
+    pub(super) fn forward(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<u64>,
+        out: &mut dyn RowSink,
+    ) -> Result<u64> {
+        if portal.place.at_end || wanted == Some(0) {
+            return Ok(0);
+        }
+        let left = |given: u64| wanted.is_none_or(|wanted| given < wanted);
+        let mut given = 0;
+        if let Some(kept) = &mut portal.kept {
+            let next = portal.place.row - kept.before;
+            let mut row = Vec::new();
+            while left(given) && kept.rows.read(next + given, &mut row)? {
+                if given % ROWS_PER_CHECK == 0 {
+                    self.check_interrupts()?;
+                }
+                out.row(&row)?;
+                given += 1;
+            }
+        }
+        if left(given) && portal.state == PortalState::Begun {
+            given += self.compute(portal, wanted.map(|wanted| wanted - given), out)?;
+        }
+        portal.place.went_forward(given, wanted);
+        Ok(given)
+    }
+
+    /// Computes more rows of a portal, at least one unless there is none.
+    fn compute(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<u64>,
+        out: &mut dyn RowSink,
+    ) -> Result<u64> {
+        let Some(running) = &mut portal.running else {
+            return Err(SqlError::internal("a portal without a query"));
+        };
+        let kept = portal.kept.as_mut().map(|kept| &mut kept.rows);
+        let mut passing = Passing { kept, out, binary: portal.kind.binary, rows: 0 };
+        if let Progress::Complete(completion) =
+            self.advance(running, wanted.unwrap_or(0), &mut passing)?
+        {
+            portal.completion = Some(completion);
+            portal.state = PortalState::Done;
+            // One that goes back and has kept nothing may have to run again.
+            if !portal.kind.scrolls || passing.kept.is_some() {
+                portal.running = None;
+            }
+        }
+        Ok(passing.rows)
+    }
+
+    /// Gives the rows before this one, the nearest first, as many as `wanted` (`None`: all) if there are; how many.
+    fn back(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<u64>,
+        out: &mut dyn RowSink,
+    ) -> Result<u64> {
+        if wanted == Some(0) {
+            return Ok(0);
+        }
+        portal.refuse_to_go_back()?;
+        if portal.place.at_start {
+            return Ok(0);
+        }
+        self.keep_all(portal)?;
+        let mut here = portal.place.row + u64::from(portal.place.at_end);
+        let mut given = 0;
+        let mut row = Vec::new();
+        while here > 1 && wanted.is_none_or(|wanted| given < wanted) {
+            if given % ROWS_PER_CHECK == 0 {
+                self.check_interrupts()?;
+            }
+            here -= 1;
+            let Some(kept) = &mut portal.kept else { break };
+            if !kept.rows.read(here - 1, &mut row)? {
+                return Err(SqlError::internal("a row that was not kept"));
+            }
+            out.row(&row)?;
+            given += 1;
+        }
+        portal.place.went_back(given, wanted);
+        Ok(given)
+    }
+
+    /// Goes to the place before the first row, if it was ever left.
+    fn rewind(&mut self, portal: &mut Portal) -> Result<()> {
+        if portal.place.at_start && !portal.place.at_end {
+            return Ok(());
+        }
+        portal.refuse_to_go_back()?;
+        if portal.kept.is_none() {
+            run_again(portal);
+        }
+        portal.place = Place::START;
+        Ok(())
+    }
+
+    /// Has the rows up to this place kept, from the first on.
+    fn keep_all(&mut self, portal: &mut Portal) -> Result<()> {
+        if portal.kept.is_some() {
+            return Ok(());
+        }
+        run_again(portal);
+        portal.kept = Some(self.new_kept(0));
+        let Place { at_end, row, .. } = portal.place;
+        let wanted = if at_end { None } else { Some(row) };
+        if wanted != Some(0) && self.compute(portal, wanted, &mut Nowhere)? != row {
+            return Err(SqlError::internal("a query that gives other rows the second time"));
+        }
+        Ok(())
+    }
+
+    /// Makes a cursor WITH HOLD independent of its transaction, which is about to be committed: what it may still be asked for is
+    /// kept.
+    pub(super) fn hold(&mut self, portal: &mut Portal) -> Result<()> {
+        if portal.kind.scrolls {
+            self.keep_all(portal)?;
+        } else {
+            self.keep_rows(portal);
+        }
+        if portal.state == PortalState::Begun {
+            self.compute(portal, None, &mut Nowhere)?;
+        }
+        portal.running = None;
+        portal.parameters.clear();
+        portal.level = 0;
+        portal.held = true;
+        Ok(())
+    }
+}
+
+/// Lets the query of a portal begin again, if it has begun, with the snapshot and the parameters that it has.
+fn run_again(portal: &mut Portal) {
+    if let Some(Running::Query { execution, .. }) = &mut portal.running
+        && execution.is_started()
+    {
+        **execution = execution.again();
+        portal.state = PortalState::Begun;
+    }
+}

@@ -1,0 +1,217 @@
+//! Prepared statements by their names: PREPARE, EXECUTE, DEALLOCATE.
+
+use std::sync::Arc;
+
+use niwaki_sql::SqlError;
+use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::utility::UserTypeName;
+use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CreateTableAsStmt, ExplainStmt, Node};
+
+use super::cursor::statement_of;
+use super::extended::{Action, Statement};
+use super::{Session, define};
+use crate::Result;
+use crate::result::ResultSink;
+
+/// A prepared statement that a name leads to.
+pub(super) struct Named {
+    pub(super) statement: Arc<Statement>,
+    /// When it was prepared, in microseconds since 1970.
+    pub(super) prepared_us: i64,
+    /// By PREPARE, not by a message.
+    pub(super) from_sql: bool,
+    /// How often it was run.
+    pub(super) runs: u64,
+}
+
+pub(super) fn no_statement(name: &str) -> SqlError {
+    if name.is_empty() {
+        return SqlError::new("26000", "unnamed prepared statement does not exist");
+    }
+    SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
+}
+
+impl Session {
+    /// 42P05 for a name that a statement has.
+    pub(super) fn refuse_known_name(&self, name: &str) -> Result<()> {
+        if name.is_empty() || !self.statements.contains_key(name) {
+            return Ok(());
+        }
+        Err(SqlError::new("42P05", format!("prepared statement \"{name}\" already exists")))
+    }
+
+    /// Gives a statement a name.
+    pub(super) fn name_statement(&mut self, name: &str, statement: Statement, from_sql: bool) {
+        let statement = Arc::new(statement);
+        let prepared_us = self.statement_started_us;
+        let named = Named { statement, prepared_us, from_sql, runs: 0 };
+        self.statements.insert(name.to_owned(), named);
+    }
+
+    /// A statement, which is about to be run once more.
+    pub(super) fn used_statement(&mut self, name: &str) -> Result<Arc<Statement>> {
+        let named = self.statements.get_mut(name).ok_or_else(|| no_statement(name))?;
+        named.runs += 1;
+        Ok(Arc::clone(&named.statement))
+    }
+
+    /// PREPARE.
+    pub(super) fn prepare_by_name(
+        &mut self,
+        name: &str,
+        types: &[(ColumnType, Option<UserTypeName>)],
+        query: &Arc<NodeEnum>,
+        source: &str,
+    ) -> Result<()> {
+        self.refuse_known_name(name)?;
+        let parsed = statement_of(query, source);
+        let types = types
+            .iter()
+            .map(|(own, of_user)| match of_user {
+                None => Ok(own.oid),
+                Some(wanted) => self.user_type_named(wanted),
+            })
+            .collect::<Result<_>>()?;
+        let statement = self.prepare_parsed(Some(parsed), types)?;
+        self.name_statement(name, statement, true);
+        Ok(())
+    }
+
+    fn user_type_named(&mut self, wanted: &UserTypeName) -> Result<TypeOid> {
+        let (path, state) = (self.search_path(), self.catalog.state());
+        let name = &wanted.name;
+        let found = state.resolve_type(&path, name.schema.as_deref(), &name.name);
+        let found = found.ok_or_else(|| {
+            let array = if wanted.array { "[]" } else { "" };
+            SqlError::new("42704", format!("type \"{name}{array}\" does not exist"))
+                .with_position(name.position)
+        })?;
+        if wanted.modified {
+            return Err(define::no_modifier(name));
+        }
+        let oid = found.type_oid();
+        if !wanted.array {
+            return Ok(oid);
+        }
+        oid.array().ok_or_else(|| SqlError::unsupported("an array of a domain"))
+    }
+
+    /// EXECUTE.
+    pub(super) fn execute_by_name(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let (statement, values) = self.with_values(name, parameters)?;
+        self.run_prepared(statement, values, out)
+    }
+
+    /// EXPLAIN EXECUTE: the plan of the prepared statement.
+    pub(super) fn explain_by_name(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+        explain: &NodeEnum,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let (statement, values) = self.with_values(name, parameters)?;
+        let (Some(parsed), NodeEnum::ExplainStmt(explain)) = (&statement.parsed, explain) else {
+            return Err(SqlError::unsupported("EXPLAIN EXECUTE of this statement"));
+        };
+        let mut query = Some(Box::new(Node { node: Some((*parsed.node).clone()) }));
+        let explained = explain.query.as_ref().and_then(|query| query.node.as_ref());
+        if let Some(NodeEnum::CreateTableAsStmt(create)) = explained {
+            let create = CreateTableAsStmt { query, ..(**create).clone() };
+            let node = Some(NodeEnum::CreateTableAsStmt(Box::new(create)));
+            query = Some(Box::new(Node { node }));
+        }
+        let explain = ExplainStmt { query, options: explain.options.clone() };
+        let explain = Arc::new(NodeEnum::ExplainStmt(Box::new(explain)));
+        let types = &statement.described.parameters;
+        let planned = self.plan_locked(&statement_of(&explain, &parsed.source), types)?;
+        let completion = self.run_planned(&planned, &values, out)?;
+        completion.write_tag(&mut self.tag);
+        Ok(())
+    }
+
+    /// The query of a prepared statement that gives the rows of a new table, and the values of its parameters.
+    pub(super) fn query_by_name(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+    ) -> Result<(ParsedStatement, Vec<(TypeOid, Datum)>)> {
+        let (statement, values) = self.with_values(name, parameters)?;
+        let parsed = statement.parsed.clone();
+        let parsed = parsed.filter(|parsed| matches!(&*parsed.node, NodeEnum::SelectStmt(_)));
+        let parsed =
+            parsed.ok_or_else(|| SqlError::new("42809", "prepared statement is not a SELECT"))?;
+        let types = statement.described.parameters.iter().copied();
+        Ok((parsed, types.zip(values).collect()))
+    }
+
+    /// A prepared statement, and the values of its parameters, of which there are expressions.
+    fn with_values(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+    ) -> Result<(Arc<Statement>, Vec<Datum>)> {
+        let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
+        let statement = Arc::clone(&named.statement);
+        let types = Arc::clone(&statement.described.parameters);
+        if types.len() != parameters.len() {
+            return Err(SqlError::new(
+                "42601",
+                format!("wrong number of parameters for prepared statement \"{name}\""),
+            )
+            .with_detail(format!(
+                "Expected {} parameters but got {}.",
+                types.len(),
+                parameters.len()
+            )));
+        }
+        let mut values = Vec::with_capacity(types.len());
+        for (text, oid) in parameters.iter().zip(types.iter()) {
+            // A value of a domain is judged, and measured, where the statement has it.
+            let wanted = self.text.types.column_type(*oid).oid;
+            values.push(self.evaluate_as(text, ColumnType::new(wanted))?);
+        }
+        // A failure of a value is none of the statement's.
+        self.used_statement(name)?;
+        Ok((statement, values))
+    }
+
+    /// Runs a prepared statement to its end and leaves its tag in `self.tag`.
+    fn run_prepared(
+        &mut self,
+        statement: Arc<Statement>,
+        parameters: Vec<Datum>,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        match &statement.action {
+            Action::Empty => {
+                self.tag.clear();
+                Ok(())
+            }
+            Action::Utility(_) => Err(SqlError::unsupported("EXECUTE of a utility statement")),
+            Action::Query(_) => {
+                let mut portal = self.new_portal(statement, parameters);
+                let planned = self.lock_portal(&mut portal)?;
+                let completion = self.run_planned(&planned, &portal.parameters, out)?;
+                completion.write_tag(&mut self.tag);
+                Ok(())
+            }
+        }
+    }
+
+    /// DEALLOCATE; its tag. Without a name: all.
+    pub(super) fn deallocate(&mut self, name: Option<&str>) -> Result<&'static str> {
+        let Some(name) = name else {
+            self.statements.clear();
+            return Ok("DEALLOCATE ALL");
+        };
+        self.statements.remove(name).map(|_| "DEALLOCATE").ok_or_else(|| no_statement(name))
+    }
+}
