@@ -63,8 +63,8 @@ pub use routine::{CalledFunctions, analyze_function, check_function};
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::Scope;
 pub(crate) use stored::{
-    IndexPart, define_generation, define_index, generation_expression, index_expression,
-    stored_expression, table_expression, written_expression,
+    IndexPart, copy_condition, define_generation, define_index, generation_expression,
+    index_expression, stored_expression, table_expression, written_expression,
 };
 pub use stored::{define_check, define_default};
 pub(crate) use trigger::shown_condition;

@@ -344,7 +344,12 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
         ConstrType::ConstrAttrEnforced => return Ok(TableConstraint::Nothing),
         _ => return Err(at(unexpected("constraint"))),
     };
-    Ok(TableConstraint::Constraint(ConstraintSpec { name, kind, not_valid: k.skip_validation, stored: false }))
+    Ok(TableConstraint::Constraint(ConstraintSpec {
+        name,
+        kind,
+        not_valid: k.skip_validation,
+        stored: false,
+    }))
 }
 
 pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {

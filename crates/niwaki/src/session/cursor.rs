@@ -53,7 +53,8 @@ impl Session {
         }
         let by_itself = planned.goes_backward() && !planned.locks_rows();
         let scrolls = declared.scroll.unwrap_or(by_itself);
-        let repeatable = !planned.is_volatile();
+        // What is hashed may come in another order the second time.
+        let repeatable = !planned.is_volatile() && planned.goes_backward();
         let mut portal = self.new_portal(Arc::new(statement), values);
         portal.kind = CursorKind { scrolls, holds: declared.hold, binary: declared.binary };
         // A cursor sees what was there when it was declared.
