@@ -15,6 +15,7 @@ pub mod hostile;
 mod numbering;
 mod objects;
 mod overlay;
+mod partition;
 mod relation;
 mod remark;
 mod scan;
@@ -49,6 +50,11 @@ pub use function::{
 pub use numbering::{
     NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
     rule_oid,
+};
+pub use partition::{
+    Bound, ColumnMap, Edge, Leaf, NoPartition, Partition, PartitionBound, PartitionKey,
+    PartitionOf, PartitionStrategy, Partitions, RangeValue, bound_text, compare_edges,
+    decode_bound, partition_key_text, range_text,
 };
 pub use relation::{IndexEntry, Relation};
 pub use state::{

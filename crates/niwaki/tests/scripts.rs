@@ -54,6 +54,11 @@ fn fields_as_functions() {
 }
 
 #[test]
+fn partitions() {
+    check("partitions", include_str!("../testscripts/partitions.test"));
+}
+
+#[test]
 fn volatile_targets() {
     check("volatile_targets", include_str!("../testscripts/volatile_targets.test"));
 }

@@ -117,7 +117,7 @@ fn refuse_deferrable(
             "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
              arbiters",
         )
-        .with_table(schema_name(modify, exec), modify.relation.name.clone())
+        .with_table(schema_name(&modify.relation, exec), modify.relation.name.clone())
         .with_constraint(&index.name)),
     }
 }

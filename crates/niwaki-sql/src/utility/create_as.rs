@@ -83,6 +83,8 @@ fn make(into: &IntoClause, query: &SelectStmt, source: &str) -> Result<CreateTab
         columns: Vec::new(),
         constraints: Vec::new(),
         options: options(&into.options),
+        partition_by: None,
+        partition_of: None,
     };
     Ok(CreateTableAs {
         table,

@@ -8,6 +8,7 @@ mod create_as;
 mod domain;
 mod foreign_key;
 mod function;
+mod partition;
 mod read;
 mod read_copy;
 mod read_definition;
@@ -28,6 +29,7 @@ pub use function::{
     ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
     check_language,
 };
+pub use partition::{BoundSpec, PartitionBy, PartitionOfSpec, RangeValueSpec};
 pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{

@@ -9,6 +9,7 @@ use pg_query::protobuf::{
 };
 
 use super::foreign_key::foreign_key;
+use super::partition::{alter_partition, partition_by, partition_of};
 use super::read::{
     expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
 };
@@ -26,9 +27,6 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     let relation = s.relation.as_ref();
     if !s.inh_relations.is_empty() && s.partbound.is_none() {
         return unsupported("INHERITS");
-    }
-    if s.partbound.is_some() || s.partspec.is_some() {
-        return unsupported("partitioned table");
     }
     if s.of_typename.is_some() {
         return unsupported("CREATE TABLE … OF type");
@@ -48,7 +46,15 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
         columns: Vec::new(),
         constraints: Vec::new(),
         options: options(&s.options),
+        partition_by: s.partspec.as_ref().map(|spec| partition_by(spec, source)).transpose()?,
+        partition_of: match &s.partbound {
+            Some(bound) => Some(partition_of(&s.inh_relations, bound, source)?),
+            None => None,
+        },
     };
+    if table.partition_of.is_some() && !(s.table_elts.is_empty() && s.constraints.is_empty()) {
+        return unsupported("columns and constraints of a table with PARTITION OF");
+    }
     for element in s.table_elts.iter().chain(&s.constraints) {
         match element.node.as_ref() {
             Some(NodeEnum::ColumnDef(c)) => {
@@ -297,6 +303,11 @@ pub(super) fn refuse_collation(parts: &[String]) -> Result<()> {
     Err(SqlError::unsupported(format!("collation \"{name}\"")))
 }
 
+/// The same for COLLATE where it stands as a name in parts.
+pub(super) fn refuse_collation_of(name: &[Node]) -> Result<()> {
+    if name.is_empty() { Ok(()) } else { refuse_collation(&strings(name)) }
+}
+
 enum TableConstraint {
     Constraint(ConstraintSpec),
     Nothing,
@@ -485,6 +496,12 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             Ok(AlterCommand::ResetOptions(options(list()).into_iter().map(|(n, _)| n).collect()))
         }
         T::AtChangeOwner => Ok(AlterCommand::Owner(role_name(c.newowner.as_ref())?)),
+        T::AtAttachPartition | T::AtDetachPartition => match definition() {
+            Some(NodeEnum::PartitionCmd(command)) => {
+                alter_partition(command, subtype == T::AtAttachPartition, source)
+            }
+            _ => Err(unexpected("PARTITION")),
+        },
         // There are no rows with system oids, and nothing clusters.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
         other => {

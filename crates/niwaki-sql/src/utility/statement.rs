@@ -18,6 +18,8 @@ pub struct Name {
     pub name: String,
     /// Where it stands in the query text.
     pub position: Option<u32>,
+    /// ONLY: without partitions.
+    pub only: bool,
 }
 
 impl std::fmt::Display for Name {
@@ -214,6 +216,10 @@ pub struct CreateTable {
     pub constraints: Vec<ConstraintSpec>,
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
+    /// PARTITION BY
+    pub partition_by: Option<super::PartitionBy>,
+    /// PARTITION OF, whose columns and constraints are those of the partitioned table.
+    pub partition_of: Option<super::PartitionOfSpec>,
 }
 
 /// What a key column of CREATE INDEX holds.
@@ -366,7 +372,17 @@ pub enum AlterCommand {
         /// DEFERRABLE, and INITIALLY DEFERRED.
         check_time: ConstraintTime,
     },
-    /// OWNER TO, with the role's name.
+    /// ATTACH PARTITION
+    AttachPartition {
+        /// Table.
+        name: Name,
+        /// Its rows.
+        bound: super::BoundSpec,
+    },
+    /// ATTACH PARTITION of an index.
+    AttachIndex(Name),
+    /// DETACH PARTITION
+    DetachPartition(Name),
     /// ENABLE TRIGGER, DISABLE TRIGGER
     EnableTrigger {
         /// Which.

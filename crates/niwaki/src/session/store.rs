@@ -98,10 +98,10 @@ fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> 
 }
 
 fn table(relation: &Relation) -> Result<&Table> {
-    relation
-        .table
-        .as_deref()
-        .ok_or_else(|| SqlError::internal(format!("\"{}\" has no rows", relation.name)))
+    relation.table.as_deref().ok_or_else(|| match relation.is_partitioned() {
+        true => SqlError::unsupported("this use of a partitioned table"),
+        false => SqlError::internal(format!("\"{}\" has no rows", relation.name)),
+    })
 }
 
 pub(super) fn lock_mode(lock: TableLock) -> TableLockMode {
@@ -543,6 +543,10 @@ impl Store for TableStore<'_> {
             self.noted.deleted(relation, self.state, old);
         }
         self.outcome(relation, outcome)
+    }
+
+    fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome> {
+        self.delete(relation, tid, old)
     }
 
     fn lock_row(

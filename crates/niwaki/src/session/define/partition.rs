@@ -1,0 +1,611 @@
+//! PARTITION BY, PARTITION OF, ATTACH and DETACH PARTITION.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{
+    Bound, Column, ColumnMap, Oid, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy,
+    RangeValue, Relation, RelationDefinition, RelationKind, compare_edges, decode_bound,
+    missing_text, range_text,
+};
+use niwaki_sql::utility::{
+    AlterColumn, AlterCommand, BoundSpec, ConstraintSpecKind, CreateTable, Name, PartitionBy,
+    RangeValueSpec,
+};
+use niwaki_sql::walk::each_node;
+use niwaki_sql::{RowSink, SqlError};
+use niwaki_txn::TableLockMode;
+use niwaki_types::{ColumnType, Datum, quote_identifier};
+use pg_query::NodeEnum;
+
+use super::{Definer, is_not, operator_class};
+use crate::Result;
+
+/// Most columns of a key.
+const KEY_COLUMNS_MAX: usize = 32;
+
+impl Definer<'_> {
+    /// The key of a new table, whose columns are there.
+    pub(super) fn partition_key(
+        &mut self,
+        table: &RelationDefinition,
+        spec: &PartitionBy,
+    ) -> Result<PartitionKey> {
+        if spec.columns.len() > KEY_COLUMNS_MAX {
+            let message = format!("cannot partition using more than {KEY_COLUMNS_MAX} columns");
+            return Err(SqlError::new("54011", message));
+        }
+        let mut columns = Vec::with_capacity(spec.columns.len());
+        for (name, at) in &spec.columns {
+            let placed = |error: SqlError| error.with_position(*at);
+            if matches!(name.as_str(), "ctid" | "tableoid" | "xmin" | "xmax" | "cmin" | "cmax") {
+                let message = format!("cannot use system column \"{name}\" in partition key");
+                return Err(placed(SqlError::new("42P17", message)));
+            }
+            let found = table.columns.iter().position(|c| !c.dropped && c.name == *name);
+            let Some(position) = found else {
+                let message = format!("column \"{name}\" named in partition key does not exist");
+                return Err(placed(SqlError::new("42703", message)));
+            };
+            let column = &table.columns[position];
+            if column.generated {
+                let message = "cannot use generated column in partition key";
+                return Err(placed(SqlError::new("42P17", message))
+                    .with_detail(format!("Column \"{name}\" is a generated column.")));
+            }
+            let ty = column.column_type();
+            operator_class::choose(&self.state(), ty.oid, None).map_err(|error| {
+                error.with_hint(
+                    "You must specify a btree operator class or define a default btree operator class for the data type.",
+                )
+            })?;
+            if ty.domain.is_some() || ty.oid.user_number().is_some() {
+                return Err(placed(SqlError::unsupported("a partition key of a user's type")));
+            }
+            columns.push(u16::try_from(position).map_err(|_| SqlError::internal("column"))?);
+        }
+        Ok(PartitionKey { strategy: spec.strategy, columns })
+    }
+
+    /// The table that a new partition is of, locked, and the bound.
+    pub(super) fn parent_of_new(
+        &mut self,
+        spec: &CreateTable,
+    ) -> Result<Option<(Arc<Relation>, PartitionBound)>> {
+        let Some(of) = &spec.partition_of else { return Ok(None) };
+        let mode = TableLockMode::ShareUpdateExclusive;
+        let parent = self.session.lock_by_name(&of.parent, mode)?;
+        refuse_unpartitioned(&parent, "")?;
+        self.refuse_temporary(&parent)?;
+        let bound = self.bound(&parent, &spec.name.name, &of.bound)?;
+        Ok(Some((parent, bound)))
+    }
+
+    /// 0A000 for a temporary table in a tree of partitions.
+    pub(super) fn refuse_temporary(&mut self, table: &Relation) -> Result<()> {
+        if self.state().temporary_schema() == Some(table.schema) {
+            return Err(SqlError::unsupported("a temporary partition or partitioned table"));
+        }
+        Ok(())
+    }
+
+    /// Reads a bound of a new partition, and refuses one that is none, or that others have rows of.
+    fn bound(
+        &mut self,
+        parent: &Arc<Relation>,
+        name: &str,
+        spec: &BoundSpec,
+    ) -> Result<PartitionBound> {
+        let Some(key) = parent.partition_key.clone() else {
+            return Err(SqlError::internal("no partition key"));
+        };
+        let wrong = |kind: &str| {
+            let message = format!("invalid bound specification for a {kind} partition");
+            Err(SqlError::new("42P16", message))
+        };
+        let bound = match (key.strategy, spec) {
+            (_, BoundSpec::Default) => PartitionBound::Default,
+            (PartitionStrategy::List, BoundSpec::List(given)) => {
+                let mut values: Vec<Option<String>> = Vec::new();
+                for text in given {
+                    let value = self.bound_value(parent, key.columns[0], text)?;
+                    if !values.contains(&value) {
+                        values.push(value);
+                    }
+                }
+                PartitionBound::List(values)
+            }
+            (PartitionStrategy::Range, BoundSpec::Range(from, to)) => {
+                for (side, word) in [(from, "FROM"), (to, "TO")] {
+                    if side.len() != key.columns.len() {
+                        let message = format!(
+                            "{word} must specify exactly one value per partitioning column"
+                        );
+                        return Err(SqlError::new("42P16", message));
+                    }
+                }
+                let from = self.range_side(parent, &key, from)?;
+                PartitionBound::Range { from, to: self.range_side(parent, &key, to)? }
+            }
+            (PartitionStrategy::List, _) => return wrong("list"),
+            (PartitionStrategy::Range, _) => return wrong("range"),
+        };
+        self.refuse_overlap(parent, &key, name, &bound)?;
+        Ok(bound)
+    }
+
+    fn range_side(
+        &mut self,
+        parent: &Arc<Relation>,
+        key: &PartitionKey,
+        side: &[RangeValueSpec],
+    ) -> Result<Vec<RangeValue>> {
+        let mut values: Vec<RangeValue> = Vec::with_capacity(side.len());
+        for (value, column) in side.iter().zip(&key.columns) {
+            let value = match value {
+                RangeValueSpec::Min => RangeValue::Min,
+                RangeValueSpec::Max => RangeValue::Max,
+                RangeValueSpec::Value(text) => match self.bound_value(parent, *column, text)? {
+                    Some(text) => RangeValue::Value(text),
+                    None => {
+                        return Err(SqlError::new("42P17", "cannot specify NULL in range bound"));
+                    }
+                },
+            };
+            for (edge, word) in [(RangeValue::Min, "MINVALUE"), (RangeValue::Max, "MAXVALUE")] {
+                if values.last() == Some(&edge) && value != edge {
+                    let message = format!("every bound following {word} must also be {word}");
+                    return Err(SqlError::new("42804", message));
+                }
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// The value of an expression for a column of the key, as text.
+    fn bound_value(
+        &mut self,
+        parent: &Relation,
+        column: u16,
+        text: &str,
+    ) -> Result<Option<String>> {
+        let (mut nested, mut names) = (false, false);
+        each_node(text, |node| match node {
+            NodeEnum::SubLink(_) => nested = true,
+            NodeEnum::ColumnRef(_) => names = true,
+            _ => {}
+        })?;
+        if names {
+            let message = "cannot use column reference in partition bound expression";
+            return Err(SqlError::new("42P10", message));
+        }
+        if nested {
+            return Err(SqlError::new("0A000", "cannot use subquery in partition bound"));
+        }
+        let column = &parent.columns[usize::from(column)];
+        let wanted = column.column_type();
+        let value = self.session.evaluate_as(text, wanted).map_err(|mut error| {
+            error.position = None;
+            if error.sqlstate == "42846" {
+                let shown = niwaki_sql::types::format_type(wanted);
+                error.sqlstate = "42804";
+                error.message = format!(
+                    "specified value cannot be cast to type {shown} for column \"{}\"",
+                    column.name
+                );
+            }
+            error
+        })?;
+        Ok(missing_text(&value, wanted))
+    }
+
+    /// 42P17 where a row could belong to two partitions, or none to this one.
+    fn refuse_overlap(
+        &mut self,
+        parent: &Relation,
+        key: &PartitionKey,
+        name: &str,
+        bound: &PartitionBound,
+    ) -> Result<()> {
+        let partitions =
+            parent.partitions.as_ref().ok_or_else(|| SqlError::internal("no partitions"))?;
+        let decoded = decode_bound(&parent.definition, key, bound)
+            .ok_or_else(|| SqlError::internal("a bound that cannot be read"))?;
+        if let (Bound::Range { lower, upper }, PartitionBound::Range { from, to }) =
+            (&decoded, bound)
+            && compare_edges(lower, upper).is_ge()
+        {
+            let message = format!("empty range bound specified for partition \"{name}\"");
+            let (from, to) =
+                (range_text(&parent.definition, from), range_text(&parent.definition, to));
+            return Err(SqlError::new("42P17", message).with_detail(format!(
+                "Specified lower bound {from} is greater than or equal to upper bound {to}."
+            )));
+        }
+        for other in &partitions.members {
+            let overlaps = match (&decoded, &other.bound) {
+                (Bound::Default, Bound::Default) => {
+                    let message = format!(
+                        "partition \"{name}\" conflicts with existing default partition \"{}\"",
+                        other.relation.name
+                    );
+                    return Err(SqlError::new("42P17", message));
+                }
+                (
+                    Bound::List { values, null },
+                    Bound::List { values: others, null: other_null },
+                ) => *null && *other_null || values.iter().any(|value| others.contains(value)),
+                (
+                    Bound::Range { lower, upper },
+                    Bound::Range { lower: other_lower, upper: other_upper },
+                ) => {
+                    compare_edges(lower, other_upper).is_lt()
+                        && compare_edges(other_lower, upper).is_lt()
+                }
+                _ => false,
+            };
+            if overlaps {
+                let message = format!(
+                    "partition \"{name}\" would overlap partition \"{}\"",
+                    other.relation.name
+                );
+                return Err(SqlError::new("42P17", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The default partition of a table, locked: its rows may belong to a new partition.
+    pub(super) fn lock_default(&mut self, parent: &Relation) -> Result<Option<Arc<Relation>>> {
+        let partitions = parent.partitions.as_ref();
+        let default = partitions.and_then(|all| all.members.get(all.default_member()?));
+        let Some(default) = default else { return Ok(None) };
+        self.lock_tree(&default.relation, TableLockMode::AccessExclusive)?;
+        self.current(default.relation.oid).map(Some)
+    }
+
+    /// Locks a table and all below it.
+    pub(super) fn lock_tree(&mut self, table: &Relation, mode: TableLockMode) -> Result<()> {
+        self.lock(table.oid, mode)?;
+        let now = self.current(table.oid)?;
+        for member in now.partitions.iter().flat_map(|partitions| &partitions.members) {
+            self.lock_tree(&member.relation, mode)?;
+        }
+        Ok(())
+    }
+
+    /// A table with all that is below it, from the top down.
+    pub(super) fn tree_of(&mut self, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
+        let mut found = vec![Arc::clone(table)];
+        let mut at = 0;
+        // Ends: a table is below one other at most.
+        while let Some(next) = found.get(at).cloned() {
+            let members = next.partitions.iter().flat_map(|partitions| &partitions.members);
+            found.extend(members.map(|member| Arc::clone(&member.relation)));
+            at += 1;
+        }
+        found
+    }
+
+    /// Fails where rows of the default partition belong to another one now.
+    pub(super) fn prove_default(&mut self, default: Option<&Relation>) -> Result<()> {
+        let Some(default) = default else { return Ok(()) };
+        if self.belongs(default.oid)? {
+            return Ok(());
+        }
+        let message = format!(
+            "updated partition constraint for default partition \"{}\" would be violated by some row",
+            default.name
+        );
+        Err(SqlError::new("23514", message)
+            .with_table(self.session.schema_name(default.schema), default.name.clone()))
+    }
+
+    /// Whether all rows of a partition belong to it.
+    fn belongs(&mut self, oid: Oid) -> Result<bool> {
+        let relation = self.current(oid)?;
+        let mut bounds = Vec::new();
+        let mut inner = Arc::clone(&relation);
+        while let Some(of) = &inner.partition_of {
+            let parent = self.current(of.parent)?;
+            let columns = ColumnMap::between(&parent.definition, &inner.definition);
+            bounds.push((Arc::clone(&parent), inner.oid, columns));
+            inner = parent;
+        }
+        let mut names = Vec::new();
+        let mut places = Vec::new();
+        for (place, column) in relation.visible_columns() {
+            names.push(quote_identifier(&column.name));
+            places.push(place);
+        }
+        let sql =
+            format!("SELECT {} FROM {}", names.join(", "), self.session.qualified_name(&relation));
+        let statements = niwaki_sql::parse::parse(&sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        let row = vec![Datum::Null; relation.columns.len()];
+        let mut rows = Belonging { bounds, places, row, all: true };
+        self.session.at_latest(|session| session.run_query(statement, &mut rows))?;
+        Ok(rows.all)
+    }
+
+    pub(super) fn attach_partition(
+        &mut self,
+        parent: &Arc<Relation>,
+        name: &Name,
+        spec: &BoundSpec,
+    ) -> Result<()> {
+        refuse_unpartitioned(parent, "table ")?;
+        let child = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
+        if child.kind != RelationKind::Table {
+            return Err(is_not(&child, RelationKind::Table));
+        }
+        self.lock_tree(&child, TableLockMode::AccessExclusive)?;
+        self.refuse_temporary(&child)?;
+        self.refuse_temporary(parent)?;
+        if child.partition_of.is_some() {
+            let message = format!("\"{}\" is already a partition", child.name);
+            return Err(SqlError::new("42809", message));
+        }
+        if self.tree_of(&child).iter().any(|below| below.oid == parent.oid) {
+            return Err(SqlError::new("42P07", "circular inheritance not allowed").with_detail(
+                format!("\"{}\" is already a child of \"{}\".", parent.name, child.name),
+            ));
+        }
+        for (_, column) in child.visible_columns() {
+            if parent.column_position(&column.name).is_none() {
+                let message = format!(
+                    "table \"{}\" contains column \"{}\" not found in parent \"{}\"",
+                    child.name, column.name, parent.name
+                );
+                return Err(SqlError::new("42804", message).with_detail(
+                    "The new partition may contain only the columns present in parent.",
+                ));
+            }
+        }
+        let bound = self.bound(parent, &child.name, spec)?;
+        refuse_different(parent, &child)?;
+        let default = self.lock_default(parent)?;
+        let mut definition = child.definition.clone();
+        definition.partition_of = Some(PartitionOf { parent: parent.oid, bound });
+        self.update(definition)?;
+        self.part_indexes(parent, child.oid)?;
+        if !self.belongs(child.oid)? {
+            let message = format!(
+                "partition constraint of relation \"{}\" is violated by some row",
+                child.name
+            );
+            return Err(SqlError::new("23514", message)
+                .with_table(self.session.schema_name(child.schema), child.name.clone()));
+        }
+        self.prove_default(default.as_deref())
+    }
+
+    pub(super) fn detach_partition(&mut self, parent: &Arc<Relation>, name: &Name) -> Result<()> {
+        refuse_unpartitioned(parent, "table ")?;
+        let child = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
+        if child.partition_of.as_ref().map(|of| of.parent) != Some(parent.oid) {
+            let message = format!(
+                "relation \"{}\" is not a partition of relation \"{}\"",
+                child.name, parent.name
+            );
+            return Err(SqlError::new("42P01", message));
+        }
+        self.lock_tree(&child, TableLockMode::AccessExclusive)?;
+        // Rows that were the detached partition's would go there.
+        self.lock_default(parent)?;
+        let mut definition = child.definition.clone();
+        definition.partition_of = None;
+        self.update(definition)?;
+        for entry in &child.indexes {
+            let mut own = self.current(entry.oid)?.definition.clone();
+            if let Some(index) = own.index.as_mut().filter(|index| index.part_of.is_some()) {
+                index.part_of = None;
+                self.update(own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot be done to a partitioned table, or to a partition alone.
+    pub(super) fn refuse_for_partitions(
+        &mut self,
+        relation: &Relation,
+        command: &AlterCommand,
+    ) -> Result<()> {
+        if relation.is_partitioned() {
+            let known = match command {
+                AlterCommand::AddColumn { constraints, .. } => constraints.is_empty(),
+                AlterCommand::AddConstraint(constraint) => {
+                    !constraint.not_valid
+                        || !matches!(constraint.kind, ConstraintSpecKind::Check { .. })
+                }
+                AlterCommand::DropColumn { .. }
+                | AlterCommand::AttachPartition { .. }
+                | AlterCommand::AttachIndex(_)
+                | AlterCommand::DetachPartition(_)
+                | AlterCommand::DropConstraint { .. }
+                | AlterCommand::Owner(_)
+                | AlterCommand::Nothing
+                | AlterCommand::Column {
+                    action:
+                        AlterColumn::Nothing
+                        | AlterColumn::Default(_)
+                        | AlterColumn::SetNotNull
+                        | AlterColumn::DropNotNull
+                        | AlterColumn::Type { .. },
+                    ..
+                } => true,
+                _ => false,
+            };
+            if !known {
+                return Err(SqlError::unsupported("this ALTER TABLE of a partitioned table"));
+            }
+        }
+        let Some(of) = &relation.partition_of else { return Ok(()) };
+        let parent = self.current(of.parent)?;
+        let above = |name: &str| {
+            parent.visible_columns().find(|(_, c)| c.name == name).map(|(_, column)| column)
+        };
+        let refused = |message: String| Err(SqlError::new("42P16", message));
+        match command {
+            AlterCommand::AddColumn { .. } => {
+                Err(SqlError::new("42809", "cannot add column to a partition"))
+            }
+            AlterCommand::DropColumn { name, .. } if above(name).is_some() => {
+                refused(format!("cannot drop inherited column \"{name}\""))
+            }
+            AlterCommand::Column { name, action: AlterColumn::Type { .. } }
+                if above(name).is_some() =>
+            {
+                refused(format!("cannot alter inherited column \"{name}\""))
+            }
+            AlterCommand::Column { name, action: AlterColumn::DropNotNull }
+                if above(name).is_some_and(|column| column.not_null) =>
+            {
+                refused(format!("column \"{name}\" is marked NOT NULL in parent table"))
+            }
+            AlterCommand::Column {
+                action: AlterColumn::DropExpression { .. } | AlterColumn::AddIdentity(..),
+                ..
+            } => Err(SqlError::unsupported("this ALTER TABLE of a partition")),
+            AlterCommand::DropConstraint { name, .. } => {
+                let inherited = parent.checks.iter().any(|check| check.name == *name)
+                    || relation
+                        .indexes
+                        .iter()
+                        .any(|index| index.name == *name && index.definition.part_of.is_some());
+                if !inherited {
+                    return Ok(());
+                }
+                refused(format!(
+                    "cannot drop inherited constraint \"{name}\" of relation \"{}\"",
+                    relation.name
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The columns of a new partition: those of its table, which draws from its own sequences.
+pub(super) fn columns_of(parent: &Relation) -> Vec<Column> {
+    let column = |column: &Column| Column {
+        identity: None,
+        sequence: None,
+        missing: None,
+        comment: None,
+        default: column.default.clone().filter(|_| column.identity.is_none()),
+        ..column.clone()
+    };
+    parent.visible_columns().map(|(_, found)| column(found)).collect()
+}
+
+fn refuse_unpartitioned(table: &Relation, word: &str) -> Result<()> {
+    if table.is_partitioned() {
+        return Ok(());
+    }
+    let message = format!("{word}\"{}\" is not partitioned", table.name);
+    Err(SqlError::new("42P17", message))
+}
+
+/// 42804 for a table whose columns and checks are not those of the table that it is to be a partition of.
+fn refuse_different(parent: &Relation, child: &Relation) -> Result<()> {
+    let refused = |message: String| Err(SqlError::new("42804", message));
+    for (_, column) in parent.visible_columns() {
+        let name = &column.name;
+        let Some(place) = child.column_position(name) else {
+            return refused(format!("child table is missing column \"{name}\""));
+        };
+        let own = &child.columns[place];
+        let types = |column: &Column| {
+            let ColumnType { oid, typmod, domain, .. } = column.column_type();
+            (oid, typmod, domain)
+        };
+        if types(own) != types(column) {
+            return refused(format!(
+                "child table \"{}\" has different type for column \"{name}\"",
+                child.name
+            ));
+        }
+        if column.not_null && !own.not_null {
+            return refused(format!("column \"{name}\" in child table must be marked NOT NULL"));
+        }
+        if column.generated && !own.generated {
+            return refused(format!("column \"{name}\" in child table must be a generated column"));
+        }
+        if own.generated && (!column.generated || own.default != column.default) {
+            return Err(SqlError::unsupported(
+                "attaching a table whose generated columns are not those of the partitioned table",
+            ));
+        }
+    }
+    for check in &parent.checks {
+        let Some(own) = child.checks.iter().find(|own| own.name == check.name) else {
+            return refused(format!("child table is missing constraint \"{}\"", check.name));
+        };
+        if own.expression != check.expression {
+            return refused(format!(
+                "child table \"{}\" has different definition for check constraint \"{}\"",
+                child.name, check.name
+            ));
+        }
+        if own.not_valid {
+            let message = format!(
+                "constraint \"{}\" conflicts with NOT VALID constraint on child table \"{}\"",
+                check.name, child.name
+            );
+            return Err(SqlError::new("42P17", message));
+        }
+    }
+    Ok(())
+}
+
+/// Looks whether rows belong to a partition.
+struct Belonging {
+    /// Each table above with the number of the one below it on the way to the partition.
+    bounds: Vec<(Arc<Relation>, Oid, ColumnMap)>,
+    /// Columns of the partition that come in.
+    places: Vec<usize>,
+    row: Vec<Datum>,
+    all: bool,
+}
+
+impl RowSink for Belonging {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        for (value, place) in row.iter().zip(&self.places) {
+            self.row[*place] = value.clone();
+        }
+        let mut inner = self.row.clone();
+        for (parent, member, columns) in &self.bounds {
+            inner = columns.backward(&inner);
+            let found = parent
+                .partitions
+                .as_ref()
+                .and_then(|partitions| partitions.members.get(partitions.member_of(&inner)?));
+            self.all &= found.is_some_and(|found| found.relation.oid == *member);
+        }
+        Ok(())
+    }
+
+    fn takes_numbers(&self, _column: usize) -> bool {
+        true
+    }
+}
+
+/// 0A000 where a unique index of a partitioned table does not have its key: equal rows could be in two partitions.
+pub(super) fn refuse_without_key(table: &Relation, columns: &[u16], word: &str) -> Result<()> {
+    let Some(key) = &table.partition_key else { return Ok(()) };
+    for column in &key.columns {
+        if columns.contains(column) {
+            continue;
+        }
+        let name = &table.columns[usize::from(*column)].name;
+        let message =
+            "unique constraint on partitioned table must include all partitioning columns";
+        return Err(SqlError::new("0A000", message).with_detail(format!(
+            "{word} constraint on table \"{}\" lacks column \"{name}\" which is part of the partition key.",
+            table.name
+        )));
+    }
+    Ok(())
+}
