@@ -59,6 +59,16 @@ fn partitions() {
 }
 
 #[test]
+fn partition_definitions() {
+    check("partition_definitions", include_str!("../testscripts/partition_definitions.test"));
+}
+
+#[test]
+fn partition_plans() {
+    check("partition_plans", include_str!("../testscripts/partition_plans.test"));
+}
+
+#[test]
 fn volatile_targets() {
     check("volatile_targets", include_str!("../testscripts/volatile_targets.test"));
 }

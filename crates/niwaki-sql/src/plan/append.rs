@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Relation};
+use niwaki_types::Datum;
 
 use super::conditions::{conjunction, is_volatile, reads_only};
 use super::estimate::{Estimate, estimate};
@@ -11,6 +12,7 @@ use super::scan::{ScanContext, plan_scan};
 use super::{PlanNode, ScanPlan, SlotRange};
 use crate::expr::{Expr, ExprKind};
 use crate::query::reads_slots;
+use crate::types::element_of;
 
 /// The rows of some partitions of a table, one partition after the other.
 #[derive(Clone, Debug)]
@@ -83,17 +85,13 @@ pub(crate) fn plan_append(
     };
     let slots = node.slots();
     let slot_of = |column: usize| (column < width).then_some(start + column);
-    let mut constant = |expr: &Expr| match &expr.kind {
-        ExprKind::Const(value) => Some(value.clone()),
-        _ => None,
-    };
     let possible = possible_leaves(relation, &slot_of, conditions, &mut constant);
     // Whatever is known before the scan may say more then.
     let mut later = false;
     let mut known = |expr: &Expr| {
         let before = !is_volatile(expr)
             && reads_only(expr, &mut |slot| !slots.contains(slot) && (context.available)(slot));
-        later = later || before && !matches!(expr.kind, ExprKind::Const(_));
+        later = later || before && constant(expr).is_none();
         None
     };
     possible_leaves(relation, &slot_of, conditions, &mut known);
@@ -219,6 +217,19 @@ impl Own<'_> {
             self.move_slots(child, below);
             Ok(())
         });
+    }
+}
+
+/// The value of a constant, or an array of them.
+fn constant(expr: &Expr) -> Option<Datum> {
+    match &expr.kind {
+        ExprKind::Const(value) => Some(value.clone()),
+        ExprKind::Array(elements) => {
+            let element = element_of(expr.ty)?;
+            let values = elements.iter().map(constant).collect::<Option<Vec<Datum>>>()?;
+            Some(Datum::array(element, values))
+        }
+        _ => None,
     }
 }
 

@@ -243,7 +243,8 @@ const INTERVALS_MAX: usize = 1_000;
 /// The intervals of keys that ranges admit: places before their first row and behind their last one.
 fn intervals(ranges: &[KeyRange]) -> Vec<(Vec<Edge>, Vec<Edge>)> {
     let mut prefixes: Vec<Vec<Edge>> = vec![Vec::new()];
-    for range in ranges {
+    for (number, range) in ranges.iter().enumerate() {
+        let rest = &ranges[number..];
         match range.values() {
             Some(values) if prefixes.len() * values.len() <= INTERVALS_MAX => {
                 let longer = prefixes.iter().flat_map(|prefix| {
@@ -254,16 +255,7 @@ fn intervals(ranges: &[KeyRange]) -> Vec<(Vec<Edge>, Vec<Edge>)> {
                 prefixes = longer.collect();
             }
             _ => {
-                let side = |bound: &Option<(Vec<u8>, bool)>, outer: Edge, inner: Edge| {
-                    match bound {
-                        None => vec![outer],
-                        // Behind the value stands the place before all of its rows, or behind them.
-                        Some((value, true)) => vec![Edge::Key(value.clone()), outer],
-                        Some((value, false)) => vec![Edge::Key(value.clone()), inner],
-                    }
-                };
-                let low = side(&range.lower, Edge::Min, Edge::Max);
-                let high = side(&range.upper, Edge::Max, Edge::Min);
+                let (low, high) = (side(rest, true), side(rest, false));
                 let ends = |prefix: Vec<Edge>| {
                     let with =
                         |side: &[Edge]| prefix.iter().chain(side).cloned().collect::<Vec<Edge>>();
@@ -278,6 +270,34 @@ fn intervals(ranges: &[KeyRange]) -> Vec<(Vec<Edge>, Vec<Edge>)> {
         (with(Edge::Min), with(Edge::Max))
     };
     prefixes.into_iter().map(ends).collect()
+}
+
+/// One end of an interval, from the first column on that has several values: the bounds of columns as long as they belong
+/// to it, then the place before all rows of such a key, or behind them.
+fn side(ranges: &[KeyRange], is_lower: bool) -> Vec<Edge> {
+    let (outer, inner) = if is_lower { (Edge::Min, Edge::Max) } else { (Edge::Max, Edge::Min) };
+    let mut edges = Vec::new();
+    for range in ranges {
+        let values = range.values();
+        let value = match (&values, is_lower) {
+            (Some(values), true) => values.iter().min().map(|value| (value, true)),
+            (Some(values), false) => values.iter().max().map(|value| (value, true)),
+            (None, true) => range.lower.as_ref().map(|(value, inclusive)| (value, *inclusive)),
+            (None, false) => range.upper.as_ref().map(|(value, inclusive)| (value, *inclusive)),
+        };
+        match value {
+            None => break,
+            Some((value, inclusive)) => {
+                edges.push(Edge::Key(value.clone()));
+                if !inclusive {
+                    edges.push(inner);
+                    return edges;
+                }
+            }
+        }
+    }
+    edges.push(outer);
+    edges
 }
 
 impl KeyRange {

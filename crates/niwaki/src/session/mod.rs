@@ -13,6 +13,7 @@ mod extended;
 mod foreign_keys;
 mod maintain;
 mod notify;
+mod partitions;
 mod query;
 mod simple;
 mod source;

@@ -546,7 +546,15 @@ impl Store for TableStore<'_> {
     }
 
     fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome> {
-        self.delete(relation, tid, old)
+        self.crosscheck(relation, tid, old)?;
+        let target = self.target(tid);
+        let outcome = table(relation)?
+            .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.deleted(relation, self.state, old);
+        }
+        self.outcome(relation, outcome)
     }
 
     fn lock_row(

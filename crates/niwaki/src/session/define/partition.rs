@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Bound, Column, ColumnMap, Oid, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy,
-    RangeValue, Relation, RelationDefinition, RelationKind, compare_edges, decode_bound,
-    missing_text, range_text,
+    Bound, Column, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, RangeValue,
+    Relation, RelationDefinition, RelationKind, compare_edges, decode_bound, missing_text,
+    range_text,
 };
+use niwaki_sql::SqlError;
 use niwaki_sql::utility::{
     AlterColumn, AlterCommand, BoundSpec, ConstraintSpecKind, CreateTable, Name, PartitionBy,
     RangeValueSpec,
 };
 use niwaki_sql::walk::each_node;
-use niwaki_sql::{RowSink, SqlError};
 use niwaki_txn::TableLockMode;
-use niwaki_types::{ColumnType, Datum, quote_identifier};
+use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::{Definer, is_not, operator_class};
@@ -177,7 +177,7 @@ impl Definer<'_> {
         })?;
         if names {
             let message = "cannot use column reference in partition bound expression";
-            return Err(SqlError::new("42P10", message));
+            return Err(SqlError::new("0A000", message));
         }
         if nested {
             return Err(SqlError::new("0A000", "cannot use subquery in partition bound"));
@@ -290,7 +290,7 @@ impl Definer<'_> {
     /// Fails where rows of the default partition belong to another one now.
     pub(super) fn prove_default(&mut self, default: Option<&Relation>) -> Result<()> {
         let Some(default) = default else { return Ok(()) };
-        if self.belongs(default.oid)? {
+        if self.session.belongs(default.oid)? {
             return Ok(());
         }
         let message = format!(
@@ -299,33 +299,6 @@ impl Definer<'_> {
         );
         Err(SqlError::new("23514", message)
             .with_table(self.session.schema_name(default.schema), default.name.clone()))
-    }
-
-    /// Whether all rows of a partition belong to it.
-    fn belongs(&mut self, oid: Oid) -> Result<bool> {
-        let relation = self.current(oid)?;
-        let mut bounds = Vec::new();
-        let mut inner = Arc::clone(&relation);
-        while let Some(of) = &inner.partition_of {
-            let parent = self.current(of.parent)?;
-            let columns = ColumnMap::between(&parent.definition, &inner.definition);
-            bounds.push((Arc::clone(&parent), inner.oid, columns));
-            inner = parent;
-        }
-        let mut names = Vec::new();
-        let mut places = Vec::new();
-        for (place, column) in relation.visible_columns() {
-            names.push(quote_identifier(&column.name));
-            places.push(place);
-        }
-        let sql =
-            format!("SELECT {} FROM {}", names.join(", "), self.session.qualified_name(&relation));
-        let statements = niwaki_sql::parse::parse(&sql)?;
-        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
-        let row = vec![Datum::Null; relation.columns.len()];
-        let mut rows = Belonging { bounds, places, row, all: true };
-        self.session.at_latest(|session| session.run_query(statement, &mut rows))?;
-        Ok(rows.all)
     }
 
     pub(super) fn attach_partition(
@@ -369,7 +342,7 @@ impl Definer<'_> {
         definition.partition_of = Some(PartitionOf { parent: parent.oid, bound });
         self.update(definition)?;
         self.part_indexes(parent, child.oid)?;
-        if !self.belongs(child.oid)? {
+        if !self.session.belongs(child.oid)? {
             let message = format!(
                 "partition constraint of relation \"{}\" is violated by some row",
                 child.name
@@ -558,38 +531,6 @@ fn refuse_different(parent: &Relation, child: &Relation) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Looks whether rows belong to a partition.
-struct Belonging {
-    /// Each table above with the number of the one below it on the way to the partition.
-    bounds: Vec<(Arc<Relation>, Oid, ColumnMap)>,
-    /// Columns of the partition that come in.
-    places: Vec<usize>,
-    row: Vec<Datum>,
-    all: bool,
-}
-
-impl RowSink for Belonging {
-    fn row(&mut self, row: &[Datum]) -> Result<()> {
-        for (value, place) in row.iter().zip(&self.places) {
-            self.row[*place] = value.clone();
-        }
-        let mut inner = self.row.clone();
-        for (parent, member, columns) in &self.bounds {
-            inner = columns.backward(&inner);
-            let found = parent
-                .partitions
-                .as_ref()
-                .and_then(|partitions| partitions.members.get(partitions.member_of(&inner)?));
-            self.all &= found.is_some_and(|found| found.relation.oid == *member);
-        }
-        Ok(())
-    }
-
-    fn takes_numbers(&self, _column: usize) -> bool {
-        true
-    }
 }
 
 /// 0A000 where a unique index of a partitioned table does not have its key: equal rows could be in two partitions.
