@@ -16,6 +16,7 @@ mod numbering;
 mod objects;
 mod overlay;
 mod partition;
+mod partition_hash;
 mod relation;
 mod remark;
 mod scan;
@@ -56,6 +57,7 @@ pub use partition::{
     PartitionOf, PartitionStrategy, Partitions, RangeValue, bound_text, compare_edges,
     decode_bound, partition_key_text, range_text,
 };
+pub use partition_hash::is_hashable_key;
 pub use relation::{IndexEntry, Relation};
 pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,

@@ -528,7 +528,7 @@ fn depth(state: &CatalogState, oid: Oid) -> usize {
     while let Some(parent) = parent_of(state.relation(at)) {
         depth += 1;
         at = parent;
-        if depth > state.relations().count() {
+        if depth > state.relation_count() {
             break;
         }
     }

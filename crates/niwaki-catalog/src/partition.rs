@@ -8,6 +8,7 @@ use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Oid, RelationDefinition};
+use crate::partition_hash::hash_of_row;
 use crate::relation::Relation;
 
 /// How rows find their partition.
@@ -17,6 +18,8 @@ pub enum PartitionStrategy {
     List,
     /// PARTITION BY RANGE: by the bounds that the values lie between.
     Range,
+    /// PARTITION BY HASH: by the remainder of a hash of the values.
+    Hash,
 }
 
 impl PartitionStrategy {
@@ -25,6 +28,7 @@ impl PartitionStrategy {
         match self {
             Self::List => "LIST",
             Self::Range => "RANGE",
+            Self::Hash => "HASH",
         }
     }
     /// PostgreSQL's letter for `pg_partitioned_table.partstrat`.
@@ -32,6 +36,7 @@ impl PartitionStrategy {
         match self {
             Self::List => "l",
             Self::Range => "r",
+            Self::Hash => "h",
         }
     }
 }
@@ -69,6 +74,13 @@ pub enum PartitionBound {
         from: Vec<RangeValue>,
         /// TO
         to: Vec<RangeValue>,
+    },
+    /// WITH
+    Hash {
+        /// MODULUS, above 0.
+        modulus: u32,
+        /// REMAINDER, below the modulus.
+        remainder: u32,
     },
 }
 
@@ -110,6 +122,13 @@ pub enum Bound {
         lower: Vec<Edge>,
         /// Does not.
         upper: Vec<Edge>,
+    },
+    /// WITH
+    Hash {
+        /// By what the hash is divided.
+        modulus: u32,
+        /// What remains.
+        remainder: u32,
     },
 }
 
@@ -280,6 +299,9 @@ pub fn decode_bound(
         PartitionBound::Range { from, to } => {
             Bound::Range { lower: edges(from)?, upper: edges(to)? }
         }
+        PartitionBound::Hash { modulus, remainder } => {
+            Bound::Hash { modulus: *modulus, remainder: *remainder }
+        }
     })
 }
 
@@ -303,13 +325,17 @@ fn order_of(left: &Bound, right: &Bound) -> Ordering {
     let rank = |bound: &Bound| match bound {
         Bound::Default => 2,
         Bound::List { values, .. } if values.is_empty() => 1,
-        Bound::List { .. } | Bound::Range { .. } => 0,
+        Bound::List { .. } | Bound::Range { .. } | Bound::Hash { .. } => 0,
     };
     rank(left).cmp(&rank(right)).then_with(|| match (left, right) {
         (Bound::List { values: left, .. }, Bound::List { values: right, .. }) => left.cmp(right),
         (Bound::Range { lower: left, .. }, Bound::Range { lower: right, .. }) => {
             compare_edges(left, right)
         }
+        (
+            Bound::Hash { modulus: left, remainder },
+            Bound::Hash { modulus: right, remainder: other },
+        ) => (left, remainder).cmp(&(right, other)),
         _ => Ordering::Equal,
     })
 }
@@ -365,7 +391,7 @@ impl Partitions {
                         found.null = Some(number);
                     }
                 }
-                Bound::Range { .. } => {}
+                Bound::Range { .. } | Bound::Hash { .. } => {}
             }
         }
         found.values.sort();
@@ -427,13 +453,22 @@ impl Partitions {
                 // The last one that begins at the row or before it.
                 let at = self.members.partition_point(|member| match &member.bound {
                     Bound::Range { lower, .. } => compare_edges(lower, &edges).is_le(),
-                    Bound::List { .. } | Bound::Default => false,
+                    _ => false,
                 });
                 let found = at.checked_sub(1).filter(|at| match &self.members[*at].bound {
                     Bound::Range { upper, .. } => compare_edges(&edges, upper).is_lt(),
-                    Bound::List { .. } | Bound::Default => false,
+                    _ => false,
                 });
                 found.or(self.default)
+            }
+            PartitionStrategy::Hash => {
+                let hash = hash_of_row(self.key.columns.iter().map(value));
+                self.members.iter().position(|member| match member.bound {
+                    Bound::Hash { modulus, remainder } => {
+                        hash % u64::from(modulus.max(1)) == u64::from(remainder)
+                    }
+                    _ => false,
+                })
             }
         }
     }
@@ -491,6 +526,9 @@ pub fn bound_text(table: &RelationDefinition, bound: &PartitionBound) -> String 
         }
         PartitionBound::Range { from, to } => {
             format!("FOR VALUES FROM {} TO {}", range_text(table, from), range_text(table, to))
+        }
+        PartitionBound::Hash { modulus, remainder } => {
+            format!("FOR VALUES WITH (modulus {modulus}, remainder {remainder})")
         }
     }
 }

@@ -201,6 +201,11 @@ impl CatalogState {
 
 /// Building states; used by the catalog itself.
 impl CatalogState {
+    /// How many relations there are.
+    pub(crate) fn relation_count(&self) -> usize {
+        self.relations.len()
+    }
+
     pub(crate) fn set_version(&mut self, version: u64) {
         self.version = version;
     }

@@ -64,6 +64,16 @@ fn partition_definitions() {
 }
 
 #[test]
+fn partition_hash() {
+    check("partition_hash", include_str!("../testscripts/partition_hash.test"));
+}
+
+#[test]
+fn partition_rows() {
+    check("partition_rows", include_str!("../testscripts/partition_rows.test"));
+}
+
+#[test]
 fn partition_plans() {
     check("partition_plans", include_str!("../testscripts/partition_plans.test"));
 }

@@ -4,6 +4,7 @@ use niwaki_catalog::{Leaf, NoPartition, Partitions, Relation};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
+use super::conflict::refuse_deferrable;
 use super::modify::{
     Rules, changed_inside, check_bounds, check_rules, failing_row, new_values, returned_from,
     shown_value,
@@ -98,6 +99,7 @@ fn insert(
     let own = checked(modify, number, leaf, new, rt)?;
     let tid = if modify.conflict.is_some() {
         let arbiters = &modify.leaves[number].arbiters;
+        refuse_deferrable(&leaf.relation, arbiters, rt.exec)?;
         let outcome = rt.exec.store.insert_or_lock(&leaf.relation, &own, arbiters, None)?;
         if let Some(measures) = &mut rt.state.measures {
             measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, partition_key_text};
-use niwaki_types::Datum;
+use niwaki_catalog::{CatalogState, Oid, PartitionBound, RangeValue, Relation, partition_key_text};
+use niwaki_types::{Datum, quote_identifier};
 
-use super::{EmitRow, Function, RowsFunction, T, functions};
+use super::{EmitRow, Function, RowsFunction, T, functions, quote_string};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::types::format_type;
 
 /// The relation that an argument names, if it is there.
 fn named<'c>(catalog: &'c CatalogState, values: &[Datum]) -> Result<Option<&'c Arc<Relation>>> {
@@ -96,12 +97,64 @@ fn key_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
 
 /// `pg_get_partition_constraintdef(table)`
 fn constraint_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    match named(exec.catalog, values)? {
-        Some(relation) if relation.partition_of.is_some() => {
-            Err(SqlError::unsupported("pg_get_partition_constraintdef of a partition"))
-        }
-        _ => Ok(Datum::Null),
+    let Some(relation) = named(exec.catalog, values)? else { return Ok(Datum::Null) };
+    let mut parts = Vec::new();
+    let mut inner = relation;
+    while let Some(of) = &inner.partition_of {
+        let parent = exec.catalog.relation(of.parent);
+        let parent = parent.ok_or_else(|| SqlError::internal("a partition of no table"))?;
+        parts.splice(0..0, conditions(parent, &of.bound)?);
+        inner = parent;
     }
+    if parts.is_empty() {
+        return Ok(Datum::Null);
+    }
+    let text = parts.join(" AND ");
+    let shown = crate::shown::show(&text, Some(relation), None, exec.catalog, exec.path, false)?;
+    Ok(Datum::Text(shown.into()))
+}
+
+/// What a bound says of rows, as conditions on the column of the key.
+fn conditions(parent: &Relation, bound: &PartitionBound) -> Result<Vec<String>> {
+    let columns = parent.partition_key.as_ref().map_or(&[][..], |key| &key.columns);
+    let column = match columns {
+        [column] => parent.columns.get(usize::from(*column)),
+        _ => None,
+    };
+    let refused = || {
+        let what =
+            "pg_get_partition_constraintdef of a default or hash partition, or by several columns";
+        SqlError::unsupported(what)
+    };
+    let column = column.ok_or_else(refused)?;
+    let name = quote_identifier(&column.name);
+    let kind = format_type(column.column_type());
+    let constant = |text: &str| format!("{}::{kind}", quote_string(text));
+    let not_null = format!("{name} IS NOT NULL");
+    Ok(match bound {
+        PartitionBound::List(values) => {
+            let given: Vec<String> = values.iter().flatten().map(|text| constant(text)).collect();
+            let listed = match given.as_slice() {
+                [] => return Ok(vec![format!("{name} IS NULL")]),
+                [one] => format!("{name} = {one}"),
+                all => format!("{name} = ANY (ARRAY[{}])", all.join(", ")),
+            };
+            match values.contains(&None) {
+                true => vec![format!("({name} IS NULL OR {listed})")],
+                false => vec![not_null, listed],
+            }
+        }
+        PartitionBound::Range { from, to } => {
+            let mut parts = vec![not_null];
+            for (side, operator) in [(from, ">="), (to, "<")] {
+                if let [RangeValue::Value(text)] = side.as_slice() {
+                    parts.push(format!("{name} {operator} {}", constant(text)));
+                }
+            }
+            parts
+        }
+        PartitionBound::Default | PartitionBound::Hash { .. } => return Err(refused()),
+    })
 }
 
 pub(super) static FUNCTIONS: &[Function] = functions![

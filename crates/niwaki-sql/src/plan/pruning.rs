@@ -18,6 +18,8 @@ pub(crate) type ValueOf<'v> = dyn FnMut(&Expr) -> Option<Datum> + 'v;
 struct KeyRange {
     /// The only values, as keys.
     equal: Option<Vec<Vec<u8>>>,
+    /// A value that it equals.
+    value: Option<Datum>,
     /// Bounds, each with whether it belongs to the range.
     lower: Option<(Vec<u8>, bool)>,
     upper: Option<(Vec<u8>, bool)>,
@@ -172,6 +174,7 @@ impl Level<'_> {
         match self.partitions.key.strategy {
             PartitionStrategy::List => self.listed(&ranges[0]),
             PartitionStrategy::Range => self.between(ranges),
+            PartitionStrategy::Hash => self.hashed(ranges),
         }
     }
 
@@ -203,6 +206,23 @@ impl Level<'_> {
             _ => take(default),
         }
         possible
+    }
+
+    /// Only a whole key has a hash.
+    fn hashed(&self, ranges: &[KeyRange]) -> Vec<bool> {
+        let members = self.partitions.members.len();
+        let columns = &self.partitions.key.columns;
+        let width = columns.iter().max().map_or(0, |last| usize::from(*last) + 1);
+        let mut row = vec![Datum::Null; width];
+        for (column, range) in columns.iter().zip(ranges) {
+            match &range.value {
+                Some(value) => row[usize::from(*column)] = value.clone(),
+                None if range.null => {}
+                None => return vec![true; members],
+            }
+        }
+        let found = self.partitions.member_of(&row);
+        (0..members).map(|member| Some(member) == found).collect()
     }
 
     fn between(&self, ranges: &[KeyRange]) -> Vec<bool> {
@@ -350,7 +370,13 @@ impl KeyRange {
                 self.never = true;
                 return;
             }
-            Fit::Value(value) => key_of(&value, order),
+            Fit::Value(value) => {
+                let key = key_of(&value, order);
+                if operator == "=" {
+                    self.value = Some(value);
+                }
+                key
+            }
             // All values are on the right side of it, or none is.
             outside @ (Fit::Below | Fit::Above) => {
                 let below = matches!(outside, Fit::Below);

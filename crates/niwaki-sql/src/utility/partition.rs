@@ -39,7 +39,7 @@ pub enum BoundSpec {
     /// FROM, TO
     Range(Vec<RangeValueSpec>, Vec<RangeValueSpec>),
     /// WITH (MODULUS, REMAINDER)
-    Hash,
+    Hash(i32, i32),
 }
 
 /// PARTITION OF.
@@ -55,7 +55,8 @@ pub(super) fn partition_by(spec: &PartitionSpec, source: &str) -> Result<Partiti
     let strategy = match protobuf::PartitionStrategy::try_from(spec.strategy) {
         Ok(protobuf::PartitionStrategy::List) => PartitionStrategy::List,
         Ok(protobuf::PartitionStrategy::Range) => PartitionStrategy::Range,
-        _ => return Err(SqlError::unsupported("PARTITION BY HASH")),
+        Ok(protobuf::PartitionStrategy::Hash) => PartitionStrategy::Hash,
+        _ => return Err(unexpected("PARTITION BY")),
     };
     let mut columns = Vec::with_capacity(spec.part_params.len());
     for node in &spec.part_params {
@@ -90,7 +91,7 @@ pub(super) fn bound(spec: &PartitionBoundSpec) -> Result<BoundSpec> {
             Ok(BoundSpec::List(values.collect::<Result<_>>()?))
         }
         "r" => Ok(BoundSpec::Range(edges(&spec.lowerdatums)?, edges(&spec.upperdatums)?)),
-        _ => Ok(BoundSpec::Hash),
+        _ => Ok(BoundSpec::Hash(spec.modulus, spec.remainder)),
     }
 }
 

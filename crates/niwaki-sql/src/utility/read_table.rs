@@ -52,9 +52,6 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
             None => None,
         },
     };
-    if table.partition_of.is_some() && !(s.table_elts.is_empty() && s.constraints.is_empty()) {
-        return unsupported("columns and constraints of a table with PARTITION OF");
-    }
     for element in s.table_elts.iter().chain(&s.constraints) {
         match element.node.as_ref() {
             Some(NodeEnum::ColumnDef(c)) => {
@@ -102,12 +99,12 @@ pub(super) fn named_type(
 fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
     let of_table = format!("\"{}\" of table \"{table}\"", c.colname);
     let at = |e: SqlError| e.with_position(position_of(source, c.location));
-    let type_name =
-        c.type_name.as_ref().ok_or_else(|| unexpected("column definition without a type"))?;
-    let serial = serial_type(type_name);
-    let (stored, user_type) = match serial {
-        Some(oid) => (ColumnType::new(oid), None),
-        None => named_type(type_name, source)?,
+    let serial = c.type_name.as_ref().and_then(serial_type);
+    let (stored, user_type) = match (serial, &c.type_name) {
+        (Some(oid), _) => (ColumnType::new(oid), None),
+        (None, Some(name)) => named_type(name, source)?,
+        // That of the table that it is a partition of.
+        (None, None) => (ColumnType::new(TypeOid::UNKNOWN), None),
     };
     if let Some(collation) = &c.coll_clause {
         refuse_collation(&strings(&collation.collname)).map_err(at)?;
@@ -165,6 +162,10 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
                     )));
                 }
                 spec.default = text;
+            }
+            ConstrType::ConstrIdentity if c.type_name.is_none() => {
+                let message = "identity columns are not supported on partitions";
+                return Err(SqlError::new("0A000", message));
             }
             ConstrType::ConstrIdentity => {
                 let kind = identity_kind(&k.generated_when);

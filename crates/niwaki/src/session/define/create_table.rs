@@ -13,7 +13,7 @@ use niwaki_types::quote_identifier;
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
-use super::partition::columns_of;
+use super::partition::{change_inherited, columns_of};
 use super::{Definer, names, options};
 use crate::Result;
 
@@ -71,10 +71,14 @@ impl Definer<'_> {
             table.checks.clone_from(&parent.checks);
             let (parent, bound) = (parent.oid, bound.clone());
             table.partition_of = Some(PartitionOf { parent, bound });
-        }
-        for (position, column) in spec.columns.iter().enumerate() {
-            let column = self.new_column(&table, column, position)?;
-            table.columns.push(column);
+            for column in &spec.columns {
+                change_inherited(&mut table, column)?;
+            }
+        } else {
+            for (position, column) in spec.columns.iter().enumerate() {
+                let column = self.new_column(&table, column, position)?;
+                table.columns.push(column);
+            }
         }
         for position in 0..table.columns.len() {
             self.read_generated(&mut table, position)?;

@@ -24,6 +24,7 @@ mod operator_class;
 mod options;
 mod partition;
 mod partition_alter;
+mod partition_bound;
 mod partition_index;
 mod rename;
 mod rewrite;

@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Bound, Column, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, RangeValue,
-    Relation, RelationDefinition, RelationKind, compare_edges, decode_bound, missing_text,
-    range_text,
+    Column, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, Relation,
+    RelationDefinition, RelationKind, is_hashable_key,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{
-    AlterColumn, AlterCommand, BoundSpec, ConstraintSpecKind, CreateTable, Name, PartitionBy,
-    RangeValueSpec,
+    AlterColumn, AlterCommand, BoundSpec, ColumnSpec, ConstraintSpecKind, CreateTable, Name,
+    PartitionBy,
 };
-use niwaki_sql::walk::each_node;
 use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
-use pg_query::NodeEnum;
 
 use super::{Definer, is_not, operator_class};
 use crate::Result;
@@ -61,6 +58,10 @@ impl Definer<'_> {
             if ty.domain.is_some() || ty.oid.user_number().is_some() {
                 return Err(placed(SqlError::unsupported("a partition key of a user's type")));
             }
+            if spec.strategy == PartitionStrategy::Hash && !is_hashable_key(ty.oid) {
+                let what = "PARTITION BY HASH of a column of this type";
+                return Err(placed(SqlError::unsupported(what)));
+            }
             columns.push(u16::try_from(position).map_err(|_| SqlError::internal("column"))?);
         }
         Ok(PartitionKey { strategy: spec.strategy, columns })
@@ -84,173 +85,6 @@ impl Definer<'_> {
     pub(super) fn refuse_temporary(&mut self, table: &Relation) -> Result<()> {
         if self.state().temporary_schema() == Some(table.schema) {
             return Err(SqlError::unsupported("a temporary partition or partitioned table"));
-        }
-        Ok(())
-    }
-
-    /// Reads a bound of a new partition, and refuses one that is none, or that others have rows of.
-    fn bound(
-        &mut self,
-        parent: &Arc<Relation>,
-        name: &str,
-        spec: &BoundSpec,
-    ) -> Result<PartitionBound> {
-        let Some(key) = parent.partition_key.clone() else {
-            return Err(SqlError::internal("no partition key"));
-        };
-        let wrong = |kind: &str| {
-            let message = format!("invalid bound specification for a {kind} partition");
-            Err(SqlError::new("42P16", message))
-        };
-        let bound = match (key.strategy, spec) {
-            (_, BoundSpec::Default) => PartitionBound::Default,
-            (PartitionStrategy::List, BoundSpec::List(given)) => {
-                let mut values: Vec<Option<String>> = Vec::new();
-                for text in given {
-                    let value = self.bound_value(parent, key.columns[0], text)?;
-                    if !values.contains(&value) {
-                        values.push(value);
-                    }
-                }
-                PartitionBound::List(values)
-            }
-            (PartitionStrategy::Range, BoundSpec::Range(from, to)) => {
-                for (side, word) in [(from, "FROM"), (to, "TO")] {
-                    if side.len() != key.columns.len() {
-                        let message = format!(
-                            "{word} must specify exactly one value per partitioning column"
-                        );
-                        return Err(SqlError::new("42P16", message));
-                    }
-                }
-                let from = self.range_side(parent, &key, from)?;
-                PartitionBound::Range { from, to: self.range_side(parent, &key, to)? }
-            }
-            (PartitionStrategy::List, _) => return wrong("list"),
-            (PartitionStrategy::Range, _) => return wrong("range"),
-        };
-        self.refuse_overlap(parent, &key, name, &bound)?;
-        Ok(bound)
-    }
-
-    fn range_side(
-        &mut self,
-        parent: &Arc<Relation>,
-        key: &PartitionKey,
-        side: &[RangeValueSpec],
-    ) -> Result<Vec<RangeValue>> {
-        let mut values: Vec<RangeValue> = Vec::with_capacity(side.len());
-        for (value, column) in side.iter().zip(&key.columns) {
-            let value = match value {
-                RangeValueSpec::Min => RangeValue::Min,
-                RangeValueSpec::Max => RangeValue::Max,
-                RangeValueSpec::Value(text) => match self.bound_value(parent, *column, text)? {
-                    Some(text) => RangeValue::Value(text),
-                    None => {
-                        return Err(SqlError::new("42P17", "cannot specify NULL in range bound"));
-                    }
-                },
-            };
-            for (edge, word) in [(RangeValue::Min, "MINVALUE"), (RangeValue::Max, "MAXVALUE")] {
-                if values.last() == Some(&edge) && value != edge {
-                    let message = format!("every bound following {word} must also be {word}");
-                    return Err(SqlError::new("42804", message));
-                }
-            }
-            values.push(value);
-        }
-        Ok(values)
-    }
-
-    /// The value of an expression for a column of the key, as text.
-    fn bound_value(
-        &mut self,
-        parent: &Relation,
-        column: u16,
-        text: &str,
-    ) -> Result<Option<String>> {
-        let (mut nested, mut names) = (false, false);
-        each_node(text, |node| match node {
-            NodeEnum::SubLink(_) => nested = true,
-            NodeEnum::ColumnRef(_) => names = true,
-            _ => {}
-        })?;
-        if names {
-            let message = "cannot use column reference in partition bound expression";
-            return Err(SqlError::new("0A000", message));
-        }
-        if nested {
-            return Err(SqlError::new("0A000", "cannot use subquery in partition bound"));
-        }
-        let column = &parent.columns[usize::from(column)];
-        let wanted = column.column_type();
-        let value = self.session.evaluate_as(text, wanted).map_err(|mut error| {
-            error.position = None;
-            if error.sqlstate == "42846" {
-                let shown = niwaki_sql::types::format_type(wanted);
-                error.sqlstate = "42804";
-                error.message = format!(
-                    "specified value cannot be cast to type {shown} for column \"{}\"",
-                    column.name
-                );
-            }
-            error
-        })?;
-        Ok(missing_text(&value, wanted))
-    }
-
-    /// 42P17 where a row could belong to two partitions, or none to this one.
-    fn refuse_overlap(
-        &mut self,
-        parent: &Relation,
-        key: &PartitionKey,
-        name: &str,
-        bound: &PartitionBound,
-    ) -> Result<()> {
-        let partitions =
-            parent.partitions.as_ref().ok_or_else(|| SqlError::internal("no partitions"))?;
-        let decoded = decode_bound(&parent.definition, key, bound)
-            .ok_or_else(|| SqlError::internal("a bound that cannot be read"))?;
-        if let (Bound::Range { lower, upper }, PartitionBound::Range { from, to }) =
-            (&decoded, bound)
-            && compare_edges(lower, upper).is_ge()
-        {
-            let message = format!("empty range bound specified for partition \"{name}\"");
-            let (from, to) =
-                (range_text(&parent.definition, from), range_text(&parent.definition, to));
-            return Err(SqlError::new("42P17", message).with_detail(format!(
-                "Specified lower bound {from} is greater than or equal to upper bound {to}."
-            )));
-        }
-        for other in &partitions.members {
-            let overlaps = match (&decoded, &other.bound) {
-                (Bound::Default, Bound::Default) => {
-                    let message = format!(
-                        "partition \"{name}\" conflicts with existing default partition \"{}\"",
-                        other.relation.name
-                    );
-                    return Err(SqlError::new("42P17", message));
-                }
-                (
-                    Bound::List { values, null },
-                    Bound::List { values: others, null: other_null },
-                ) => *null && *other_null || values.iter().any(|value| others.contains(value)),
-                (
-                    Bound::Range { lower, upper },
-                    Bound::Range { lower: other_lower, upper: other_upper },
-                ) => {
-                    compare_edges(lower, other_upper).is_lt()
-                        && compare_edges(other_lower, upper).is_lt()
-                }
-                _ => false,
-            };
-            if overlaps {
-                let message = format!(
-                    "partition \"{name}\" would overlap partition \"{}\"",
-                    other.relation.name
-                );
-                return Err(SqlError::new("42P17", message));
-            }
         }
         Ok(())
     }
@@ -471,6 +305,22 @@ pub(super) fn columns_of(parent: &Relation) -> Vec<Column> {
         ..column.clone()
     };
     parent.visible_columns().map(|(_, found)| column(found)).collect()
+}
+
+/// What a new partition says of a column that its table has.
+pub(super) fn change_inherited(table: &mut RelationDefinition, spec: &ColumnSpec) -> Result<()> {
+    let column = table.columns.iter_mut().find(|column| column.name == spec.name);
+    let Some(column) = column else {
+        return Err(SqlError::new("42703", format!("column \"{}\" does not exist", spec.name)));
+    };
+    if spec.generated.is_some() || column.generated && spec.default.is_some() {
+        return Err(SqlError::unsupported("a generated column of a partition of its own"));
+    }
+    column.not_null |= spec.not_null;
+    if spec.default.is_some() {
+        column.default.clone_from(&spec.default);
+    }
+    Ok(())
 }
 
 fn refuse_unpartitioned(table: &Relation, word: &str) -> Result<()> {
