@@ -213,6 +213,7 @@ impl Catalog {
             }
             if let Change::Put(definition) = change
                 && definition.index.is_some()
+                && definition.file != 0
             {
                 let options = build::index_options(&definition.options);
                 self.engine.set_index_options(RelFileId(definition.file), options);

@@ -6,6 +6,7 @@ use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};
 
 use crate::foreign_key::ForeignKey;
+use crate::partition::{PartitionKey, PartitionOf};
 use crate::trigger::Trigger;
 use crate::view::ViewDefinition;
 
@@ -298,6 +299,9 @@ pub struct IndexDefinition {
     /// COMMENT ON CONSTRAINT, which is not the index's own.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub constraint_comment: Option<String>,
+    /// The index of the partitioned table that it is a part of.
+    #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<Oid>,
 }
 
 impl IndexDefinition {
@@ -315,6 +319,7 @@ impl IndexDefinition {
             nulls_not_distinct: false,
             check_time: ConstraintTime::AtOnce,
             constraint_comment: None,
+            part_of: None,
         }
     }
 
@@ -492,6 +497,12 @@ pub struct RelationDefinition {
     /// Set when it is a user's view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<ViewDefinition>,
+    /// PARTITION BY: a table without rows and files of its own, nor have its indexes any.
+    #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
+    pub partition_key: Option<PartitionKey>,
+    /// Set when it is a partition.
+    #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
+    pub partition_of: Option<PartitionOf>,
     /// Size estimates for the planner.
     #[serde(default)]
     pub stats: RelationStats,
@@ -520,12 +531,22 @@ impl RelationDefinition {
     pub fn can_have_large_values(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.dropped);
         self.kind == RelationKind::Table
+            && self.partition_key.is_none()
             && niwaki_table::can_have_large_values(columns.map(Column::column_type))
+    }
+
+    /// PostgreSQL's letter for `pg_class.relkind`.
+    pub fn letter(&self) -> &'static str {
+        match self.kind {
+            RelationKind::Table if self.partition_key.is_some() => "p",
+            RelationKind::Index if self.file == 0 => "I",
+            kind => kind.letter(),
+        }
     }
 
     /// All of its files.
     pub fn files(&self) -> impl Iterator<Item = u64> {
-        // Views have number 0: none.
+        // Views, partitioned tables and their indexes have number 0: none.
         [Some(self.file), self.values].into_iter().flatten().filter(|file| *file != 0)
     }
 }

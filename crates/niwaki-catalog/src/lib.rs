@@ -15,6 +15,8 @@ pub mod hostile;
 mod numbering;
 mod objects;
 mod overlay;
+mod partition;
+mod partition_hash;
 mod relation;
 mod remark;
 mod scan;
@@ -50,6 +52,12 @@ pub use numbering::{
     NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
     rule_oid,
 };
+pub use partition::{
+    Bound, ColumnMap, Edge, Leaf, NoPartition, Partition, PartitionBound, PartitionKey,
+    PartitionOf, PartitionStrategy, Partitions, RangeValue, bound_text, compare_edges,
+    decode_bound, partition_key_text, range_text,
+};
+pub use partition_hash::is_hashable_key;
 pub use relation::{IndexEntry, Relation};
 pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,

@@ -13,6 +13,7 @@ use crate::definition::{Oid, RelationDefinition, RelationKind};
 use crate::error::{Error, Result};
 use crate::function::FunctionDefinition;
 use crate::objects::{Object, ObjectKind, damaged};
+use crate::partition::Partitions;
 use crate::relation::{IndexEntry, Relation};
 use crate::remark::definition_of;
 use crate::state::{CatalogState, SchemaEntry};
@@ -438,9 +439,11 @@ pub(crate) fn apply(
             Change::RemoveFunction(oid) => state.functions.remove(*oid),
             Change::Remove(oid) => {
                 touched.insert(*oid);
-                if let Some(index) = state.relation(*oid).and_then(|r| r.index.as_ref()) {
+                let before = state.relation(*oid);
+                if let Some(index) = before.and_then(|r| r.index.as_ref()) {
                     touched.insert(index.table);
                 }
+                touched.extend(parent_of(before));
                 state.remove(*oid);
             }
             Change::Put(definition) => {
@@ -448,6 +451,7 @@ pub(crate) fn apply(
                 if let Some(index) = &definition.index {
                     touched.insert(index.table);
                 }
+                touched.extend(parent_of(state.relation(definition.oid)));
                 let unopened = Relation::unopened(RelationDefinition::clone(definition));
                 state.put(Arc::new(unopened));
             }
@@ -455,6 +459,11 @@ pub(crate) fn apply(
     }
     if types_changed {
         state.types_changed();
+    }
+    // A partitioned table carries what is below it.
+    let mut above: Vec<Oid> = touched.iter().copied().collect();
+    while let Some(oid) = above.pop() {
+        above.extend(parent_of(state.relation(oid)).filter(|parent| touched.insert(*parent)));
     }
     // Indexes of the touched tables.
     let mut indexes: Vec<IndexEntry> = state
@@ -465,6 +474,8 @@ pub(crate) fn apply(
         })
         .collect();
     indexes.sort_by_key(|i| i.oid);
+    let mut touched: Vec<Oid> = touched.into_iter().collect();
+    touched.sort_by_cached_key(|oid| std::cmp::Reverse(depth(state, *oid)));
     for oid in touched {
         let Some(relation) = state.relation(oid) else { continue };
         let mut relation = Relation::unopened(relation.definition.clone());
@@ -472,6 +483,15 @@ pub(crate) fn apply(
             RelationKind::Table => {
                 relation.indexes =
                     indexes.iter().filter(|i| i.definition.table == oid).cloned().collect();
+                if let Some(key) = &relation.definition.partition_key {
+                    let parts = state.partitions_of(oid).iter();
+                    let parts: Vec<Arc<Relation>> =
+                        parts.filter_map(|part| state.relation(*part)).cloned().collect();
+                    let found = Partitions::of(&relation.definition, key, &parts);
+                    relation.partitions = Some(Arc::new(found));
+                    state.put(Arc::new(relation));
+                    continue;
+                }
                 let files = |index: Oid| state.relation(index).map(|r| r.definition.clone());
                 let definition = build::table_definition(
                     compiler,
@@ -493,4 +513,24 @@ pub(crate) fn apply(
         }
         state.put(Arc::new(relation));
     }
+}
+
+/// The table that a relation is a partition of.
+fn parent_of(relation: Option<&Arc<Relation>>) -> Option<Oid> {
+    relation?.partition_of.as_ref().map(|of| of.parent)
+}
+
+/// How many partitioned tables are above a relation. Ends: each is one number of a chain that no statement closes, and
+/// damage cannot make it longer than all relations.
+fn depth(state: &CatalogState, oid: Oid) -> usize {
+    let mut depth = 0;
+    let mut at = oid;
+    while let Some(parent) = parent_of(state.relation(at)) {
+        depth += 1;
+        at = parent;
+        if depth > state.relation_count() {
+            break;
+        }
+    }
+    depth
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_table::{Sequence, Table};
 
 use crate::definition::{Column, IndexDefinition, Oid, RelationDefinition, RelationKind};
+use crate::partition::Partitions;
 use crate::system::VirtualTable;
 
 /// One index of a table, as the table's relation lists it.
@@ -26,10 +27,12 @@ pub struct Relation {
     pub definition: RelationDefinition,
     /// Indexes of a table, in the order of oids: the same positions as `table.indexes`.
     pub indexes: Vec<IndexEntry>,
-    /// Set when it is a table.
+    /// Set when it is a table with rows of its own.
     pub table: Option<Arc<Table>>,
     /// Set when it is a sequence.
     pub number_generator: Option<Arc<Sequence>>,
+    /// Set when it is a partitioned table.
+    pub partitions: Option<Arc<Partitions>>,
     /// Set when it is a system view; a user's has its query in its definition.
     pub view: Option<Arc<dyn VirtualTable>>,
 }
@@ -44,7 +47,14 @@ impl std::ops::Deref for Relation {
 impl Relation {
     /// Only the definition: names can be looked up, rows cannot be read. The catalog adds the rest.
     pub fn unopened(definition: RelationDefinition) -> Self {
-        Self { definition, indexes: Vec::new(), table: None, number_generator: None, view: None }
+        Self {
+            definition,
+            indexes: Vec::new(),
+            table: None,
+            number_generator: None,
+            partitions: None,
+            view: None,
+        }
     }
     /// A system view.
     pub fn of_view(definition: RelationDefinition, view: Arc<dyn VirtualTable>) -> Self {

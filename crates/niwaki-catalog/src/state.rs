@@ -66,6 +66,8 @@ pub struct CatalogState {
     referenced: HashMap<Oid, Vec<Oid>>,
     /// Views by what they read, in the order of their numbers.
     readers: HashMap<Oid, Vec<Oid>>,
+    /// Partitions by the table that they are of, in the order of their numbers.
+    partitions: HashMap<Oid, Vec<Oid>>,
     /// COMMENT ON DATABASE
     database_comment: Option<Arc<str>>,
 }
@@ -171,6 +173,11 @@ impl CatalogState {
         self.readers.get(&relation).map_or(&[], Vec::as_slice)
     }
 
+    /// The partitions of a table, in the order of their numbers.
+    pub fn partitions_of(&self, table: Oid) -> &[Oid] {
+        self.partitions.get(&table).map_or(&[], Vec::as_slice)
+    }
+
     /// What COMMENT ON DATABASE said.
     pub fn database_comment(&self) -> Option<&str> {
         self.database_comment.as_deref()
@@ -194,6 +201,11 @@ impl CatalogState {
 
 /// Building states; used by the catalog itself.
 impl CatalogState {
+    /// How many relations there are.
+    pub(crate) fn relation_count(&self) -> usize {
+        self.relations.len()
+    }
+
     pub(crate) fn set_version(&mut self, version: u64) {
         self.version = version;
     }
@@ -228,6 +240,11 @@ impl CatalogState {
             let at = readers.partition_point(|other| *other < relation.oid);
             readers.insert(at, relation.oid);
         }
+        if let Some(of) = &relation.partition_of {
+            let parts = self.partitions.entry(of.parent).or_default();
+            let at = parts.partition_point(|other| *other < relation.oid);
+            parts.insert(at, relation.oid);
+        }
         self.names
             .entry(relation.schema)
             .or_default()
@@ -252,6 +269,14 @@ impl CatalogState {
                 if readers.is_empty() {
                     self.readers.remove(&source.relation);
                 }
+            }
+        }
+        if let Some(of) = &old.partition_of
+            && let Some(parts) = self.partitions.get_mut(&of.parent)
+        {
+            parts.retain(|other| *other != oid);
+            if parts.is_empty() {
+                self.partitions.remove(&of.parent);
             }
         }
         if let Some(names) = self.names.get_mut(&old.schema)

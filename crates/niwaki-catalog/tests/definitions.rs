@@ -78,6 +78,8 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
         index: None,
         sequence: None,
         query: None,
+        partition_key: None,
+        partition_of: None,
         stats: RelationStats::default(),
     }
 }

@@ -199,7 +199,7 @@ pub(crate) struct EndVersion {
     pub(crate) offset: u16,
     /// Next version, or [`NO_LINK`].
     pub(crate) link: Tid,
-    /// Some of [`flags::XMAX_LOCK_ONLY`], [`flags::KEYS_UPDATED`], [`flags::HEAP_UPDATED`].
+    /// Some of [`flags::XMAX_LOCK_ONLY`], [`flags::KEYS_UPDATED`], [`flags::HEAP_UPDATED`], [`flags::MOVED`].
     pub(crate) xmax_flags: u16,
     /// The new command field; `None` leaves it (locks do not need one).
     pub(crate) cid: Option<TupleCid>,
@@ -378,7 +378,7 @@ pub(crate) fn decode_end(record: &[u8]) -> Option<EndVersion> {
     let mut fields = Fields(record);
     let (offset, xmax_flags) = (fields.u16()?, fields.u16()?);
     let link = Tid { block: BlockNumber(fields.u32()?), offset: OffsetNumber(fields.u16()?) };
-    if xmax_flags & !(flags::XMAX_LOCK_ONLY | flags::KEYS_UPDATED) != 0 {
+    if xmax_flags & !(flags::XMAX_LOCK_ONLY | flags::KEYS_UPDATED | flags::MOVED) != 0 {
         return None;
     }
     let locks = xmax_flags & flags::XMAX_LOCK_ONLY != 0;
@@ -397,6 +397,8 @@ pub(crate) struct Relink {
     pub(crate) heap_updated: bool,
     /// The removed version's end was as strong as FOR UPDATE.
     pub(crate) keys_updated: bool,
+    /// Its end took the row to another table.
+    pub(crate) moved: bool,
 }
 
 /// What one pruning pass does to a page.
@@ -493,7 +495,11 @@ impl PrunePlan {
                 out.extend_from_slice(&relink.xmax.to_le_bytes());
                 out.extend_from_slice(&relink.link.block.0.to_le_bytes());
                 out.extend_from_slice(&relink.link.offset.0.to_le_bytes());
-                out.push(u8::from(relink.heap_updated) | u8::from(relink.keys_updated) << 1);
+                out.push(
+                    u8::from(relink.heap_updated)
+                        | u8::from(relink.keys_updated) << 1
+                        | u8::from(relink.moved) << 2,
+                );
             }
         }
     }
@@ -525,7 +531,8 @@ impl PrunePlan {
                     let link = Tid { block, offset: OffsetNumber(fields.u16()?) };
                     let bits = fields.u8()?;
                     let (heap_updated, keys_updated) = (bits & 1 != 0, bits & 2 != 0);
-                    Some(Relink { offset, xmax, link, heap_updated, keys_updated })
+                    let moved = bits & 4 != 0;
+                    Some(Relink { offset, xmax, link, heap_updated, keys_updated, moved })
                 })
                 .collect::<Option<Vec<_>>>()
         };
@@ -610,6 +617,7 @@ fn end_otherwise(page: &mut Page, relink: &Relink, more_flags: u16) -> bool {
     header.flags = header.flags & !flags::OF_XMAX | flags::RELINKED | more_flags;
     header.flags |= if relink.heap_updated { flags::HEAP_UPDATED } else { 0 };
     header.flags |= if relink.keys_updated { flags::KEYS_UPDATED } else { 0 };
+    header.flags |= if relink.moved { flags::MOVED } else { 0 };
     *bytes = header.to_bytes();
     true
 }

@@ -94,6 +94,7 @@ fn the_tuple_flags_are_as_described() {
         ("XMIN_ALL_VISIBLE", flags::XMIN_ALL_VISIBLE),
         ("XMIN_ABORTED", flags::XMIN_ABORTED),
         ("XMAX_ABORTED", flags::XMAX_ABORTED),
+        ("MOVED", flags::MOVED),
         ("zero", flags::RESERVED),
     ];
     let described: Vec<(&str, u16)> = table("Tuple flags")

@@ -49,13 +49,15 @@ pub mod flags {
     pub const XMIN_ABORTED: u16 = 1 << 11;
     /// Hint: xmax aborted.
     pub const XMAX_ABORTED: u16 = 1 << 12;
+    /// The deletion was the half of an update that took the row to another table.
+    pub const MOVED: u16 = 1 << 13;
     /// Flags that may differ between a page and its redo: they may be lost at any time.
     pub const HINTS: u16 = XMIN_ALL_VISIBLE | XMIN_ABORTED | XMAX_ABORTED;
     /// Flags that say something about xmax.
     pub(crate) const OF_XMAX: u16 =
-        XMAX_LOCK_ONLY | KEYS_UPDATED | HEAP_UPDATED | RELINKED | XMAX_ABORTED;
+        XMAX_LOCK_ONLY | KEYS_UPDATED | HEAP_UPDATED | RELINKED | XMAX_ABORTED | MOVED;
     /// Bits without a meaning yet; zero.
-    pub const RESERVED: u16 = 0b1110_0000_0000_0000;
+    pub const RESERVED: u16 = 0b1100_0000_0000_0000;
 }
 
 /// The absolute id behind a relative one.

@@ -152,8 +152,14 @@ fn record_seeds() -> Vec<Vec<u8>> {
         suffix: 3,
         middle: b"another",
     };
-    let relink =
-        Relink { offset: 1, xmax: 12, link: NO_LINK, heap_updated: true, keys_updated: false };
+    let relink = Relink {
+        offset: 1,
+        xmax: 12,
+        link: NO_LINK,
+        heap_updated: true,
+        keys_updated: false,
+        moved: false,
+    };
     let plan = PrunePlan {
         redirected: vec![(1, 4)],
         dead: vec![2],

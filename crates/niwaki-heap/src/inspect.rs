@@ -77,7 +77,7 @@ impl StoredTuple {
 }
 
 /// In the order of their bits.
-const NAMES: [(u16, &str); 13] = [
+const NAMES: [(u16, &str); 14] = [
     (flags::HAS_NULLS, "has_nulls"),
     (flags::HAS_EXTERNAL, "has_external"),
     (flags::XMAX_LOCK_ONLY, "xmax_lock_only"),
@@ -91,6 +91,7 @@ const NAMES: [(u16, &str); 13] = [
     (flags::XMIN_ALL_VISIBLE, "xmin_all_visible"),
     (flags::XMIN_ABORTED, "xmin_aborted"),
     (flags::XMAX_ABORTED, "xmax_aborted"),
+    (flags::MOVED, "moved"),
 ];
 
 impl Heap<'_> {

@@ -60,7 +60,11 @@ impl<'e> Heap<'e> {
             Judgement::Blocked(blocker) => Position::Not(Outcome::Wait(blocker)),
             Judgement::Updated if view.may_follow() => Position::Follow(offset),
             Judgement::Updated => Position::Not(Outcome::ConcurrentUpdate),
-            Judgement::Deleted if view.may_follow() => Position::Not(Outcome::Gone),
+            Judgement::Deleted if view.may_follow() => Position::Not(gone(tuple)),
+            // To others the row was updated.
+            Judgement::Deleted if tuple.has(flags::MOVED) => {
+                Position::Not(Outcome::ConcurrentUpdate)
+            }
             Judgement::Deleted => Position::Not(Outcome::ConcurrentDelete),
         }
     }
@@ -287,10 +291,11 @@ impl<'e> Heap<'e> {
     /// # Errors
     /// Storage's; a read-only transaction's.
     pub fn delete(&self, view: &View<'_>, target: RowTarget) -> Result<Outcome> {
-        self.delete_noting(view, target, &mut None)
+        self.delete_noting(view, target, false, &mut None)
     }
 
-    /// As [`Heap::delete`]; if the version that it ends has values out of line, a copy of it goes to `external`.
+    /// As [`Heap::delete`]; if the version that it ends has values out of line, a copy of it goes to `external`. `moved`:
+    /// the row goes to another table, as whoever waits for it is told.
     ///
     /// # Errors
     /// As [`Heap::delete`].
@@ -298,6 +303,7 @@ impl<'e> Heap<'e> {
         &self,
         view: &View<'_>,
         target: RowTarget,
+        moved: bool,
         external: &mut Option<VersionRow>,
     ) -> Result<Outcome> {
         let transaction = view.transaction();
@@ -316,7 +322,7 @@ impl<'e> Heap<'e> {
         let cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
         let noted: Option<VersionRow> =
             old.has(flags::HAS_EXTERNAL).then(|| row_ref(&page, target.root, old).into());
-        let xmax_flags = flags::KEYS_UPDATED;
+        let xmax_flags = flags::KEYS_UPDATED | if moved { flags::MOVED } else { 0 };
         let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };
         self.end_version(&mut page, xid, &end, kind::DELETE)?;
         *external = noted;
@@ -441,7 +447,7 @@ impl<'e> Heap<'e> {
                 Judgement::SelfModified => return Ok(Outcome::SelfModified),
                 Judgement::Blocked(blocker) => return Ok(Outcome::Wait(blocker)),
                 Judgement::Updated => continue,
-                Judgement::Deleted => return Ok(Outcome::Gone),
+                Judgement::Deleted => return Ok(gone(tuple)),
             }
             let row = VersionRow {
                 natts: tuple.natts(),
@@ -455,6 +461,11 @@ impl<'e> Heap<'e> {
             return Ok(Outcome::Changed(Newest { target: RowTarget { root, version }, row }));
         }
     }
+}
+
+/// What became of a row that another transaction deleted.
+fn gone(tuple: Tuple<'_>) -> Outcome {
+    if tuple.has(flags::MOVED) { Outcome::Moved } else { Outcome::Gone }
 }
 
 /// The version of a page that `target` means: the one that an earlier attempt locked, or the one that the

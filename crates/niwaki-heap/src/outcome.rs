@@ -90,6 +90,8 @@ pub enum Outcome {
     Changed(Newest),
     /// The snapshot may follow: the row was deleted.
     Gone,
+    /// The snapshot may follow: the row went to another table.
+    Moved,
     /// Nothing was done: the version that would be replaced, this one, has values out of line
     /// ([`crate::Heap::update_unless_external`]).
     External(VersionRow),

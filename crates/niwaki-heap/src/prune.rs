@@ -144,6 +144,7 @@ impl Member<'_> {
             link: self.tuple.link(),
             heap_updated: goes_on,
             keys_updated: self.tuple.has(flags::KEYS_UPDATED),
+            moved: self.tuple.has(flags::MOVED),
         }
     }
 }

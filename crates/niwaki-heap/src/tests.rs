@@ -369,6 +369,7 @@ fn records_read_back_and_cut_ones_do_not() {
             link: Tid::new(9, 10),
             heap_updated: true,
             keys_updated: false,
+            moved: false,
         }],
         relinked: vec![Relink {
             offset: 11,
@@ -376,6 +377,7 @@ fn records_read_back_and_cut_ones_do_not() {
             link: Tid::new(13, 14),
             heap_updated: false,
             keys_updated: true,
+            moved: true,
         }],
         cleared: vec![15],
         frozen: vec![16],

@@ -304,6 +304,7 @@ impl From<niwaki_table::Error> for SqlError {
             E::TempFileLimit { .. } => "53400",
             E::UniqueViolation(_) => "23505",
             E::RowNotAvailable { .. } => "55P03",
+            E::RowMoved => "40001",
             E::SequenceLimit { .. } => "2200H",
         };
         Self::new(sqlstate, error.to_string())

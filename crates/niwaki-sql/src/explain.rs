@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod deparse;
+mod partitions;
 
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::a_const;
@@ -427,6 +428,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             shown
         }
+        PlanNode::Append(append) => partitions::describe(append, names, with),
         PlanNode::Virtual { relation, name, filter, start, .. } => {
             let names = &names.scanning(*start, relation.columns.len());
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
@@ -696,6 +698,7 @@ fn add_conflict(
 fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
     match node {
         PlanNode::Scan(_)
+        | PlanNode::Append(_)
         | PlanNode::Join(_)
         | PlanNode::Filter { .. }
         | PlanNode::Gate { .. }

@@ -34,9 +34,11 @@ pub(crate) fn definition_text(
         |expression: &StoredExpression| expression_text(expression, table, state, path, pretty);
     let key: Vec<String> = index.key.iter().map(|key| key_text(key, table, &shown)).collect();
     let mut text = format!(
-        "CREATE {}INDEX {} ON {schema}{} USING btree ({})",
+        "CREATE {}INDEX {} ON {}{schema}{} USING btree ({})",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(&relation.name),
+        // Its parts are made by statements of their own.
+        if table.is_partitioned() { "ONLY " } else { "" },
         quote_identifier(&table.name),
         key.join(", ")
     );

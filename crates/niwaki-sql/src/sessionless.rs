@@ -137,6 +137,10 @@ impl Store for Nothing {
     fn delete(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
         none()
     }
+
+    fn delete_moved(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+        none()
+    }
     fn lock_row(&mut self, _: &Relation, _: Tid, _: RowLock, _: LockWait) -> Result<RowOutcome> {
         none()
     }

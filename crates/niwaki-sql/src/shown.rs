@@ -584,6 +584,8 @@ fn nothing() -> RelationDefinition {
         index: None,
         sequence: None,
         query: None,
+        partition_key: None,
+        partition_of: None,
         stats: niwaki_catalog::RelationStats::default(),
     }
 }

@@ -290,6 +290,12 @@ pub trait Store {
     /// `40001` at REPEATABLE READ, `40P01`, I/O.
     fn delete(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome>;
 
+    /// Deletes the row at `tid`, which goes to another partition.
+    ///
+    /// # Errors
+    /// As [`Store::delete`].
+    fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome>;
+
     /// Locks the row at `tid`.
     ///
     /// # Errors

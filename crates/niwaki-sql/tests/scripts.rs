@@ -68,6 +68,10 @@ impl Store for NoStore {
     fn delete(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
         no_tables()
     }
+
+    fn delete_moved(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+        no_tables()
+    }
     fn lock_row(&mut self, _: &Relation, _: Tid, _: RowLock, _: LockWait) -> Result<RowOutcome> {
         no_tables()
     }

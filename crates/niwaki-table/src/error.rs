@@ -54,6 +54,9 @@ pub enum Error {
         /// Name of the table.
         table: String,
     },
+    /// Another transaction has taken the row to another table (40001).
+    #[error("tuple to be locked was already moved to another partition due to concurrent update")]
+    RowMoved,
     /// A sequence is at its end (2200H).
     #[error("nextval: reached {which} value of sequence ({limit})")]
     SequenceLimit {

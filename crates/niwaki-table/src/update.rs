@@ -99,6 +99,29 @@ impl Table {
         snapshot: &Snapshot,
         target: RowTarget,
     ) -> Result<Modify> {
+        self.delete_row(tx, snapshot, target, false)
+    }
+
+    /// [`Table::delete`] of a row that goes to another table: whoever waits for it is told so.
+    ///
+    /// # Errors
+    /// As [`Table::delete`].
+    pub fn delete_moved(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        target: RowTarget,
+    ) -> Result<Modify> {
+        self.delete_row(tx, snapshot, target, true)
+    }
+
+    fn delete_row(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        target: RowTarget,
+        moved: bool,
+    ) -> Result<Modify> {
         let mut queue = Queue {
             tid: target.root,
             mode: RowLockMode::Update,
@@ -107,8 +130,8 @@ impl Table {
         };
         let view = tx.view(snapshot);
         let (heap, mut external) = (self.heap(), None);
-        let outcome =
-            self.attempt(tx, &mut queue, || heap.delete_noting(&view, target, &mut external))?;
+        let outcome = self
+            .attempt(tx, &mut queue, || heap.delete_noting(&view, target, moved, &mut external))?;
         let Outcome::Done { root, .. } = outcome else { return modified(outcome) };
         if let Some(version) = external {
             self.end_values(tx, &self.pointers_of(&version)?)?;
@@ -298,6 +321,7 @@ fn modified(outcome: Outcome) -> Result<Modify> {
             Ok(Modify::Changed(ChangedRow { target: newest.target, row: newest.row }))
         }
         Outcome::Gone => Ok(Modify::Gone),
+        Outcome::Moved => Err(Error::RowMoved),
         Outcome::ConcurrentUpdate => failure("update"),
         Outcome::ConcurrentDelete => failure("delete"),
         Outcome::Wait(_) | Outcome::External(_) => {

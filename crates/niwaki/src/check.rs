@@ -64,10 +64,31 @@ impl Database {
         if report.violations.is_empty() {
             self.check_enums(&state, &mut report)?;
         }
+        self.check_partitions(&state, &mut report)?;
         self.check_views(&state, &mut report)?;
         self.check_triggers(&state, &mut report)?;
         check_expressions(&state, &mut report);
         Ok(report)
+    }
+
+    /// Whether each partition has the columns and indexes of its table, and rows that belong to it.
+    fn check_partitions(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
+        // Rows of damaged pages say nothing reliable.
+        if !report.violations.is_empty() {
+            return Ok(());
+        }
+        let mut session = self.session();
+        for table in state.tables().filter(|table| table.partition_of.is_some()) {
+            let found = session.misplaced(state, table)?;
+            report.violations.extend(found.map(|detail| Violation {
+                file: table.name.clone(),
+                block: None,
+                item: None,
+                invariant: "T5".to_owned(),
+                detail,
+            }));
+        }
+        Ok(())
     }
 
     /// Whether each view can still be read: what the names in its text mean is there, and it has its columns.

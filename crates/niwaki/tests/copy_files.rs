@@ -118,3 +118,33 @@ fn a_full_disk_is_told() {
         );
     }
 }
+
+#[test]
+fn rows_of_a_file_go_to_their_partitions() {
+    let folder = Folder::new("partitioned");
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    let made = run(
+        &mut session,
+        "create table t (a int, b text) partition by range (a); \
+         create table low partition of t for values from (0) to (10); \
+         create table high (b text, gone int, a int); alter table high drop column gone; \
+         alter table t attach partition high for values from (10) to (20)",
+    );
+    assert_eq!(made, "");
+    let file = folder.path().join("rows");
+    let name = file.display();
+    let written = format!("copy (select i, 'row ' || i from generate_series(0, 19) i) to '{name}'");
+    assert_eq!(run(&mut session, &written), "");
+    assert_eq!(run(&mut session, &format!("copy t from '{name}'")), "");
+    let question =
+        "select tableoid::regclass, count(*), min(a), max(b) from t group by 1 order by 1";
+    assert_eq!(run(&mut session, question), "low|10|0|row 9\nhigh|10|10|row 19");
+    let refused = run(&mut session, &format!("copy high (a, b) from '{name}'"));
+    let message = "error 23514: new row for relation \"high\" violates partition constraint";
+    assert!(refused.starts_with(message), "{refused}");
+    let refused = run(&mut session, "alter table t detach partition high; truncate low")
+        + &run(&mut session, &format!("copy t from '{name}'"));
+    assert!(refused.starts_with("error 23514: no partition of relation \"t\" found"), "{refused}");
+    assert_eq!(run(&mut session, "select count(*) from t"), "0");
+}

@@ -64,14 +64,27 @@ const STATEMENTS: &[&str] = &[
     "update parents set e.b = 'other' where number = 1; create index parents_e on parents (e)",
     "begin; drop type two, couple cascade; rollback",
     "drop type two, couple cascade",
+    "create table r (k int, t text, primary key (k)) partition by range (k)",
+    "create table r1 partition of r for values from (0) to (10); create table r2 partition of r for values from (10) to (20)",
+    "insert into r values (1, 'one'), (11, 'eleven')",
+    "create table r3 (t text, x int, k int not null); alter table r3 drop column x; insert into r3 values ('thirty', 30); alter table r attach partition r3 for values from (30) to (40)",
+    "create index on r (t); update r set k = k + 11 where k = 1",
+    "begin; drop table r; rollback; alter table r add column n int default 5",
+    "create table rd partition of r default partition by list (k); create table rd1 partition of rd for values in (100, 101)",
+    "insert into r values (100, null)",
+    "alter table r rename column n to m; alter table r detach partition r3",
+    "begin; alter table r attach partition r3 for values from (30) to (40); rollback",
+    "truncate r1, rd; drop table r2",
+    "drop table r, r3",
     "truncate parents, t.c",
     "drop table parents cascade",
 ];
 
 /// What the catalog says of the tables.
 const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(c.oid, attnum), \
-     obj_description(c.oid, 'pg_class') from pg_class c join pg_attribute a on a.attrelid = c.oid \
-     where c.oid >= 16384 and relkind in ('r', 'v') order by c.oid, attnum";
+     obj_description(c.oid, 'pg_class'), relkind, pg_get_expr(relpartbound, c.oid), \
+     (select count(*) from pg_index join pg_inherits on inhrelid = indexrelid where indrelid = c.oid) from pg_class c join pg_attribute a on a.attrelid = c.oid \
+     where c.oid >= 16384 and relkind in ('r', 'p', 'v') order by c.oid, attnum";
 
 /// What it says of domains.
 const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_constraintdef(c.oid) \
@@ -93,7 +106,7 @@ fn rows(database: &Database) -> String {
     all.push_str(&run(&mut session, DOMAINS));
     all.push_str(&run(&mut session, COMPOSITES));
     all.push_str(&run(&mut session, ROUTINES));
-    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w", "calls"] {
+    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w", "calls", "r", "r3"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {
             assert!(!found.starts_with("error"), "{table}: {found}");

@@ -61,6 +61,31 @@ fn fields_as_functions() {
 }
 
 #[test]
+fn partitions() {
+    check("partitions", include_str!("../testscripts/partitions.test"));
+}
+
+#[test]
+fn partition_definitions() {
+    check("partition_definitions", include_str!("../testscripts/partition_definitions.test"));
+}
+
+#[test]
+fn partition_hash() {
+    check("partition_hash", include_str!("../testscripts/partition_hash.test"));
+}
+
+#[test]
+fn partition_rows() {
+    check("partition_rows", include_str!("../testscripts/partition_rows.test"));
+}
+
+#[test]
+fn partition_plans() {
+    check("partition_plans", include_str!("../testscripts/partition_plans.test"));
+}
+
+#[test]
 fn volatile_targets() {
     check("volatile_targets", include_str!("../testscripts/volatile_targets.test"));
 }

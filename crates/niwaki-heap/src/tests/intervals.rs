@@ -471,7 +471,8 @@ fn a_record_that_relinks_to_a_strangers_version_is_refused() {
     let mut page = (*fixture.heap().pin(0).unwrap().read()).clone();
     let link = Tid { block: root.block, offset: niwaki_storage::OffsetNumber(3) };
     let xmax = page::tuple(&page, 3).unwrap().xmin();
-    let relink = Relink { offset: 1, xmax, link, heap_updated: true, keys_updated: false };
+    let relink =
+        Relink { offset: 1, xmax, link, heap_updated: true, keys_updated: false, moved: false };
     let plan =
         |relink| PrunePlan { relinked: vec![relink], unused: vec![2], ..PrunePlan::default() };
     assert!(!plan(Relink { xmax: xmax + 1, ..relink }).apply(&mut page.clone()));

@@ -52,6 +52,17 @@ impl Inferred {
         });
         same_columns && same_expressions && has_rows
     }
+
+    /// The same for an index of a partitioned table, which has no entries: it fits if it has columns alone.
+    fn fits_columns(&self, index: &IndexEntry) -> bool {
+        let columns: Vec<usize> =
+            index.definition.key.iter().map(|key| usize::from(key.column)).collect();
+        self.expressions.is_empty()
+            && index.definition.predicate.is_none()
+            && index.definition.key.iter().all(|key| key.expression.is_none())
+            && columns.iter().all(|column| self.columns.contains(column))
+            && self.columns.iter().all(|column| columns.contains(column))
+    }
 }
 
 impl Analyzer<'_> {
@@ -98,6 +109,12 @@ impl Analyzer<'_> {
         let inferred = self.inferred(target, relation);
         self.scopes = around;
         let inferred = inferred?;
+        if relation.is_partitioned() {
+            let arbiters = positions(relation, |_, index| {
+                index.definition.unique && index.definition.valid && inferred.fits_columns(index)
+            });
+            return if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) };
+        }
         let opened = relation
             .table
             .as_ref()
@@ -108,10 +125,7 @@ impl Analyzer<'_> {
             definition.unique && definition.valid && inferred.fits(&definitions[position])
         });
         if arbiters.is_empty() {
-            return Err(SqlError::new(
-                "42P10",
-                "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-            ));
+            return Err(no_arbiter());
         }
         Ok(arbiters)
     }
@@ -196,6 +210,14 @@ impl Analyzer<'_> {
         let lock = if names_rows { RowLock::Update } else { RowLock::NoKeyUpdate };
         Ok(ConflictUpdate { excluded, values, condition, lock })
     }
+}
+
+/// 42P10
+fn no_arbiter() -> SqlError {
+    SqlError::new(
+        "42P10",
+        "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+    )
 }
 
 /// Positions of the table's indexes that satisfy `which`.

@@ -154,6 +154,9 @@ impl Analyzer<'_> {
         let updates = update.map(|update| update.values.as_slice());
         changes.extend(updates.map(|values| FiredBy { event: TriggerEvent::Update, values }));
         query.triggers = self.row_triggers(&query.relation, &changes, &query.generated)?;
+        if let Some(conflict) = &conflict {
+            self.leaf_arbiters(&query.relation, conflict, &mut query.leaves)?;
+        }
         let view_checks = named.view.map_or_else(Vec::new, |view| view.checks.clone());
         Ok((ModifyQuery { conflict, width: input_width, view_checks, ..query }, infos))
     }
@@ -467,24 +470,16 @@ impl Analyzer<'_> {
         values: Vec<Option<Expr>>,
         returning: Vec<Expr>,
     ) -> Result<ModifyQuery> {
-        let mut checks = Vec::new();
-        let mut generated = Vec::new();
+        let (mut generated, mut checks) = (Vec::new(), Vec::new());
+        let mut bounds = Vec::new();
         if kind != ModifyKind::Delete {
-            for (number, column) in relation.columns.iter().enumerate() {
-                if let (true, false, Some(text)) =
-                    (column.generated, column.dropped, &column.default)
-                {
-                    let target = Some((column.column_type(), column.name.as_str()));
-                    let over = Some(&relation);
-                    generated.push((number, table_expression(text, over, self.context, target)?));
-                }
+            // What a partitioned table says, its partitions say too.
+            if !relation.is_partitioned() {
+                (generated, checks) = self.row_rules(&relation)?;
             }
-            for check in &relation.checks {
-                let condition =
-                    table_expression(&check.expression, Some(&relation), self.context, None)?;
-                checks.push((check.name.clone(), condition));
-            }
+            bounds = self.bounds_of(&relation)?;
         }
+        let leaves = self.leaf_rules(&relation, kind)?;
         let width = start + relation.columns.len() + super::scope::SYSTEM_COLUMNS.len();
         Ok(ModifyQuery {
             kind,
@@ -496,6 +491,8 @@ impl Analyzer<'_> {
             values,
             generated,
             checks,
+            bounds,
+            leaves,
             view_checks: Vec::new(),
             triggers: None,
             returning,

@@ -139,6 +139,7 @@ impl Analyzer<'_> {
         let mut view = None;
         let (start, kind) = match (relation.kind, &relation.query) {
             (RelationKind::Table, _) => {
+                self.refuse_only(var, &relation)?;
                 self.note_relation(&relation, TableLock::AccessShare);
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 (start, ItemKind::Table(relation))
@@ -589,6 +590,18 @@ impl Analyzer<'_> {
         })
     }
 
+    /// 0A000 for ONLY before a partitioned table.
+    fn refuse_only(
+        &self,
+        var: &protobuf::RangeVar,
+        relation: &niwaki_catalog::Relation,
+    ) -> Result<()> {
+        if var.inh || !relation.is_partitioned() {
+            return Ok(());
+        }
+        Err(self.unsupported("ONLY with a partitioned table", var.location))
+    }
+
     /// The target of INSERT, UPDATE or DELETE.
     pub(super) fn target_relation(
         &mut self,
@@ -597,7 +610,7 @@ impl Analyzer<'_> {
     ) -> Result<WriteTarget> {
         let relation = self.find_relation(var)?;
         match relation.kind {
-            RelationKind::Table => {}
+            RelationKind::Table => self.refuse_only(var, &relation)?,
             RelationKind::View if relation.query.is_some() => {
                 return self.written_view(&relation, kind);
             }

@@ -23,6 +23,7 @@ mod named_arguments;
 mod names;
 mod operators;
 mod order_by;
+mod partitions;
 mod routine;
 mod rows;
 mod scope;
@@ -317,6 +318,9 @@ impl<'a> Analyzer<'a> {
     }
 
     fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLock) {
+        for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
+            self.note_relation(&member.relation, lock);
+        }
         if let Some(known) = self.relations.iter_mut().find(|(r, _)| r.oid == relation.oid) {
             if (lock as u8) > (known.1 as u8) {
                 known.1 = lock;

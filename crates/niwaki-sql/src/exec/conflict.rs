@@ -1,7 +1,7 @@
 //! INSERT … ON CONFLICT, row by row: the store inserts the row or locks the one in its way, which is
 //! updated here.
 
-use niwaki_catalog::{ConstraintTime, TriggerEvent};
+use niwaki_catalog::{ConstraintTime, Relation, TriggerEvent};
 use niwaki_types::Datum;
 
 use super::modify::{changed_inside, check_row, returned, schema_name};
@@ -20,7 +20,7 @@ pub(super) fn upsert(
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
-    refuse_deferrable(modify, conflict, rt.exec)?;
+    refuse_deferrable(&modify.relation, &conflict.arbiters, rt.exec)?;
     let lock = conflict.update.as_ref().map(|update| update.lock);
     let store = &mut *rt.exec.store;
     let outcome = store.insert_or_lock(&modify.relation, new, &conflict.arbiters, lock)?;
@@ -104,12 +104,12 @@ fn update(
 }
 
 /// Whether two rows have a key must be known at once.
-fn refuse_deferrable(
-    modify: &ModifyPlan,
-    conflict: &ConflictPlan,
+pub(super) fn refuse_deferrable(
+    relation: &Relation,
+    arbiters: &[usize],
     exec: &ExecContext<'_>,
 ) -> Result<()> {
-    let mut arbiters = conflict.arbiters.iter().map(|index| &modify.relation.indexes[*index]);
+    let mut arbiters = arbiters.iter().map(|index| &relation.indexes[*index]);
     match arbiters.find(|index| index.definition.check_time != ConstraintTime::AtOnce) {
         None => Ok(()),
         Some(index) => Err(SqlError::new(
@@ -117,7 +117,7 @@ fn refuse_deferrable(
             "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
              arbiters",
         )
-        .with_table(schema_name(modify, exec), modify.relation.name.clone())
+        .with_table(schema_name(relation, exec), relation.name.clone())
         .with_constraint(&index.name)),
     }
 }

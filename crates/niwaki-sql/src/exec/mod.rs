@@ -1,6 +1,7 @@
 //! Running plans: each step hands its rows up one at a time, scans read them in batches.
 
 mod aggregate;
+mod append;
 mod batches;
 mod conflict;
 mod distinct;
@@ -20,6 +21,7 @@ mod modify;
 pub(crate) mod numbered_rows;
 mod ordered_input;
 mod output;
+mod partitions;
 pub(crate) mod point;
 mod recursive;
 mod scan;
@@ -126,6 +128,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
     match &**plan {
         PlanNode::Result => Box::new(source::OneRow { done: false }),
         PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan)),
+        PlanNode::Append(_) => Box::new(append::Append::new(plan)),
         PlanNode::Virtual { .. }
         | PlanNode::SubQuery { .. }
         | PlanNode::Shared { .. }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::TriggerEvent;
+use niwaki_catalog::{Leaf, Relation, TriggerEvent};
 use niwaki_storage::Tid;
-use niwaki_types::Datum;
+use niwaki_types::{Datum, TypeOid};
 
 use super::conflict::upsert;
+use super::partitions::leaf_of_row;
 use super::{Step, start};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -72,6 +73,9 @@ pub(super) fn change(
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
+    if modify.relation.is_partitioned() {
+        return super::partitions::change(modify, row, new, rt);
+    }
     let width = modify.relation.columns.len();
     let start = modify.start;
     if modify.kind == ModifyKind::Insert {
@@ -180,6 +184,22 @@ pub(super) fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum]
     row[modify.start + width + 1] = Datum::Oid(modify.relation.oid.0);
 }
 
+/// [`returned`] for a row of a partition.
+pub(super) fn returned_from(
+    modify: &ModifyPlan,
+    leaf: &Leaf,
+    row: &mut [Datum],
+    own: &[Datum],
+    tid: Tid,
+) {
+    if modify.returning.is_empty() {
+        return;
+    }
+    let mut new = leaf.columns.backward(own);
+    returned(modify, row, &mut new, tid);
+    row[modify.start + modify.relation.columns.len() + 1] = Datum::Oid(leaf.relation.oid.0);
+}
+
 /// Whether the row `old` is to be changed, to `new` in the end, if the statement is an UPDATE.
 fn admit(
     modify: &ModifyPlan,
@@ -204,7 +224,7 @@ fn admit(
 }
 
 /// Computes the new row, without its generated columns.
-fn new_values(
+pub(super) fn new_values(
     modify: &ModifyPlan,
     row: &[Datum],
     new: &mut Vec<Datum>,
@@ -220,100 +240,153 @@ fn new_values(
     Ok(())
 }
 
-/// Computes the generated columns of a new row, and refuses it if NOT NULL or CHECK constraints do not admit it.
+/// What new rows of one table must satisfy.
+pub(super) struct Rules<'m> {
+    pub(super) relation: &'m Relation,
+    pub(super) generated: &'m [(usize, Expr)],
+    pub(super) checks: &'m [(String, Expr)],
+}
+
+/// Computes the generated columns of a new row, and refuses it if NOT NULL, CHECK constraints or bounds do not admit it.
 pub(super) fn check_row(
     modify: &ModifyPlan,
     new: &mut [Datum],
     rt: &mut Runtime<'_, '_>,
 ) -> Result<()> {
-    for (column, expression) in &modify.generated {
-        new[*column] = expression.eval(new, rt)?;
-    }
-    for (column, value) in modify.relation.columns.iter().zip(new.iter()) {
-        if value.is_null() && column.not_null && !column.dropped {
-            return Err(not_null_violation(modify, &column.name, new, rt.exec));
-        }
-    }
-    for (name, condition) in &modify.checks {
-        // Unknown passes: only false is refused.
-        if matches!(condition.eval(new, rt)?, Datum::Bool(false)) {
-            return Err(check_violation(modify, name, new, rt.exec));
-        }
-    }
+    let (relation, generated) = (&*modify.relation, &*modify.generated);
+    let rules = Rules { relation, generated, checks: &modify.checks };
+    check_rules(&rules, new, &|new, exec| failing_row(relation, new, exec), rt)?;
+    check_bounds(modify, new, rt.exec)?;
     for (view, condition) in &modify.view_checks {
         // Here a row that may not be seen is refused too.
         if !condition.holds(new, rt)? {
             let message = format!("new row violates check option for view \"{view}\"");
             return Err(
-                SqlError::new("44000", message).with_detail(failing_row(modify, new, rt.exec))
+                SqlError::new("44000", message).with_detail(failing_row(relation, new, rt.exec))
             );
         }
     }
     Ok(())
 }
 
-#[cold]
-fn not_null_violation(
+/// The detail that shows a row that is refused.
+pub(super) type ShowRow<'s> = dyn Fn(&[Datum], &ExecContext<'_>) -> String + 's;
+
+/// [`check_row`] without bounds and views.
+pub(super) fn check_rules(
+    rules: &Rules<'_>,
+    new: &mut [Datum],
+    show: &ShowRow<'_>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
+    for (column, expression) in rules.generated {
+        new[*column] = expression.eval(new, rt)?;
+    }
+    for (column, value) in rules.relation.columns.iter().zip(new.iter()) {
+        if value.is_null() && column.not_null && !column.dropped {
+            let detail = show(new, rt.exec);
+            return Err(not_null_violation(rules.relation, &column.name, detail, rt.exec));
+        }
+    }
+    for (name, condition) in rules.checks {
+        // Unknown passes: only false is refused.
+        if matches!(condition.eval(new, rt)?, Datum::Bool(false)) {
+            let detail = show(new, rt.exec);
+            return Err(check_violation(rules.relation, name, detail, rt.exec));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a new row of a partition that belongs to another partition.
+pub(super) fn check_bounds(
     modify: &ModifyPlan,
-    column: &str,
     new: &[Datum],
     exec: &ExecContext<'_>,
+) -> Result<()> {
+    let mut inner = None;
+    for bound in &modify.bounds {
+        let row = bound.columns.backward(inner.as_deref().unwrap_or(new));
+        let found = bound.parent.partitions.as_ref().and_then(|all| all.member_of(&row));
+        if found != Some(bound.member) {
+            let relation = &modify.relation;
+            let message =
+                format!("new row for relation \"{}\" violates partition constraint", relation.name);
+            return Err(SqlError::new("23514", message)
+                .with_detail(failing_row(relation, new, exec))
+                .with_table(schema_name(relation, exec), relation.name.clone()));
+        }
+        inner = Some(row);
+    }
+    Ok(())
+}
+
+#[cold]
+fn not_null_violation(
+    relation: &Relation,
+    column: &str,
+    detail: String,
+    exec: &ExecContext<'_>,
 ) -> SqlError {
-    let table = &modify.relation.name;
+    let table = &relation.name;
     SqlError::new(
         "23502",
         format!(
             "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
         ),
     )
-    .with_detail(failing_row(modify, new, exec))
-    .with_table(schema_name(modify, exec), table.clone())
+    .with_detail(detail)
+    .with_table(schema_name(relation, exec), table.clone())
     .with_column(column)
 }
 
 #[cold]
 fn check_violation(
-    modify: &ModifyPlan,
+    relation: &Relation,
     constraint: &str,
-    new: &[Datum],
+    detail: String,
     exec: &ExecContext<'_>,
 ) -> SqlError {
-    let table = &modify.relation.name;
+    let table = &relation.name;
     SqlError::new(
         "23514",
         format!("new row for relation \"{table}\" violates check constraint \"{constraint}\""),
     )
-    .with_detail(failing_row(modify, new, exec))
-    .with_table(schema_name(modify, exec), table.clone())
+    .with_detail(detail)
+    .with_table(schema_name(relation, exec), table.clone())
     .with_constraint(constraint)
 }
 
-pub(super) fn schema_name(modify: &ModifyPlan, exec: &ExecContext<'_>) -> String {
-    exec.catalog.schema(modify.relation.schema).map_or_else(String::new, |s| s.name.clone())
+pub(super) fn schema_name(relation: &Relation, exec: &ExecContext<'_>) -> String {
+    exec.catalog.schema(relation.schema).map_or_else(String::new, |s| s.name.clone())
 }
 
-fn failing_row(modify: &ModifyPlan, new: &[Datum], exec: &ExecContext<'_>) -> String {
+pub(super) fn failing_row(relation: &Relation, new: &[Datum], exec: &ExecContext<'_>) -> String {
     let mut values = Vec::new();
-    for (column, value) in modify.relation.columns.iter().zip(new) {
+    for (column, value) in relation.columns.iter().zip(new) {
         if column.dropped {
             continue;
         }
-        if value.is_null() {
-            values.push("null".to_owned());
-            continue;
-        }
-        let mut text = value_text(value, column.column_type().oid, exec);
-        if text.len() > DETAIL_BYTES_MAX {
-            let mut end = DETAIL_BYTES_MAX;
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
-            text.push_str("...");
-        }
-        values.push(text);
+        values.push(shown_value(value, column.column_type().oid, exec));
     }
     format!("Failing row contains ({}).", values.join(", "))
+}
+
+/// A value as details show it: not all of a long one.
+pub(super) fn shown_value(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
+    if value.is_null() {
+        return "null".to_owned();
+    }
+    let mut text = value_text(value, oid, exec);
+    if text.len() > DETAIL_BYTES_MAX {
+        let mut end = DETAIL_BYTES_MAX;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 /// Locks the rows that a query returns.
@@ -346,11 +419,16 @@ impl Step for LockRows {
                 // The NULL side of an outer join has no row to lock.
                 let Datum::Tid(block, offset) = row[ctid] else { continue };
                 let tid = Tid::new(block, offset);
-                let outcome =
-                    rt.exec.store.lock_row(&target.relation, tid, target.lock, target.wait)?;
+                let leaf = leaf_of_row(&target.relation, &row[ctid + 1])?;
+                let relation = leaf.map_or(&target.relation, |leaf| &leaf.relation);
+                let outcome = rt.exec.store.lock_row(relation, tid, target.lock, target.wait)?;
                 match outcome {
                     RowOutcome::Done(_) => {}
                     RowOutcome::Changed { tid, row: newest } => {
+                        let newest = match leaf {
+                            Some(leaf) => leaf.columns.backward(&newest),
+                            None => newest,
+                        };
                         for (slot, value) in newest.into_iter().enumerate().take(width) {
                             row[target.start + slot] = value;
                         }

@@ -51,6 +51,9 @@ impl Names {
             PlanNode::Scan(scan) => {
                 self.add_relation(&scan.relation, &scan.name, scan.start);
             }
+            PlanNode::Append(append) => {
+                self.add_relation(&append.relation, &append.name, append.start);
+            }
             PlanNode::Virtual { relation, name, start, .. } => {
                 self.add_relation(relation, name, *start);
             }
@@ -153,7 +156,7 @@ impl Names {
         }
     }
 
-    fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
+    pub(super) fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
         self.tables += 1;
         for (number, column) in relation.columns.iter().enumerate() {
             self.slots.insert(start + number, (name.to_owned(), column.name.clone()));

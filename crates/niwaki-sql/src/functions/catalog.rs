@@ -121,17 +121,13 @@ fn to_regcollation(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     to_object(exec, values, TypeOid::REGCOLLATION)
 }
 
-/// What cannot be there: no standby, no partition.
+/// What cannot be there: no standby.
 fn null(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
 
 fn never(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Bool(false))
-}
-
-fn none(_: &mut ExecContext<'_>, _: &[Datum]) -> Result<Vec<Datum>> {
-    Ok(Vec::new())
 }
 
 fn relation<'e>(
@@ -282,8 +278,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "to_regnamespace" (TEXT) REGNAMESPACE strict single stable Context(to_regnamespace);
     "to_regrole" (TEXT) REGROLE strict single stable Context(to_regrole);
     "to_regcollation" (TEXT) REGCOLLATION strict single stable Context(to_regcollation);
-    "pg_partition_ancestors" (REGCLASS) REGCLASS strict single volatile Set(none);
-    "pg_partition_root" (REGCLASS) REGCLASS strict single immutable Pure(null);
     "pg_get_replica_identity_index" (REGCLASS) REGCLASS strict single stable Context(identity_index);
     "pg_relation_is_publishable" (REGCLASS) BOOL strict single stable Context(is_publishable);
     "pg_relation_is_updatable" (REGCLASS, BOOL) INT4 strict single stable Context(is_updatable);

@@ -1,6 +1,7 @@
 //! Objects as the statements that make them: `pg_get_constraintdef`, `pg_get_expr`, ….
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use niwaki_catalog::{
     CatalogState, ConstraintKind, ConstraintTime, ForeignKey, FunctionDefinition,
@@ -32,6 +33,10 @@ fn expression(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(text), Datum::Oid(relation), ..] = values else { return Err(wrong()) };
     let pretty = is_pretty(values);
     let Some(relation) = exec.catalog.relation(Oid(*relation)) else { return Ok(Datum::Null) };
+    // A bound is no expression.
+    if relation.partition_of.is_some() && (text.starts_with("FOR VALUES") || &**text == "DEFAULT") {
+        return Ok(Datum::Text(Arc::clone(text)));
+    }
     let column = relation.columns.iter().find(|column| column.default.as_deref() == Some(text));
     let target = column.map(|column| (column.column_type(), column.name.as_str()));
     // Expressions of indexes are read over their table.
@@ -165,7 +170,7 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     }
 }
 
-/// There are no rules, statistics objects and partitions that could be asked about.
+/// There are no rules and statistics objects that could be asked about.
 fn no_definition(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
@@ -369,8 +374,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_ruledef" (OID, BOOL) TEXT strict single stable Pure(no_definition);
     "pg_get_statisticsobjdef" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_statisticsobjdef_columns" (OID) TEXT strict single stable Pure(no_definition);
-    "pg_get_partkeydef" (OID) TEXT strict single stable Pure(no_definition);
-    "pg_get_partition_constraintdef" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_function_sqlbody" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_function_arguments" (OID) TEXT strict single stable Context(function_arguments);
     "pg_get_function_identity_arguments" (OID) TEXT strict single stable Context(function_identity);

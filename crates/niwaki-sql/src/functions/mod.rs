@@ -15,6 +15,7 @@ mod math;
 mod moments;
 mod operators;
 mod overlaps;
+mod partitions;
 mod pattern;
 mod prewarm;
 mod privileges;
@@ -276,6 +277,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
             system::FUNCTIONS,
             catalog::FUNCTIONS,
             definitions::FUNCTIONS,
+            partitions::FUNCTIONS,
             routines::FUNCTIONS,
             privileges::FUNCTIONS,
             advisory::FUNCTIONS,

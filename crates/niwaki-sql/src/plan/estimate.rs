@@ -37,6 +37,9 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             rows: scan.rows.max(1.0),
             width: scan.width,
         },
+        PlanNode::Append(append) => {
+            Estimate { rows: append.estimate.rows.max(1.0), ..append.estimate }
+        }
         PlanNode::Virtual { relation, key: Some(_), .. } => leaf(1.0, 0.1, relation.columns.len()),
         PlanNode::Virtual { relation, .. } => leaf(100.0, 10.0, relation.columns.len()),
         PlanNode::SubQuery { plan, .. } | PlanNode::Shared { plan, .. } => {

@@ -1,6 +1,7 @@
 //! Plans: what execution walks. Immutable, so that a prepared statement keeps one and many executions
 //! share it.
 
+mod append;
 mod backward;
 mod bitmap_path;
 mod comparison;
@@ -12,6 +13,7 @@ mod implication;
 mod index_path;
 mod joins;
 mod planner;
+mod pruning;
 mod scan;
 mod selectivity;
 mod tid_path;
@@ -22,7 +24,7 @@ mod window_order;
 
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{ColumnMap, Relation};
 use niwaki_types::{ColumnType, TypeOid};
 
 use crate::aggregates::AggregateKind;
@@ -33,11 +35,13 @@ use crate::query::GroupingSets;
 use crate::store::{LockWait, RowLock};
 use crate::types::{ANY_ELEMENT, element_of};
 
+pub(crate) use append::{AppendPlan, is_early};
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody, ResultShape, SetFunction};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
+pub(crate) use pruning::possible_leaves;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
 pub(crate) use trigger::{
     RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
@@ -251,6 +255,10 @@ pub(crate) struct ModifyPlan {
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// Of a partition: the bounds that the new row must be within, the innermost first.
+    pub(crate) bounds: Vec<WithinBound>,
+    /// Of a partitioned table: what belongs to each of its leaves.
+    pub(crate) leaves: Vec<LeafRules>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
     /// Row triggers.
@@ -263,6 +271,28 @@ pub(crate) struct ModifyPlan {
     pub(crate) conflict: Option<ConflictPlan>,
     /// The statement's tag says how many rows it changed.
     pub(crate) counted: bool,
+}
+
+/// A bound of a partition: rows must belong to it, and not to another partition.
+#[derive(Clone, Debug)]
+pub(crate) struct WithinBound {
+    /// The partitioned table.
+    pub(crate) parent: Arc<Relation>,
+    /// The partition's number among those of the table.
+    pub(crate) member: usize,
+    /// From the columns of the table to those of the partition.
+    pub(crate) columns: ColumnMap,
+}
+
+/// What new rows of one leaf of a partitioned table must satisfy, over its own columns.
+#[derive(Clone, Debug)]
+pub(crate) struct LeafRules {
+    /// Generated columns with their expressions.
+    pub(crate) generated: Vec<(usize, Expr)>,
+    /// CHECK constraints: name, condition.
+    pub(crate) checks: Vec<(String, Expr)>,
+    /// The unique indexes that decide for ON CONFLICT, by their positions in the leaf's list.
+    pub(crate) arbiters: Vec<usize>,
 }
 
 /// What an INSERT does about rows that have a new row's key.
@@ -303,6 +333,8 @@ pub(crate) enum PlanNode {
     /// One row without values.
     Result,
     Scan(ScanPlan),
+    /// A partitioned table.
+    Append(AppendPlan),
     Virtual {
         relation: Arc<Relation>,
         name: String,

@@ -214,7 +214,10 @@ impl Planner {
             }
         }
         for lock in &locks {
-            used[lock.start + lock.relation.columns.len()] = true;
+            // The address of the row, and which partition it is of.
+            let address = lock.start + lock.relation.columns.len();
+            used[address] = true;
+            used[address + 1] |= lock.relation.is_partitioned();
         }
         let width = from.width;
         let (mut recheck, mut outer) = (None, Vec::new());
@@ -470,6 +473,7 @@ impl Planner {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
         let (generated, checks) = (query.generated, query.checks);
+        let (bounds, leaves) = (query.bounds, query.leaves);
         let triggers = query.triggers;
         let mut view_checks = query.view_checks;
         let in_checks = view_checks.iter_mut().map(|(_, condition)| condition);
@@ -497,6 +501,7 @@ impl Planner {
                 let mut used = vec![false; from.width];
                 // The old row is needed whole: unchanged columns are copied, indexes compare keys.
                 used[..=relation.columns.len()].fill(true);
+                used[relation.columns.len() + 1] |= relation.is_partitioned();
                 values
                     .iter()
                     .flatten()
@@ -516,6 +521,8 @@ impl Planner {
             values,
             generated,
             checks,
+            bounds,
+            leaves,
             view_checks,
             triggers,
             returning,

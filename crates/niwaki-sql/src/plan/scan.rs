@@ -186,6 +186,15 @@ pub(super) struct Candidate {
 
 /// Pages as they are now, and rows as dense as when they were counted.
 fn table_size(relation: &Relation) -> TableSize {
+    if let Some(partitions) = &relation.partitions {
+        let mut sum = TableSize { pages: 0.0, rows: 0.0, all_visible: 0.0 };
+        for leaf in &partitions.leaves {
+            let size = table_size(&leaf.relation);
+            sum.pages += size.pages;
+            sum.rows += size.rows;
+        }
+        return sum;
+    }
     let counted = &relation.stats;
     let now = relation.table.as_ref().and_then(|table| table.blocks().ok());
     let known = counted.tuples >= 0.0 && counted.pages > 0;

@@ -15,8 +15,8 @@ use niwaki_types::ColumnType;
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::plan::{
-    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetFunction,
-    SetKind, SlotRange, Windowing,
+    AggregateCall, ConflictPlan, LeafRules, LockTarget, ModifyKind, RowTriggers, SetCall,
+    SetFunction, SetKind, SlotRange, Windowing, WithinBound,
 };
 
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
@@ -262,6 +262,10 @@ pub(crate) struct ModifyQuery {
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// Of a partition: the bounds that the new row must be within, the innermost first.
+    pub(crate) bounds: Vec<WithinBound>,
+    /// Of a partitioned table: what belongs to each of its leaves.
+    pub(crate) leaves: Vec<LeafRules>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
     /// Row triggers.

@@ -102,6 +102,8 @@ fn make(into: &IntoClause, rows: RowsOf, source: &str) -> Result<CreateTableAs> 
         constraints: Vec::new(),
         likes: Vec::new(),
         options: options(&into.options),
+        partition_by: None,
+        partition_of: None,
     };
     Ok(CreateTableAs {
         table,

@@ -9,6 +9,7 @@ mod cursor;
 mod domain;
 mod foreign_key;
 mod function;
+mod partition;
 mod read;
 mod read_copy;
 mod read_definition;
@@ -31,6 +32,7 @@ pub use function::{
     ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,
     check_language,
 };
+pub use partition::{BoundSpec, PartitionBy, PartitionOfSpec, RangeValueSpec};
 pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{

@@ -340,7 +340,7 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         .map(|n| match n.node.as_ref() {
             Some(NodeEnum::List(l)) => qualified(&strings(&l.items)),
             Some(NodeEnum::String(v)) => {
-                Ok(Name { schema: None, name: v.sval.clone(), position: None })
+                Ok(Name { schema: None, name: v.sval.clone(), position: None, only: false })
             }
             _ => Err(unexpected("DROP")),
         })
@@ -625,6 +625,7 @@ pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result
         schema: (!r.schemaname.is_empty()).then(|| r.schemaname.clone()),
         name: r.relname.clone(),
         position: position_of(source, r.location),
+        only: !r.inh,
     })
 }
 
@@ -649,10 +650,13 @@ fn names(nodes: &[Node], source: &str) -> Result<Vec<Name>> {
 
 pub(super) fn qualified(parts: &[String]) -> Result<Name> {
     match parts {
-        [name] => Ok(Name { schema: None, name: name.clone(), position: None }),
-        [schema, name] => {
-            Ok(Name { schema: Some(schema.clone()), name: name.clone(), position: None })
-        }
+        [name] => Ok(Name { schema: None, name: name.clone(), position: None, only: false }),
+        [schema, name] => Ok(Name {
+            schema: Some(schema.clone()),
+            name: name.clone(),
+            position: None,
+            only: false,
+        }),
         _ => Err(unexpected("qualified name")),
     }
 }

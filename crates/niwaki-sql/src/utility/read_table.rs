@@ -9,6 +9,7 @@ use pg_query::protobuf::{
 };
 
 use super::foreign_key::foreign_key;
+use super::partition::{alter_partition, partition_by, partition_of};
 use super::read::{
     expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
 };
@@ -24,9 +25,6 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     let relation = s.relation.as_ref();
     if !s.inh_relations.is_empty() && s.partbound.is_none() {
         return unsupported("INHERITS");
-    }
-    if s.partbound.is_some() || s.partspec.is_some() {
-        return unsupported("partitioned table");
     }
     if s.of_typename.is_some() {
         return unsupported("CREATE TABLE … OF type");
@@ -47,6 +45,11 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
         constraints: Vec::new(),
         likes: Vec::new(),
         options: options(&s.options),
+        partition_by: s.partspec.as_ref().map(|spec| partition_by(spec, source)).transpose()?,
+        partition_of: match &s.partbound {
+            Some(bound) => Some(partition_of(&s.inh_relations, bound, source)?),
+            None => None,
+        },
     };
     for element in s.table_elts.iter().chain(&s.constraints) {
         match element.node.as_ref() {
@@ -99,12 +102,12 @@ pub(super) fn named_type(
 fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
     let of_table = format!("\"{}\" of table \"{table}\"", c.colname);
     let at = |e: SqlError| e.with_position(position_of(source, c.location));
-    let type_name =
-        c.type_name.as_ref().ok_or_else(|| unexpected("column definition without a type"))?;
-    let serial = serial_type(type_name);
-    let (stored, user_type) = match serial {
-        Some(oid) => (ColumnType::new(oid), None),
-        None => named_type(type_name, source)?,
+    let serial = c.type_name.as_ref().and_then(serial_type);
+    let (stored, user_type) = match (serial, &c.type_name) {
+        (Some(oid), _) => (ColumnType::new(oid), None),
+        (None, Some(name)) => named_type(name, source)?,
+        // That of the table that it is a partition of.
+        (None, None) => (ColumnType::new(TypeOid::UNKNOWN), None),
     };
     if let Some(collation) = &c.coll_clause {
         refuse_collation(&strings(&collation.collname)).map_err(at)?;
@@ -162,6 +165,10 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
                     )));
                 }
                 spec.default = text;
+            }
+            ConstrType::ConstrIdentity if c.type_name.is_none() => {
+                let message = "identity columns are not supported on partitions";
+                return Err(SqlError::new("0A000", message));
             }
             ConstrType::ConstrIdentity => {
                 let kind = identity_kind(&k.generated_when);
@@ -298,6 +305,11 @@ pub(super) fn refuse_collation(parts: &[String]) -> Result<()> {
         return Ok(());
     }
     Err(SqlError::unsupported(format!("collation \"{name}\"")))
+}
+
+/// The same for COLLATE where it stands as a name in parts.
+pub(super) fn refuse_collation_of(name: &[Node]) -> Result<()> {
+    if name.is_empty() { Ok(()) } else { refuse_collation(&strings(name)) }
 }
 
 enum TableConstraint {
@@ -493,6 +505,12 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             Ok(AlterCommand::ResetOptions(options(list()).into_iter().map(|(n, _)| n).collect()))
         }
         T::AtChangeOwner => Ok(AlterCommand::Owner(role_name(c.newowner.as_ref())?)),
+        T::AtAttachPartition | T::AtDetachPartition => match definition() {
+            Some(NodeEnum::PartitionCmd(command)) => {
+                alter_partition(command, subtype == T::AtAttachPartition, source)
+            }
+            _ => Err(unexpected("PARTITION")),
+        },
         // There are no rows with system oids, and nothing clusters.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
         other => {

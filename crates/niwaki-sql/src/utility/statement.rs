@@ -18,6 +18,8 @@ pub struct Name {
     pub name: String,
     /// Where it stands in the query text.
     pub position: Option<u32>,
+    /// ONLY: without partitions.
+    pub only: bool,
 }
 
 impl std::fmt::Display for Name {
@@ -196,7 +198,17 @@ pub enum AlterCommand {
         /// DEFERRABLE, and INITIALLY DEFERRED.
         check_time: ConstraintTime,
     },
-    /// OWNER TO, with the role's name.
+    /// ATTACH PARTITION
+    AttachPartition {
+        /// Table.
+        name: Name,
+        /// Its rows.
+        bound: super::BoundSpec,
+    },
+    /// ATTACH PARTITION of an index.
+    AttachIndex(Name),
+    /// DETACH PARTITION
+    DetachPartition(Name),
     /// ENABLE TRIGGER, DISABLE TRIGGER
     EnableTrigger {
         /// Which.

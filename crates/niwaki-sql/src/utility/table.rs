@@ -165,6 +165,10 @@ pub struct CreateTable {
     pub likes: Vec<Like>,
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
+    /// PARTITION BY
+    pub partition_by: Option<super::PartitionBy>,
+    /// PARTITION OF, whose columns and constraints are those of the partitioned table.
+    pub partition_of: Option<super::PartitionOfSpec>,
 }
 
 /// What a key column of CREATE INDEX holds.

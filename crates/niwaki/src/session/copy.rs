@@ -66,6 +66,12 @@ impl Session {
                         _ => error,
                     });
                 }
+                if relation.is_partitioned() {
+                    let message =
+                        format!("cannot copy from partitioned table \"{}\"", relation.name);
+                    return Err(SqlError::new("42809", message)
+                        .with_hint("Try the COPY (SELECT ...) TO variant."));
+                }
                 let positions = positions_of(&relation, columns)?;
                 let list: Vec<String> = positions
                     .iter()
@@ -144,6 +150,10 @@ impl Session {
                 _ => error,
             });
         }
+        if options.freeze && relation.is_partitioned() {
+            let message = "cannot perform COPY FREEZE on a partitioned table";
+            return Err(SqlError::new("0A000", message));
+        }
         if options.freeze && !self.is_created_here(relation.oid) {
             return Err(SqlError::new(
                 "55000",
@@ -183,8 +193,11 @@ impl Session {
         };
         let of_domains = relation.visible_columns().any(|(_, column)| column.domain.is_some());
         out.copy_format(options.binary);
-        // Checks, triggers, domains and computed defaults need the executor, row by row.
-        let plain = relation.checks.is_empty() && relation.triggers.is_empty();
+        // Checks, triggers, bounds, domains and computed defaults need the executor, row by row.
+        let plain = relation.checks.is_empty()
+            && relation.triggers.is_empty()
+            && relation.partition_of.is_none()
+            && !relation.is_partitioned();
         let rows = if plain && missing.is_empty() && !of_domains {
             out.copy_in(positions.len())?;
             self.copy_in_batches(&mut reader, out)?

@@ -116,7 +116,9 @@ impl Session {
     /// Tables that the statement names, or all.
     fn tables_of(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<Vec<Oid>> {
         if vacuum.targets.is_empty() {
-            let mut all: Vec<Oid> = self.catalog.state().tables().map(|t| t.oid).collect();
+            let state = self.catalog.state();
+            let stored = state.tables().filter(|table| !table.is_partitioned());
+            let mut all: Vec<Oid> = stored.map(|table| table.oid).collect();
             all.sort();
             return Ok(all);
         }
@@ -125,7 +127,10 @@ impl Session {
             self.find_schema(&target.name)?;
             let relation = self.find_relation(&target.name)?;
             columns_of(&relation, &target.columns)?;
-            if relation.kind == RelationKind::Table {
+            if let Some(partitions) = &relation.partitions {
+                // Its rows are theirs.
+                found.extend(partitions.leaves.iter().map(|leaf| leaf.relation.oid));
+            } else if relation.kind == RelationKind::Table {
                 found.push(relation.oid);
             } else {
                 let word = if vacuum.vacuum { "vacuum" } else { "analyze" };

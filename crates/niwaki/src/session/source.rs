@@ -50,7 +50,7 @@ fn forks_of(state: &CatalogState, oid: Oid, fork: &str) -> Result<Vec<(RelFileId
     };
     let file = RelFileId(relation.file);
     Ok(match fork {
-        _ if relation.kind == RelationKind::View => Vec::new(),
+        _ if relation.kind == RelationKind::View || relation.file == 0 => Vec::new(),
         "main" => vec![(file, Fork::Main)],
         "fsm" => vec![(file, Fork::FreeSpace)],
         "vm" => vec![(file, Fork::Visibility)],
@@ -360,7 +360,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for relation in state.tables() {
+        for relation in state.tables().filter(|table| !table.is_partitioned()) {
             let (read, hit) = self.file_io(relation.file);
             let mut index = (0, 0);
             for entry in &relation.indexes {
@@ -380,7 +380,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for relation in state.tables() {
+        for relation in state.tables().filter(|table| !table.is_partitioned()) {
             for entry in &relation.indexes {
                 let Some(own) = state.relation(entry.oid) else { continue };
                 let (read, hit) = self.file_io(own.file);

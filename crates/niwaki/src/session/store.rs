@@ -98,10 +98,10 @@ fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> 
 }
 
 fn table(relation: &Relation) -> Result<&Table> {
-    relation
-        .table
-        .as_deref()
-        .ok_or_else(|| SqlError::internal(format!("\"{}\" has no rows", relation.name)))
+    relation.table.as_deref().ok_or_else(|| match relation.is_partitioned() {
+        true => SqlError::unsupported("this use of a partitioned table"),
+        false => SqlError::internal(format!("\"{}\" has no rows", relation.name)),
+    })
 }
 
 pub(super) fn lock_mode(lock: TableLock) -> TableLockMode {
@@ -538,6 +538,18 @@ impl Store for TableStore<'_> {
         let target = self.target(tid);
         let outcome = table(relation)?
             .delete(self.transaction, seen(&self.nested, self.snapshot), target)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.deleted(relation, self.state, old);
+        }
+        self.outcome(relation, outcome)
+    }
+
+    fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome> {
+        self.crosscheck(relation, tid, old)?;
+        let target = self.target(tid);
+        let outcome = table(relation)?
+            .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
         if let Modify::Done { .. } = outcome {
             self.noted.deleted(relation, self.state, old);

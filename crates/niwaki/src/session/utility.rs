@@ -343,7 +343,7 @@ impl Session {
         };
         for name in names {
             let relation = self.find_relation(name)?;
-            if relation.table.is_none() && relation.query.is_none() {
+            if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
                 return Err(SqlError::new(
                     "42809",
                     format!("\"{}\" is not a table or view", relation.name),
@@ -370,6 +370,24 @@ impl Session {
             }
             let locked = self.lock_by_name(name, mode)?;
             self.lock_sources(&locked, mode, nowait)?;
+            self.lock_partitions(&locked, mode, nowait)?;
+        }
+        Ok(())
+    }
+
+    /// Locks the tables below a partitioned one.
+    fn lock_partitions(
+        &mut self,
+        table: &Relation,
+        mode: TableLockMode,
+        nowait: bool,
+    ) -> Result<()> {
+        for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
+            let transaction = self.open_transaction()?;
+            let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
+            let oid = TableId(u64::from(member.relation.oid.0));
+            transaction.manager().locks().acquire_table(transaction, oid, mode, wait)?;
+            self.lock_partitions(&member.relation, mode, nowait)?;
         }
         Ok(())
     }
@@ -379,7 +397,7 @@ impl Session {
         for source in view.query.iter().flat_map(|query| &query.sources) {
             let state = self.catalog.state();
             let Some(relation) = state.relation(source.relation) else { continue };
-            if relation.table.is_none() && relation.query.is_none() {
+            if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
                 continue;
             }
             let transaction = self.open_transaction()?;
@@ -387,6 +405,7 @@ impl Session {
             let table = TableId(u64::from(relation.oid.0));
             transaction.manager().locks().acquire_table(transaction, table, mode, wait)?;
             self.lock_sources(relation, mode, nowait)?;
+            self.lock_partitions(relation, mode, nowait)?;
         }
         Ok(())
     }

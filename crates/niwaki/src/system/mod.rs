@@ -11,6 +11,7 @@ mod information_schema;
 mod keys;
 mod objects;
 mod own;
+mod partitions;
 mod relations;
 mod routines;
 mod table;
@@ -50,6 +51,8 @@ const CATALOGS: &[&Computed] = &[
     &relations::PG_ATTRDEF,
     &relations::PG_INDEX,
     &constraints::PG_CONSTRAINT,
+    &partitions::PG_INHERITS,
+    &partitions::PG_PARTITIONED_TABLE,
     &relations::PG_SEQUENCE,
     &relations::PG_REWRITE,
     &depend::PG_DEPEND,
@@ -230,6 +233,8 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
         index: None,
         sequence: None,
         query: None,
+        partition_key: None,
+        partition_of: None,
         stats: RelationStats::default(),
     };
     Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))

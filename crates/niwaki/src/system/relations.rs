@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     BuiltinOperatorClass, CatalogState, Column, ConstraintKind, ConstraintTime, Identity,
-    IndexColumn, Oid, Relation, RelationKind, builtin_operator_classes, default_oid, rule_oid,
+    IndexColumn, Oid, Relation, RelationKind, bound_text, builtin_operator_classes, default_oid,
+    rule_oid,
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
@@ -73,6 +74,9 @@ pub(super) const PG_CLASS: Computed = Computed {
         "relreplident",
         "reloptions",
         "reltype",
+        "relhassubclass",
+        "relispartition",
+        "relpartbound",
     ],
     keys: &["oid", "relname"],
     rows: pg_class,
@@ -80,7 +84,7 @@ pub(super) const PG_CLASS: Computed = Computed {
 
 /// `pg_class.relkind`: system relations are computed, but show as what they are in PostgreSQL.
 pub(super) fn kind_letter(relation: &Relation) -> &'static str {
-    builtin_kind(relation.oid).unwrap_or_else(|| relation.kind.letter())
+    builtin_kind(relation.oid).unwrap_or_else(|| relation.letter())
 }
 
 /// `pg_class.relhastriggers`: in PostgreSQL triggers enforce foreign keys, and clients look for foreign keys only where
@@ -91,13 +95,22 @@ pub(super) fn has_triggers(state: &CatalogState, relation: &Relation) -> bool {
         || !state.foreign_keys_to(relation.oid).is_empty()
 }
 
+/// `pg_class.relhassubclass`: whether it has partitions, or parts on them.
+fn has_parts(state: &CatalogState, relation: &Relation) -> bool {
+    match &relation.index {
+        Some(_) if relation.file != 0 => false,
+        Some(index) => !state.partitions_of(index.table).is_empty(),
+        None => !state.partitions_of(relation.oid).is_empty(),
+    }
+}
+
 fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let state = reader.state;
     for relation in wanted(reader, "oid", Some("relname")) {
         let kind = kind_letter(relation);
         let method = match kind {
             "r" => HEAP,
-            "i" => BTREE,
+            "i" | "I" => BTREE,
             _ => Oid(0),
         };
         let stored = relation.view.is_none();
@@ -113,6 +126,11 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             _ => (relation.stats.pages, relation.stats.tuples),
         };
         let rows = Datum::Float4(rows as f32);
+        let part = relation.index.as_ref().and_then(|index| index.part_of);
+        let bound = relation.partition_of.as_ref().and_then(|of| {
+            let parent = state.relation(of.parent)?;
+            Some(bound_text(&parent.definition, &of.bound))
+        });
         emit(&[
             number(relation.oid),
             text(&relation.name),
@@ -136,9 +154,12 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(kind == "v"),
             Datum::Bool(has_triggers(state, relation)),
             Datum::Bool(true),
-            text(if kind == "r" && stored { "d" } else { "n" }),
+            text(if matches!(kind, "r" | "p") && stored { "d" } else { "n" }),
             options,
             Datum::Oid(types::row_type(relation).map_or(0, |oid| oid.0)),
+            Datum::Bool(has_parts(state, relation)),
+            Datum::Bool(bound.is_some() || part.is_some()),
+            bound.map_or(Datum::Null, |bound| text(bound)),
         ])?;
     }
     composite_classes(reader, emit)
@@ -175,6 +196,9 @@ fn composite_classes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text("n"),
             Datum::Null,
             Datum::Oid(definition.type_oid().0),
+            Datum::Bool(false),
+            Datum::Bool(false),
+            Datum::Null,
         ])?;
     }
     Ok(())
@@ -220,7 +244,7 @@ const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 6] = [
 
 fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in wanted(reader, "attrelid", None) {
-        if matches!(kind_letter(relation), "r" | "S") {
+        if matches!(kind_letter(relation), "r" | "p" | "S") {
             for (name, kind, position) in SYSTEM_COLUMNS {
                 let kind = ColumnType::new(kind);
                 let column = Column { not_null: true, ..Column::new(name, kind) };

@@ -9,6 +9,7 @@ use super::search::{Search, Set, members, reads_ranges, sides_of};
 use super::{Finished, Joins, Leaf, LeafKind};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
+use crate::plan::append::plan_append;
 use crate::plan::conditions::{conjunction, is_volatile, split_conjuncts};
 use crate::plan::estimate::{Estimate, estimate};
 use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
@@ -55,6 +56,9 @@ impl Joins<'_> {
                     loops: scan.loops,
                 };
                 let start = leaf.slots.start;
+                if relation.is_partitioned() {
+                    return plan_append(relation, name, start, self.used, &filters, &context);
+                }
                 let (plan, ordered) =
                     plan_scan(relation, name, start, self.used, filters, &context);
                 (PlanNode::Scan(plan), ordered)
@@ -348,6 +352,15 @@ impl Search<'_, '_> {
                 let is_left = |c: &usize| left.iter().any(|e| e.same(&self.conditions[*c].expr));
                 !matches!(plan.path, ScanPath::Sequential) && !with.iter().all(is_left)
             }
+            // Other units' values say which partitions, or where in each.
+            PlanNode::Append(append) => append.uses_values(&|scan| {
+                let mut left = Vec::new();
+                if let Some(filter) = scan.filter.clone() {
+                    split_conjuncts(filter, &mut left);
+                }
+                let is_left = |c: &usize| left.iter().any(|e| e.same(&self.conditions[*c].expr));
+                !matches!(scan.path, ScanPath::Sequential) && !with.iter().all(is_left)
+            }),
             PlanNode::Virtual { key: Some((_, value)), .. } => {
                 let mut reads = false;
                 reads_slots(value, &mut |_| reads = true);

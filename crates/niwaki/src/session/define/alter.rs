@@ -57,6 +57,7 @@ impl Definer<'_> {
         if relation.kind == RelationKind::Table && !mild {
             self.refuse_use(&relation, tag)?;
         }
+        self.lock_tree(&relation, mode)?;
         for command in commands {
             self.alter_one(relation.oid, command)?;
         }
@@ -65,7 +66,18 @@ impl Definer<'_> {
 
     fn alter_one(&mut self, oid: Oid, command: &AlterCommand) -> Result<()> {
         let relation = self.current(oid)?;
+        self.refuse_for_partitions(&relation, command)?;
+        if relation.is_partitioned() && self.alter_partitioned(&relation, command)? {
+            return Ok(());
+        }
         match command {
+            AlterCommand::AttachPartition { name, bound } => {
+                self.attach_partition(&relation, name, bound)
+            }
+            AlterCommand::AttachIndex(_) => {
+                Err(SqlError::unsupported("ALTER INDEX … ATTACH PARTITION"))
+            }
+            AlterCommand::DetachPartition(name) => self.detach_partition(&relation, name),
             AlterCommand::AddColumn { column, constraints, if_not_exists } => {
                 self.add_column(&relation, column, constraints, *if_not_exists)
             }
@@ -319,6 +331,7 @@ fn lock_of(command: &AlterCommand) -> TableLockMode {
     match command {
         AlterCommand::SetOptions(_)
         | AlterCommand::ResetOptions(_)
+        | AlterCommand::AttachPartition { .. }
         | AlterCommand::ValidateConstraint(_) => TableLockMode::ShareUpdateExclusive,
         AlterCommand::EnableTrigger { .. } => TableLockMode::ShareRowExclusive,
         AlterCommand::AddConstraint(constraint)

@@ -129,11 +129,18 @@ impl Definer<'_> {
         // Indexes with the column go with it.
         for (at, index) in relation.indexes.iter().enumerate() {
             let definition = &index.definition;
-            let reads = relation.table.as_ref().is_some_and(|t| t.index_reads(at, position));
+            let reads = match &relation.table {
+                Some(table) => table.index_reads(at, position),
+                None => definition.key.iter().any(|key| key.column == number),
+            };
             let used = reads || definition.include.contains(&number);
             if used {
-                self.remove_with_files(index.oid)?;
+                self.remove_index(index.oid)?;
             }
+        }
+        for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
+            let below = self.current(member.relation.oid)?;
+            self.drop_column(&below, name, true, cascade)?;
         }
         let mut definition = self.again(relation)?.definition.clone();
         let mut kept = Vec::new();

@@ -215,7 +215,13 @@ impl Session {
             let Some(of) = own.index else { return Err(SqlError::internal("no index")) };
             let state = definer.state();
             let name = names::free_name(&state, own.schema, &[], &own.name, None, "ccnew");
-            let definition = IndexDefinition { constraint: None, valid: false, ready: false, ..of };
+            let definition = IndexDefinition {
+                constraint: None,
+                part_of: None,
+                valid: false,
+                ready: false,
+                ..of
+            };
             let copy = definer.store_index(NewIndex { name, definition, options: own.options })?;
             Ok(Some((copy, definer.keep_lock(table)?)))
         })?;
@@ -333,6 +339,8 @@ impl Definer<'_> {
         let mut tables: Vec<Oid> = state
             .tables()
             .filter(|t| schema.is_none_or(|schema| t.schema == schema))
+            // What has no file has nothing to be built anew.
+            .filter(|t| !t.is_partitioned())
             .map(|t| t.oid)
             .collect();
         tables.sort();
@@ -346,6 +354,7 @@ impl Definer<'_> {
                 let found = self.session.find_relation(name)?;
                 let index =
                     found.index.as_ref().ok_or_else(|| wrong_kind(&found, RelationKind::Index))?;
+                refuse_partitioned(&found)?;
                 return Ok(vec![(index.table, found.oid)]);
             }
             ReindexTarget::Table(name) => vec![self.table_to_reindex(name, STEP)?.oid],
@@ -378,6 +387,7 @@ impl Definer<'_> {
                 format!("\"{}\" is not a table or materialized view", relation.name),
             ));
         }
+        refuse_partitioned(&relation)?;
         Ok(relation)
     }
 
@@ -395,6 +405,7 @@ impl Definer<'_> {
                     let message = format!("\"{}\" is not an index", found.name);
                     return Err(SqlError::new("42809", message));
                 };
+                refuse_partitioned(&found)?;
                 self.lock(index.table, BUILD)?;
                 let table = self.current(index.table)?;
                 self.refuse_pending(&table, "REINDEX INDEX")?;
@@ -461,4 +472,12 @@ impl Definer<'_> {
 /// DETAIL of what REINDEX (VERBOSE) tells.
 fn told_pages([now, before]: [u32; 2]) -> String {
     format!("It has {now} pages now, and had {before}.")
+}
+
+/// 0A000 for REINDEX of what has no entries.
+fn refuse_partitioned(relation: &Relation) -> Result<()> {
+    match relation.letter() {
+        "p" | "I" => Err(SqlError::unsupported("REINDEX of a partitioned table or index")),
+        _ => Ok(()),
+    }
 }

@@ -54,6 +54,16 @@ impl Definer<'_> {
             });
         }
         self.refuse_use(&relation, "CREATE INDEX")?;
+        if relation.is_partitioned() {
+            if spec.concurrently {
+                let message = format!(
+                    "cannot create index on partitioned table \"{}\" concurrently",
+                    relation.name
+                );
+                return Err(SqlError::new("0A000", message));
+            }
+            self.lock_tree(&relation, mode)?;
+        }
         let key =
             spec.key.iter().map(|k| self.index_key(&relation, k)).collect::<Result<Vec<_>>>()?;
         let include = spec
@@ -150,6 +160,20 @@ impl Definer<'_> {
 
     /// Stores an index and fills it. The table is locked against writers.
     pub(super) fn add_index(&mut self, new: NewIndex) -> Result<Oid> {
+        let table = self.current(new.definition.table)?;
+        if table.is_partitioned() {
+            let columns: Vec<u16> = new.definition.key.iter().map(|key| key.column).collect();
+            let word = match new.definition.constraint {
+                Some(niwaki_catalog::ConstraintKind::PrimaryKey) => "PRIMARY KEY",
+                _ => "UNIQUE",
+            };
+            if new.definition.unique {
+                super::partition::refuse_without_key(&table, &columns, word)?;
+            }
+            let oid = self.store_index(new)?;
+            self.add_parts(oid)?;
+            return Ok(oid);
+        }
         let oid = self.store_index(new)?;
         let progress = self.session.begin_progress("CREATE INDEX");
         self.fill_index(oid, &progress)?;
@@ -173,7 +197,8 @@ impl Definer<'_> {
             schema: table.schema,
             name: new.name,
             kind: RelationKind::Index,
-            file: self.new_file(table.logged)?,
+            // That of a partitioned table has no entries.
+            file: if table.is_partitioned() { 0 } else { self.new_file(table.logged)? },
             values: None,
             logged: table.logged,
             columns: Vec::new(),
@@ -185,6 +210,8 @@ impl Definer<'_> {
             index: Some(new.definition),
             sequence: None,
             query: None,
+            partition_key: None,
+            partition_of: None,
             stats: RelationStats::default(),
         };
         self.create(definition)?;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Column, Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+    Column, Oid, PartitionOf, Relation, RelationDefinition, RelationKind, RelationOptions,
+    RelationStats,
 };
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
@@ -12,6 +13,7 @@ use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
+use super::partition::columns_of;
 use super::{Definer, names, options};
 use crate::Result;
 
@@ -34,13 +36,15 @@ impl Definer<'_> {
         check_columns(&spec.columns)?;
         let mut table_options = RelationOptions::default();
         options::set(RelationKind::Table, &mut table_options, &spec.options)?;
+        let parent = self.parent_of_new(spec)?;
         let oid = self.session.new_oid();
         let mut table = RelationDefinition {
             oid,
             schema,
             name: name.clone(),
             kind: RelationKind::Table,
-            file: self.new_file(logged)?,
+            // A partitioned one has no rows of its own.
+            file: if spec.partition_by.is_some() { 0 } else { self.new_file(logged)? },
             values: None,
             logged,
             columns: Vec::new(),
@@ -52,15 +56,38 @@ impl Definer<'_> {
             index: None,
             sequence: None,
             query: None,
+            partition_key: None,
+            partition_of: None,
             stats: RelationStats::default(),
         };
-        for (position, column) in spec.columns.iter().enumerate() {
-            let column = self.new_column(&table, column, position)?;
-            table.columns.push(column);
+        if spec.partition_by.is_some() || parent.is_some() {
+            self.refuse_temporary(&Relation::unopened(table.clone()))?;
+        }
+        if spec.partition_by.is_some() && !table.options.0.is_empty() {
+            let message = format!("unrecognized parameter \"{}\"", table.options.0[0].0);
+            return Err(SqlError::new("22023", message));
+        }
+        if let Some((parent, bound)) = &parent {
+            table.columns = columns_of(parent);
+            table.checks.clone_from(&parent.checks);
+            let (parent, bound) = (parent.oid, bound.clone());
+            table.partition_of = Some(PartitionOf { parent, bound });
+            for column in &spec.columns {
+                self.change_inherited(&mut table, column)?;
+            }
+        } else {
+            for (position, column) in spec.columns.iter().enumerate() {
+                let column = self.new_column(&table, column, position)?;
+                table.columns.push(column);
+            }
         }
         for position in 0..table.columns.len() {
-            let stored = spec.columns.get(position).is_some_and(|column| column.stored);
+            let copied = spec.columns.get(position).is_some_and(|column| column.stored);
+            let stored = parent.is_some() || copied;
             self.with_texts(stored, |definer| definer.read_generated(&mut table, position))?;
+        }
+        if let Some(by) = &spec.partition_by {
+            table.partition_key = Some(self.partition_key(&table, by)?);
         }
         self.allot_values(&mut table)?;
         let mut taken = ConstraintNames::of(&table, &[]);
@@ -70,8 +97,16 @@ impl Definer<'_> {
         for constraint in &spec.constraints {
             super::constraint::set_key_not_null(&mut table, constraint)?;
         }
+        let default = match &parent {
+            Some((parent, _)) => self.lock_default(parent)?,
+            None => None,
+        };
         self.create(table.clone())?;
         self.session.note_created(oid);
+        if let Some((parent, _)) = &parent {
+            self.part_indexes(parent, oid)?;
+            self.prove_default(default.as_deref())?;
+        }
         self.note_on_commit(oid, spec)?;
         for constraint in &spec.constraints {
             self.add_unique(&mut table, &mut taken, constraint)?;

@@ -30,12 +30,21 @@ impl Definer<'_> {
             if relation.kind != kind {
                 return Err(wrong_kind(&relation, kind));
             }
+            self.lock_tree(&relation, mode)?;
+            if let Some(of) = &relation.partition_of {
+                self.lock(of.parent, mode)?;
+            }
+            let relation = self.current(relation.oid)?;
             if !relations.iter().any(|r| r.oid == relation.oid) {
                 relations.push(relation);
             }
         }
         if kind != RelationKind::Index {
-            let going: Vec<Oid> = relations.iter().map(|relation| relation.oid).collect();
+            let going: Vec<Oid> = relations
+                .iter()
+                .flat_map(|relation| self.tree_of(relation))
+                .map(|relation| relation.oid)
+                .collect();
             let dependents = self.dependents_of(&going)?;
             let what = match relations.as_slice() {
                 [one] => format!("{} {}", kind.word(), self.shown_name(one)),
@@ -44,6 +53,10 @@ impl Definer<'_> {
             self.drop_dependents(&what, dependents, spec.cascade)?;
         }
         for relation in &relations {
+            // A partition may have gone with its table.
+            if self.state().relation(relation.oid).is_none() {
+                continue;
+            }
             match kind {
                 RelationKind::Table => self.drop_table(relation)?,
                 RelationKind::Index => self.drop_index(relation, spec.cascade)?,
@@ -62,6 +75,13 @@ impl Definer<'_> {
     /// Removes a locked table with its indexes and the sequences of its columns.
     fn drop_table(&mut self, table: &Relation) -> Result<()> {
         self.refuse_use(table, "DROP TABLE")?;
+        for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
+            self.lock(member.relation.oid, TableLockMode::AccessExclusive)?;
+            let Some(member) = self.state().relation(member.relation.oid).cloned() else {
+                continue;
+            };
+            self.drop_table(&member)?;
+        }
         for index in &table.indexes {
             self.remove_with_files(index.oid)?;
         }
@@ -90,7 +110,7 @@ impl Definer<'_> {
         let dependents = self.references_on(relation)?;
         let what = format!("index {}", self.shown_name(relation));
         self.drop_dependents(&what, dependents, cascade)?;
-        self.remove_with_files(relation.oid)
+        self.remove_index(relation.oid)
     }
 
     /// Locks the table of an index that is to go, and returns it.
@@ -105,6 +125,18 @@ impl Definer<'_> {
         self.lock(index.table, mode)?;
         let table = self.current(index.table)?;
         self.refuse_pending(&table, "DROP INDEX")?;
+        if let Some(above) = index.part_of {
+            let above = self.current(above)?;
+            let (own, above) = (self.shown_name(relation), self.shown_name(&above));
+            let message = format!("cannot drop index {own} because index {above} requires it");
+            return Err(SqlError::new("2BP01", message)
+                .with_hint(format!("You can drop index {above} instead.")));
+        }
+        if table.is_partitioned() && mode != TableLockMode::AccessExclusive {
+            let message =
+                format!("cannot drop partitioned index \"{}\" concurrently", relation.name);
+            return Err(SqlError::new("0A000", message));
+        }
         if index.constraint.is_some() {
             let name = &relation.name;
             return Err(SqlError::new(
@@ -257,7 +289,7 @@ impl Definer<'_> {
             let dependents = self.references_on(&own)?;
             let what = format!("constraint {name} on table {}", self.shown_name(table));
             self.drop_dependents(&what, dependents, cascade)?;
-            self.remove_with_files(index.oid)?;
+            self.remove_index(index.oid)?;
             return Ok(true);
         }
         if let Some(key) = table.foreign_key(name) {
@@ -274,6 +306,9 @@ impl Definer<'_> {
             return Ok(false);
         }
         self.update(definition)?;
+        for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
+            self.drop_constraint(&member.relation, name, cascade)?;
+        }
         Ok(true)
     }
 }

@@ -69,6 +69,12 @@ impl Definer<'_> {
     }
 
     fn may_reference(&mut self, table: &Relation, referenced: &Relation) -> Result<()> {
+        if table.is_partitioned() {
+            return Err(SqlError::unsupported("a foreign key of a partitioned table"));
+        }
+        if referenced.is_partitioned() {
+            return Err(SqlError::unsupported("a foreign key that references a partitioned table"));
+        }
         match referenced.kind {
             RelationKind::Table => {}
             RelationKind::Index | RelationKind::Sequence | RelationKind::View => {

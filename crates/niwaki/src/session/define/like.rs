@@ -212,6 +212,7 @@ impl Definer<'_> {
             valid: true,
             ready: true,
             constraint_comment: None,
+            part_of: None,
             ..index.definition.clone()
         };
         let oid = self.add_index(NewIndex { name, definition, options: old.options.clone() })?;

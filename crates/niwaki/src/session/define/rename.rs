@@ -35,6 +35,17 @@ impl Definer<'_> {
                 kind => wrong_kind(&relation, kind),
             });
         }
+        if !matches!(spec.target, RenameTarget::Relation) {
+            self.refuse_inherited(&relation, &spec.target)?;
+            self.lock_tree(&relation, TableLockMode::AccessExclusive)?;
+            let relation = self.current(relation.oid)?;
+            if let RenameTarget::Column(from) = &spec.target {
+                for each in self.tree_of(&relation) {
+                    self.rename_column(&each, from, &spec.to)?;
+                }
+                return Ok(tag);
+            }
+        }
         let mut definition = relation.definition.clone();
         match &spec.target {
             RenameTarget::Relation => {
@@ -48,51 +59,7 @@ impl Definer<'_> {
                     self.number_in_default(&relation)?;
                 }
             }
-            RenameTarget::Column(from) => {
-                check_column_name(&spec.to)?;
-                let position = relation.column_position(from).ok_or_else(|| {
-                    SqlError::new("42703", format!("column \"{from}\" does not exist"))
-                })?;
-                if relation.column_position(&spec.to).is_some() {
-                    return Err(SqlError::new(
-                        "42701",
-                        format!(
-                            "column \"{}\" of relation \"{}\" already exists",
-                            spec.to, relation.name
-                        ),
-                    ));
-                }
-                definition.columns[position].name.clone_from(&spec.to);
-                for check in &mut definition.checks {
-                    check.expression = rename_column(&check.expression, from, &spec.to)?;
-                }
-                for when in definition.triggers.iter_mut().filter_map(|t| t.when.as_mut()) {
-                    *when = rename_field(when, from, &spec.to)?;
-                }
-                for column in definition.columns.iter_mut().filter(|c| c.generated) {
-                    if let Some(text) = &column.default {
-                        column.default = Some(rename_column(text, from, &spec.to)?);
-                    }
-                }
-                // Texts of indexes change with the column, in one step: neither is right alone.
-                let renamed = Arc::new(Relation::unopened(definition.clone()));
-                self.update(definition)?;
-                for entry in &relation.indexes {
-                    let mut own = self.current(entry.oid)?.definition.clone();
-                    let Some(index) = &mut own.index else { continue };
-                    let keys = index.key.iter_mut().filter_map(|k| k.expression.as_mut());
-                    let mut changed = false;
-                    for stored in keys.chain(&mut index.predicate) {
-                        *stored = self.session.with_analysis(|context| {
-                            rename_in_expression(stored, from, &spec.to, &renamed, context)
-                        })?;
-                        changed = true;
-                    }
-                    if changed {
-                        self.update(own)?;
-                    }
-                }
-            }
+            RenameTarget::Column(_) => {}
             RenameTarget::Constraint(from) => {
                 let index = relation
                     .indexes
@@ -131,6 +98,73 @@ impl Definer<'_> {
             }
         }
         Ok(tag)
+    }
+
+    /// Renames a column of one table.
+    fn rename_column(&mut self, relation: &Relation, from: &str, to: &str) -> Result<()> {
+        let mut definition = relation.definition.clone();
+        check_column_name(to)?;
+        let position = relation
+            .column_position(from)
+            .ok_or_else(|| SqlError::new("42703", format!("column \"{from}\" does not exist")))?;
+        if relation.column_position(to).is_some() {
+            return Err(SqlError::new(
+                "42701",
+                format!("column \"{}\" of relation \"{}\" already exists", to, relation.name),
+            ));
+        }
+        to.clone_into(&mut definition.columns[position].name);
+        for check in &mut definition.checks {
+            check.expression = rename_column(&check.expression, from, to)?;
+        }
+        for when in definition.triggers.iter_mut().filter_map(|t| t.when.as_mut()) {
+            *when = rename_field(when, from, to)?;
+        }
+        for column in definition.columns.iter_mut().filter(|c| c.generated) {
+            if let Some(text) = &column.default {
+                column.default = Some(rename_column(text, from, to)?);
+            }
+        }
+        // Texts of indexes change with the column, in one step: neither is right alone.
+        let renamed = Arc::new(Relation::unopened(definition.clone()));
+        self.update(definition)?;
+        for entry in &relation.indexes {
+            let mut own = self.current(entry.oid)?.definition.clone();
+            let Some(index) = &mut own.index else { continue };
+            let keys = index.key.iter_mut().filter_map(|k| k.expression.as_mut());
+            let mut changed = false;
+            for stored in keys.chain(&mut index.predicate) {
+                *stored = self.session.with_analysis(|context| {
+                    rename_in_expression(stored, from, to, &renamed, context)
+                })?;
+                changed = true;
+            }
+            if changed {
+                self.update(own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// 42P16 for what a partition has from its table.
+    fn refuse_inherited(&mut self, relation: &Relation, target: &RenameTarget) -> Result<()> {
+        if relation.is_partitioned() && matches!(target, RenameTarget::Constraint(_)) {
+            return Err(SqlError::unsupported("RENAME CONSTRAINT of a partitioned table"));
+        }
+        let Some(of) = &relation.partition_of else { return Ok(()) };
+        let parent = self.current(of.parent)?;
+        let inherited = match target {
+            RenameTarget::Column(name) if parent.column_position(name).is_some() => {
+                Some(("column", name))
+            }
+            RenameTarget::Constraint(name) if parent.checks.iter().any(|c| c.name == *name) => {
+                Some(("constraint", name))
+            }
+            _ => None,
+        };
+        let Some((word, name)) = inherited else { return Ok(()) };
+        let message = format!("cannot rename inherited {word} \"{name}\"");
+        Err(SqlError::new("42P16", message))
     }
 
     /// The default of a column that draws from a sequence names it by number, but in databases of before there were

@@ -60,6 +60,8 @@ impl Definer<'_> {
             index: None,
             sequence: Some(sequence),
             query: None,
+            partition_key: None,
+            partition_of: None,
             stats: RelationStats::default(),
         })?;
         Ok(oid)

@@ -272,6 +272,9 @@ fn builtin(oid: Oid, name: &str) -> Result<Oid> {
 fn refuse_no_table(relation: &Relation) -> Result<()> {
     let name = &relation.name;
     match relation.kind {
+        RelationKind::Table if relation.is_partitioned() => {
+            Err(SqlError::unsupported("a trigger on a partitioned table"))
+        }
         RelationKind::Table => Ok(()),
         RelationKind::View => Err(SqlError::new("42809", format!("\"{name}\" is a view"))
             .with_detail("Views cannot have row-level BEFORE or AFTER triggers.")),

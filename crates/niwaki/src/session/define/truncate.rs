@@ -28,15 +28,23 @@ impl Definer<'_> {
                     format!("\"{}\" is not a table", relation.name),
                 ));
             }
-            self.refuse_use(&relation, "TRUNCATE")?;
-            if !tables.iter().any(|table| table.oid == relation.oid) {
-                tables.push(relation);
+            self.lock_tree(&relation, TableLockMode::AccessExclusive)?;
+            let relation = self.current(relation.oid)?;
+            for relation in self.tree_of(&relation) {
+                self.refuse_use(&relation, "TRUNCATE")?;
+                if !tables.iter().any(|table| table.oid == relation.oid) {
+                    tables.push(relation);
+                }
             }
         }
         self.with_references(&mut tables, cascade)?;
         for relation in tables {
-            let mut files = vec![relation.oid];
-            files.extend(relation.indexes.iter().map(|i| i.oid));
+            let mut files = Vec::new();
+            // A partitioned table has none.
+            if !relation.is_partitioned() {
+                files.push(relation.oid);
+                files.extend(relation.indexes.iter().map(|i| i.oid));
+            }
             if restart_identity {
                 // Also those that were not made with the table: ALTER SEQUENCE … OWNED BY.
                 let owner = |r: &Relation| r.sequence.as_ref().and_then(|s| s.owned_by);

@@ -76,6 +76,8 @@ impl Definer<'_> {
             index: None,
             sequence: None,
             query: Some(new.definition),
+            partition_key: None,
+            partition_of: None,
             stats: RelationStats::default(),
         })
     }
@@ -253,6 +255,10 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             },
             AlterCommand::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
             AlterCommand::AlterConstraint { .. } => "ALTER CONSTRAINT",
+            AlterCommand::AttachPartition { .. } | AlterCommand::AttachIndex(_) => {
+                "ATTACH PARTITION"
+            }
+            AlterCommand::DetachPartition(_) => "DETACH PARTITION",
             AlterCommand::Column { action, .. } => match action {
                 AlterColumn::Default(_) | AlterColumn::Nothing => continue,
                 AlterColumn::SetNotNull => "ALTER COLUMN ... SET NOT NULL",

@@ -1,0 +1,562 @@
+//! Partitioned tables: what is stored of them, and the same ready for rows.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{Oid, RelationDefinition};
+use crate::partition_hash::hash_of_row;
+use crate::relation::Relation;
+
+/// How rows find their partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionStrategy {
+    /// PARTITION BY LIST: by the values that a partition lists.
+    List,
+    /// PARTITION BY RANGE: by the bounds that the values lie between.
+    Range,
+    /// PARTITION BY HASH: by the remainder of a hash of the values.
+    Hash,
+}
+
+impl PartitionStrategy {
+    /// The word of PARTITION BY.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::List => "LIST",
+            Self::Range => "RANGE",
+            Self::Hash => "HASH",
+        }
+    }
+    /// PostgreSQL's letter for `pg_partitioned_table.partstrat`.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::List => "l",
+            Self::Range => "r",
+            Self::Hash => "h",
+        }
+    }
+}
+
+/// PARTITION BY.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionKey {
+    /// How.
+    pub strategy: PartitionStrategy,
+    /// By which columns: positions in the table.
+    pub columns: Vec<u16>,
+}
+
+/// One value of a bound of a range.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RangeValue {
+    /// MINVALUE
+    Min,
+    /// MAXVALUE
+    Max,
+    /// A value, as text in the default settings.
+    Value(String),
+}
+
+/// FOR VALUES.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionBound {
+    /// DEFAULT: what no other partition takes.
+    Default,
+    /// IN: values as text in the default settings, `None` for NULL.
+    List(Vec<Option<String>>),
+    /// FROM, which belongs to it, TO, which does not.
+    Range {
+        /// FROM
+        from: Vec<RangeValue>,
+        /// TO
+        to: Vec<RangeValue>,
+    },
+    /// WITH
+    Hash {
+        /// MODULUS, above 0.
+        modulus: u32,
+        /// REMAINDER, below the modulus.
+        remainder: u32,
+    },
+}
+
+/// What makes a table a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionOf {
+    /// The partitioned table.
+    pub parent: Oid,
+    /// Which rows it takes.
+    pub bound: PartitionBound,
+}
+
+/// One value of a range's bound, as it is compared: by the bytes of index keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edge {
+    /// Below all values.
+    Min,
+    /// The key of a value.
+    Key(Vec<u8>),
+    /// Above all values.
+    Max,
+}
+
+/// A bound as rows are compared with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// DEFAULT
+    Default,
+    /// IN
+    List {
+        /// Keys of the values, in order.
+        values: Vec<Vec<u8>>,
+        /// Whether NULL is among them.
+        null: bool,
+    },
+    /// FROM, TO
+    Range {
+        /// Belongs to it.
+        lower: Vec<Edge>,
+        /// Does not.
+        upper: Vec<Edge>,
+    },
+    /// WITH
+    Hash {
+        /// By what the hash is divided.
+        modulus: u32,
+        /// What remains.
+        remainder: u32,
+    },
+}
+
+/// The order in which bounds are compared up to the first MINVALUE or MAXVALUE: what stands behind one says nothing.
+pub fn compare_edges(left: &[Edge], right: &[Edge]) -> Ordering {
+    for (left, right) in left.iter().zip(right) {
+        match left.cmp(right) {
+            Ordering::Equal if !matches!(left, Edge::Key(_)) => return Ordering::Equal,
+            Ordering::Equal => {}
+            other => return other,
+        }
+    }
+    Ordering::Equal
+}
+
+/// The place of each column of one table in another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ColumnMap {
+    /// For each column of the first table its position in the second; `None` for one that is dropped. Absent: all
+    /// columns have the same places.
+    to: Option<Vec<Option<usize>>>,
+    /// Columns of the second table.
+    width: usize,
+}
+
+impl ColumnMap {
+    /// From the columns of `from` to those of `to` with the same names.
+    pub fn between(from: &RelationDefinition, to: &RelationDefinition) -> Self {
+        let width = to.columns.len();
+        let same = from.columns.len() == width
+            && from
+                .columns
+                .iter()
+                .zip(&to.columns)
+                .all(|(a, b)| a.dropped == b.dropped && (a.dropped || a.name == b.name));
+        if same {
+            return Self { to: None, width };
+        }
+        let place = |name: &str| to.columns.iter().position(|c| !c.dropped && c.name == name);
+        let places = from.columns.iter().map(|column| match column.dropped {
+            true => None,
+            false => place(&column.name),
+        });
+        Self { to: Some(places.collect()), width }
+    }
+
+    /// This one, then `next`.
+    pub fn then(&self, next: &Self) -> Self {
+        let Some(first) = &self.to else { return next.clone() };
+        let to = first.iter().map(|place| place.and_then(|place| next.place(place))).collect();
+        Self { to: Some(to), width: next.width }
+    }
+
+    /// Whether all columns have the same places.
+    pub fn is_same(&self) -> bool {
+        self.to.is_none()
+    }
+
+    /// The place of a column in the second table.
+    pub fn place(&self, column: usize) -> Option<usize> {
+        match &self.to {
+            None => (column < self.width).then_some(column),
+            Some(to) => to.get(column).copied().flatten(),
+        }
+    }
+
+    /// A row of the first table as one of the second; what that has besides is NULL.
+    pub fn forward(&self, row: &[Datum]) -> Vec<Datum> {
+        let Some(to) = &self.to else { return row.to_vec() };
+        let mut out = vec![Datum::Null; self.width];
+        for (value, place) in row.iter().zip(to) {
+            if let Some(place) = place {
+                out[*place] = value.clone();
+            }
+        }
+        out
+    }
+
+    /// A row of the second table as one of the first.
+    pub fn backward(&self, row: &[Datum]) -> Vec<Datum> {
+        let Some(to) = &self.to else { return row.to_vec() };
+        let value = |place: &Option<usize>| place.and_then(|place| row.get(place)).cloned();
+        to.iter().map(|place| value(place).unwrap_or(Datum::Null)).collect()
+    }
+}
+
+/// One partition of a table.
+#[derive(Debug)]
+pub struct Partition {
+    /// The partition, which may be partitioned itself.
+    pub relation: Arc<Relation>,
+    /// Which rows it takes.
+    pub bound: Bound,
+    /// From the columns of the partitioned table to its own.
+    pub columns: ColumnMap,
+    /// Its own leaves among the table's: the first one and the one behind the last.
+    pub leaves: std::ops::Range<usize>,
+}
+
+/// A table below a partitioned one that has rows of its own.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// The table.
+    pub relation: Arc<Relation>,
+    /// From the columns of the partitioned table to its own.
+    pub columns: ColumnMap,
+}
+
+/// Why a row has no partition.
+#[derive(Debug)]
+pub struct NoPartition<'p> {
+    /// The table of the tree that has none for it.
+    pub table: &'p Arc<Relation>,
+    /// The row as one of that table.
+    pub row: Vec<Datum>,
+}
+
+/// The partitions of a table, ready for rows.
+#[derive(Debug)]
+pub struct Partitions {
+    /// PARTITION BY
+    pub key: PartitionKey,
+    orders: Vec<KeyOrder>,
+    /// In the order of their bounds, that for NULL alone and the default one last.
+    pub members: Vec<Partition>,
+    /// All tables with rows, in the order of the members.
+    pub leaves: Vec<Leaf>,
+    by_oid: HashMap<Oid, usize>,
+    /// Keys of listed values with the partition that lists each.
+    values: Vec<(Vec<u8>, usize)>,
+    null: Option<usize>,
+    default: Option<usize>,
+}
+
+/// A bound, decoded. `None` if a value cannot be read, which was written from a value of the column's type.
+pub fn decode_bound(
+    table: &RelationDefinition,
+    key: &PartitionKey,
+    bound: &PartitionBound,
+) -> Option<Bound> {
+    let orders = key_orders(table, key);
+    let encoded = |text: &str, number: usize| {
+        let column = table.columns.get(usize::from(*key.columns.get(number)?))?;
+        let settings = TextSettings::default();
+        let context = InputContext { settings: &settings, now: 0 };
+        let value = niwaki_types::input(column.column_type(), text, &context).ok()?;
+        Some(key_of(&value, *orders.get(number)?))
+    };
+    let edges = |values: &[RangeValue]| {
+        let edge = |(number, value): (usize, &RangeValue)| {
+            Some(match value {
+                RangeValue::Min => Edge::Min,
+                RangeValue::Max => Edge::Max,
+                RangeValue::Value(text) => Edge::Key(encoded(text, number)?),
+            })
+        };
+        values.iter().enumerate().map(edge).collect::<Option<Vec<Edge>>>()
+    };
+    Some(match bound {
+        PartitionBound::Default => Bound::Default,
+        PartitionBound::List(values) => {
+            let null = values.contains(&None);
+            let keys = values.iter().flatten().map(|text| encoded(text, 0));
+            let mut values = keys.collect::<Option<Vec<Vec<u8>>>>()?;
+            values.sort();
+            Bound::List { values, null }
+        }
+        PartitionBound::Range { from, to } => {
+            Bound::Range { lower: edges(from)?, upper: edges(to)? }
+        }
+        PartitionBound::Hash { modulus, remainder } => {
+            Bound::Hash { modulus: *modulus, remainder: *remainder }
+        }
+    })
+}
+
+fn key_orders(table: &RelationDefinition, key: &PartitionKey) -> Vec<KeyOrder> {
+    let order = |column: &u16| {
+        let column = table.columns.get(usize::from(*column));
+        let oid = column.map_or(TypeOid::UNKNOWN, |c| c.column_type().oid);
+        KeyOrder { oid, descending: false, nulls_first: false }
+    };
+    key.columns.iter().map(order).collect()
+}
+
+fn key_of(value: &Datum, order: KeyOrder) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_key(value, order, &mut bytes);
+    bytes
+}
+
+/// The order in which partitions are listed: by their bounds, the one for NULL alone and the default one last.
+fn order_of(left: &Bound, right: &Bound) -> Ordering {
+    let rank = |bound: &Bound| match bound {
+        Bound::Default => 2,
+        Bound::List { values, .. } if values.is_empty() => 1,
+        Bound::List { .. } | Bound::Range { .. } | Bound::Hash { .. } => 0,
+    };
+    rank(left).cmp(&rank(right)).then_with(|| match (left, right) {
+        (Bound::List { values: left, .. }, Bound::List { values: right, .. }) => left.cmp(right),
+        (Bound::Range { lower: left, .. }, Bound::Range { lower: right, .. }) => {
+            compare_edges(left, right)
+        }
+        (
+            Bound::Hash { modulus: left, remainder },
+            Bound::Hash { modulus: right, remainder: other },
+        ) => (left, remainder).cmp(&(right, other)),
+        _ => Ordering::Equal,
+    })
+}
+
+impl Partitions {
+    /// Those of a table, out of all tables that name it.
+    pub(crate) fn of(
+        table: &RelationDefinition,
+        key: &PartitionKey,
+        children: &[Arc<Relation>],
+    ) -> Self {
+        let mut members: Vec<Partition> = Vec::with_capacity(children.len());
+        for relation in children {
+            let Some(of) = &relation.partition_of else { continue };
+            // One that cannot be read takes no rows, and its own are not seen: `niwaki check` says so.
+            let Some(bound) = decode_bound(table, key, &of.bound) else { continue };
+            members.push(Partition {
+                columns: ColumnMap::between(table, &relation.definition),
+                relation: Arc::clone(relation),
+                bound,
+                leaves: 0..0,
+            });
+        }
+        members.sort_by(|a, b| order_of(&a.bound, &b.bound));
+        let mut found = Self {
+            key: key.clone(),
+            orders: key_orders(table, key),
+            members: Vec::new(),
+            leaves: Vec::new(),
+            by_oid: HashMap::new(),
+            values: Vec::new(),
+            null: None,
+            default: None,
+        };
+        for (number, member) in members.iter_mut().enumerate() {
+            let first = found.leaves.len();
+            match &member.relation.partitions {
+                Some(below) => found.leaves.extend(below.leaves.iter().map(|leaf| Leaf {
+                    relation: Arc::clone(&leaf.relation),
+                    columns: member.columns.then(&leaf.columns),
+                })),
+                None => found.leaves.push(Leaf {
+                    relation: Arc::clone(&member.relation),
+                    columns: member.columns.clone(),
+                }),
+            }
+            member.leaves = first..found.leaves.len();
+            match &member.bound {
+                Bound::Default => found.default = Some(number),
+                Bound::List { values, null } => {
+                    found.values.extend(values.iter().map(|value| (value.clone(), number)));
+                    if *null {
+                        found.null = Some(number);
+                    }
+                }
+                Bound::Range { .. } | Bound::Hash { .. } => {}
+            }
+        }
+        found.values.sort();
+        found.by_oid = found.leaves.iter().enumerate().map(|(n, l)| (l.relation.oid, n)).collect();
+        found.members = members;
+        found
+    }
+
+    /// How the values of the key's columns are compared.
+    pub fn orders(&self) -> &[KeyOrder] {
+        &self.orders
+    }
+
+    /// The partition that takes what no other one does.
+    pub fn default_member(&self) -> Option<usize> {
+        self.default
+    }
+
+    /// The partition for NULL.
+    pub fn null_member(&self) -> Option<usize> {
+        self.null
+    }
+
+    /// Listed values, as keys in their order, with the partition that lists each.
+    pub fn listed(&self) -> &[(Vec<u8>, usize)] {
+        &self.values
+    }
+
+    /// The number of a leaf.
+    pub fn leaf_of(&self, oid: Oid) -> Option<usize> {
+        self.by_oid.get(&oid).copied()
+    }
+
+    /// The partition that takes a row of the partitioned table, one step down.
+    pub fn member_of(&self, row: &[Datum]) -> Option<usize> {
+        let value = |column: &u16| row.get(usize::from(*column)).unwrap_or(&Datum::Null);
+        match self.key.strategy {
+            PartitionStrategy::List => {
+                let value = value(self.key.columns.first()?);
+                let listed = match value.is_null() {
+                    true => self.null,
+                    false => {
+                        let key = key_of(value, *self.orders.first()?);
+                        let at = self.values.binary_search_by(|(other, _)| other.cmp(&key));
+                        at.ok().map(|at| self.values[at].1)
+                    }
+                };
+                listed.or(self.default)
+            }
+            PartitionStrategy::Range => {
+                let mut edges = Vec::with_capacity(self.orders.len());
+                for (column, order) in self.key.columns.iter().zip(&self.orders) {
+                    let value = value(column);
+                    if value.is_null() {
+                        return self.default;
+                    }
+                    edges.push(Edge::Key(key_of(value, *order)));
+                }
+                // The last one that begins at the row or before it.
+                let at = self.members.partition_point(|member| match &member.bound {
+                    Bound::Range { lower, .. } => compare_edges(lower, &edges).is_le(),
+                    _ => false,
+                });
+                let found = at.checked_sub(1).filter(|at| match &self.members[*at].bound {
+                    Bound::Range { upper, .. } => compare_edges(&edges, upper).is_lt(),
+                    _ => false,
+                });
+                found.or(self.default)
+            }
+            PartitionStrategy::Hash => {
+                let hash = hash_of_row(self.key.columns.iter().map(value));
+                self.members.iter().position(|member| match member.bound {
+                    Bound::Hash { modulus, remainder } => {
+                        hash % u64::from(modulus.max(1)) == u64::from(remainder)
+                    }
+                    _ => false,
+                })
+            }
+        }
+    }
+
+    /// The leaf that takes a row of `table`, whose partitions these are.
+    ///
+    /// # Errors
+    /// [`NoPartition`]
+    pub fn route<'p>(
+        &'p self,
+        table: &'p Arc<Relation>,
+        row: &[Datum],
+    ) -> Result<usize, NoPartition<'p>> {
+        let number = self.member_of(row);
+        let Some(member) = number.and_then(|number| self.members.get(number)) else {
+            return Err(NoPartition { table, row: row.to_vec() });
+        };
+        match &member.relation.partitions {
+            None => Ok(member.leaves.start),
+            Some(below) => {
+                let row = member.columns.forward(row);
+                Ok(member.leaves.start + below.route(&member.relation, &row)?)
+            }
+        }
+    }
+}
+
+impl Relation {
+    /// Whether its rows are in its partitions.
+    pub fn is_partitioned(&self) -> bool {
+        self.definition.partition_key.is_some()
+    }
+}
+
+/// PARTITION BY as PostgreSQL shows it: `RANGE (a, b)`.
+pub fn partition_key_text(table: &RelationDefinition) -> Option<String> {
+    let key = table.partition_key.as_ref()?;
+    let columns = key.columns.iter().filter_map(|column| table.columns.get(usize::from(*column)));
+    let names: Vec<String> =
+        columns.map(|column| niwaki_types::quote_identifier(&column.name)).collect();
+    Some(format!("{} ({})", key.strategy.word(), names.join(", ")))
+}
+
+/// A bound as PostgreSQL shows it: `FOR VALUES FROM (1) TO (10)`.
+pub fn bound_text(table: &RelationDefinition, bound: &PartitionBound) -> String {
+    match bound {
+        PartitionBound::Default => "DEFAULT".to_owned(),
+        PartitionBound::List(values) => {
+            let value = |value: &Option<String>| match value {
+                Some(text) => value_text(table, 0, text),
+                None => "NULL".to_owned(),
+            };
+            let values: Vec<String> = values.iter().map(value).collect();
+            format!("FOR VALUES IN ({})", values.join(", "))
+        }
+        PartitionBound::Range { from, to } => {
+            format!("FOR VALUES FROM {} TO {}", range_text(table, from), range_text(table, to))
+        }
+        PartitionBound::Hash { modulus, remainder } => {
+            format!("FOR VALUES WITH (modulus {modulus}, remainder {remainder})")
+        }
+    }
+}
+
+/// The values of one side of a range, in brackets.
+pub fn range_text(table: &RelationDefinition, values: &[RangeValue]) -> String {
+    let value = |(number, value): (usize, &RangeValue)| match value {
+        RangeValue::Min => "MINVALUE".to_owned(),
+        RangeValue::Max => "MAXVALUE".to_owned(),
+        RangeValue::Value(text) => value_text(table, number, text),
+    };
+    let values: Vec<String> = values.iter().enumerate().map(value).collect();
+    format!("({})", values.join(", "))
+}
+
+/// A value of a key's column as a constant is shown: without its type.
+fn value_text(table: &RelationDefinition, number: usize, text: &str) -> String {
+    let column = table.partition_key.as_ref().and_then(|key| key.columns.get(number));
+    let column = column.and_then(|column| table.columns.get(usize::from(*column)));
+    let digits = text.starts_with(|c: char| c.is_ascii_digit());
+    match column.map(|column| column.column_type().oid) {
+        Some(TypeOid::INT4) if digits => text.to_owned(),
+        Some(TypeOid::NUMERIC) if digits && text.contains(['e', 'E', '.']) => text.to_owned(),
+        Some(TypeOid::BOOL) if text.starts_with('t') => "true".to_owned(),
+        Some(TypeOid::BOOL) => "false".to_owned(),
+        _ if text.contains('\\') => {
+            format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+        }
+        _ => format!("'{}'", text.replace('\'', "''")),
+    }
+}

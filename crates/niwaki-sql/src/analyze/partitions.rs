@@ -1,0 +1,110 @@
+//! Changes of partitioned tables, and of partitions by their own names.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{ColumnMap, Oid, Relation};
+
+use super::{Analyzer, table_expression};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::plan::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
+
+/// Expressions over a table's own row: of generated columns by their positions, of checks by their names.
+type RowRules = (Vec<(usize, Expr)>, Vec<(String, Expr)>);
+
+impl Analyzer<'_> {
+    /// What a new row of a table is given, and must satisfy.
+    pub(super) fn row_rules(&self, relation: &Arc<Relation>) -> Result<RowRules> {
+        let (mut generated, mut checks) = (Vec::new(), Vec::new());
+        for (number, column) in relation.columns.iter().enumerate() {
+            if let (true, false, Some(text)) = (column.generated, column.dropped, &column.default) {
+                let target = Some((column.column_type(), column.name.as_str()));
+                let over = Some(relation);
+                generated.push((number, table_expression(text, over, self.context, target)?));
+            }
+        }
+        for check in &relation.checks {
+            let condition =
+                table_expression(&check.expression, Some(relation), self.context, None)?;
+            checks.push((check.name.clone(), condition));
+        }
+        Ok((generated, checks))
+    }
+
+    /// The same for each leaf of a partitioned table.
+    pub(super) fn leaf_rules(
+        &self,
+        relation: &Arc<Relation>,
+        kind: ModifyKind,
+    ) -> Result<Vec<LeafRules>> {
+        let Some(partitions) = &relation.partitions else { return Ok(Vec::new()) };
+        let mut rules = Vec::with_capacity(partitions.leaves.len());
+        for leaf in &partitions.leaves {
+            if !leaf.relation.triggers.is_empty() {
+                return Err(SqlError::unsupported(
+                    "changing a partitioned table whose partitions have triggers",
+                ));
+            }
+            let (generated, checks) = match kind {
+                ModifyKind::Delete => Default::default(),
+                ModifyKind::Insert | ModifyKind::Update => self.row_rules(&leaf.relation)?,
+            };
+            rules.push(LeafRules { generated, checks, arbiters: Vec::new() });
+        }
+        Ok(rules)
+    }
+
+    /// The bounds that new rows of a partition must be within.
+    pub(super) fn bounds_of(&self, relation: &Arc<Relation>) -> Result<Vec<WithinBound>> {
+        let mut bounds = Vec::new();
+        let mut inner = Arc::clone(relation);
+        while let Some(of) = &inner.partition_of {
+            let parent = self.context.catalog.relation(of.parent);
+            let member = parent.and_then(|parent| {
+                let members = &parent.partitions.as_ref()?.members;
+                members.iter().position(|member| member.relation.oid == inner.oid)
+            });
+            let (Some(parent), Some(member)) = (parent, member) else {
+                return Err(SqlError::internal("a partition of no table"));
+            };
+            let columns = ColumnMap::between(&parent.definition, &inner.definition);
+            bounds.push(WithinBound { parent: Arc::clone(parent), member, columns });
+            inner = Arc::clone(parent);
+        }
+        Ok(bounds)
+    }
+
+    /// Finds for each leaf the indexes that are parts of those that decide for the table.
+    pub(super) fn leaf_arbiters(
+        &self,
+        relation: &Relation,
+        conflict: &ConflictPlan,
+        rules: &mut [LeafRules],
+    ) -> Result<()> {
+        if conflict.update.is_some() && relation.is_partitioned() {
+            return Err(SqlError::unsupported("ON CONFLICT DO UPDATE on a partitioned table"));
+        }
+        let chosen: Vec<Oid> =
+            conflict.arbiters.iter().map(|index| relation.indexes[*index].oid).collect();
+        let leaves = relation.partitions.iter().flat_map(|partitions| &partitions.leaves);
+        for (leaf, rules) in leaves.zip(rules) {
+            for (position, index) in leaf.relation.indexes.iter().enumerate() {
+                let decides = match conflict.inferred {
+                    true => self.is_part(index.definition.part_of, &chosen),
+                    false => index.definition.unique && index.definition.ready,
+                };
+                if decides {
+                    rules.arbiters.push(position);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an index, or one above it, is among those.
+    fn is_part(&self, index: Option<Oid>, of: &[Oid]) -> bool {
+        let Some(index) = index else { return false };
+        let above = self.context.catalog.relation(index).and_then(|found| found.index.as_ref());
+        of.contains(&index) || self.is_part(above.and_then(|above| above.part_of), of)
+    }
+}

@@ -1,0 +1,84 @@
+//! The rows of a table's partitions, one partition after the other.
+
+use std::sync::Arc;
+
+use niwaki_types::Datum;
+
+use super::{Step, start};
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::{AppendPlan, PlanNode, is_early, possible_leaves};
+
+/// Scans of partitions.
+pub(super) struct Append {
+    plan: Arc<PlanNode>,
+    begun: bool,
+    /// The leaves that may have rows, once the values of conditions are known.
+    possible: Option<Vec<bool>>,
+    next: usize,
+    step: Option<Box<dyn Step>>,
+}
+
+impl Append {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), begun: false, possible: None, next: 0, step: None }
+    }
+}
+
+/// The leaves that conditions admit now; `row` has what the scans read of the rows around them.
+fn admitted(plan: &AppendPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Option<Vec<bool>> {
+    if plan.prune.is_empty() {
+        return None;
+    }
+    let width = plan.relation.columns.len();
+    let slot_of = |column: usize| (column < width).then_some(plan.start + column);
+    // A value that cannot be computed is met again by the scans, if there are rows.
+    let mut value = |expr: &crate::expr::Expr| match is_early(expr, plan) {
+        true => expr.eval(row, rt).ok(),
+        false => None,
+    };
+    Some(possible_leaves(&plan.relation, &slot_of, &plan.prune, &mut value))
+}
+
+impl Step for Append {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Append(append) = &*plan else {
+            return Err(SqlError::internal("partitions of another plan"));
+        };
+        let end = append.slots().end;
+        if row.len() < end {
+            row.resize(end, Datum::Null);
+        }
+        if !self.begun {
+            self.begun = true;
+            self.possible = admitted(append, row, rt);
+        }
+        loop {
+            let Some(number) = self.next.checked_sub(usize::from(self.step.is_some())) else {
+                return Ok(false);
+            };
+            let Some(member) = append.members.get(number) else { return Ok(false) };
+            let Some(step) = &mut self.step else {
+                self.next += 1;
+                if self.possible.as_ref().is_none_or(|possible| possible[member.leaf]) {
+                    self.step = Some(start(&member.scan, rt.state));
+                }
+                continue;
+            };
+            if !step.next(row, rt)? {
+                self.step = None;
+                continue;
+            }
+            for (from, to) in &member.copies {
+                row[*to] = std::mem::replace(&mut row[*from], Datum::Null);
+            }
+            if let Some(filter) = &member.filter
+                && !filter.holds(row, rt)?
+            {
+                continue;
+            }
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Changes of a partitioned table: each row finds the partition that it belongs to.
+
+use niwaki_catalog::{Leaf, NoPartition, Partitions, Relation};
+use niwaki_storage::Tid;
+use niwaki_types::Datum;
+
+use super::conflict::refuse_deferrable;
+use super::modify::{
+    Rules, changed_inside, check_bounds, check_rules, failing_row, new_values, returned_from,
+    shown_value,
+};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::{ModifyKind, ModifyPlan};
+use crate::store::{InsertOutcome, RowOutcome};
+
+/// The partition that a row of a partitioned table lies in, by its `tableoid`; none of any other table.
+pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<Option<&'r Leaf>> {
+    let Some(partitions) = &relation.partitions else { return Ok(None) };
+    let number = match table {
+        Datum::Oid(oid) => partitions.leaf_of(niwaki_catalog::Oid(*oid)),
+        _ => None,
+    };
+    let leaf = number.and_then(|number| partitions.leaves.get(number));
+    leaf.map(Some).ok_or_else(|| SqlError::internal("a row of no partition"))
+}
+
+/// As for a table: changes the row that the input found, or inserts one.
+pub(super) fn change(
+    modify: &ModifyPlan,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    let partitions = modify
+        .relation
+        .partitions
+        .as_deref()
+        .ok_or_else(|| SqlError::internal("a table without partitions"))?;
+    if modify.kind == ModifyKind::Insert {
+        new_values(modify, row, new, rt)?;
+        return insert(modify, partitions, row, new, rt);
+    }
+    change_found(modify, partitions, row, new, rt)
+}
+
+/// The leaf that a new row belongs to.
+fn target(
+    modify: &ModifyPlan,
+    partitions: &Partitions,
+    new: &[Datum],
+    exec: &ExecContext<'_>,
+) -> Result<usize> {
+    check_bounds(modify, new, exec)?;
+    partitions.route(&modify.relation, new).map_err(|none| no_partition(&none, exec))
+}
+
+/// The new row as one of its leaf, with its generated columns, if its constraints admit it.
+fn checked(
+    modify: &ModifyPlan,
+    number: usize,
+    leaf: &Leaf,
+    new: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Vec<Datum>> {
+    let mut own = leaf.columns.forward(new);
+    let of_leaf = modify
+        .leaves
+        .get(number)
+        .ok_or_else(|| SqlError::internal("a partition that was not planned for"))?;
+    let rules =
+        Rules { relation: &leaf.relation, generated: &of_leaf.generated, checks: &of_leaf.checks };
+    // A row is shown as the statement sees it.
+    let show = |own: &[Datum], exec: &ExecContext<'_>| {
+        failing_row(&modify.relation, &leaf.columns.backward(own), exec)
+    };
+    check_rules(&rules, &mut own, &show, rt)?;
+    for (view, condition) in &modify.view_checks {
+        let new = leaf.columns.backward(&own);
+        if !condition.holds(&new, rt)? {
+            let message = format!("new row violates check option for view \"{view}\"");
+            let detail = failing_row(&modify.relation, &new, rt.exec);
+            return Err(SqlError::new("44000", message).with_detail(detail));
+        }
+    }
+    Ok(own)
+}
+
+fn insert(
+    modify: &ModifyPlan,
+    partitions: &Partitions,
+    row: &mut [Datum],
+    new: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    let number = target(modify, partitions, new, rt.exec)?;
+    let leaf = &partitions.leaves[number];
+    let own = checked(modify, number, leaf, new, rt)?;
+    let tid = if modify.conflict.is_some() {
+        let arbiters = &modify.leaves[number].arbiters;
+        refuse_deferrable(&leaf.relation, arbiters, rt.exec)?;
+        let outcome = rt.exec.store.insert_or_lock(&leaf.relation, &own, arbiters, None)?;
+        if let Some(measures) = &mut rt.state.measures {
+            measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));
+        }
+        match outcome {
+            InsertOutcome::Inserted(tid) => tid,
+            _ => return Ok(false),
+        }
+    } else {
+        rt.exec.store.insert(&leaf.relation, &own)?
+    };
+    returned_from(modify, leaf, row, &own, tid);
+    Ok(true)
+}
+
+/// UPDATE and DELETE.
+fn change_found(
+    modify: &ModifyPlan,
+    partitions: &Partitions,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    let width = modify.relation.columns.len();
+    let start = modify.start;
+    let updated = modify.kind == ModifyKind::Update;
+    // Ends: each turn but the last meets a version that another transaction committed, which is
+    // locked for this one from then on.
+    loop {
+        let Datum::Tid(block, offset) = row[start + width] else {
+            return Err(SqlError::internal("a row to be changed has no address"));
+        };
+        let tid = Tid::new(block, offset);
+        let Some(leaf) = leaf_of_row(&modify.relation, &row[start + width + 1])? else {
+            return Err(SqlError::internal("a row to be changed is of no partition"));
+        };
+        let old = leaf.columns.forward(&row[start..start + width]);
+        // Where the row is to be afterwards, and what it is there.
+        let mut moves = None;
+        let outcome = if updated {
+            new_values(modify, row, new, rt)?;
+            match target(modify, partitions, new, rt.exec) {
+                Ok(number) if partitions.leaves[number].relation.oid == leaf.relation.oid => {
+                    let own = checked(modify, number, leaf, new, rt)?;
+                    let outcome = rt.exec.store.update(&leaf.relation, tid, &old, &own)?;
+                    if let RowOutcome::Done(root) = outcome {
+                        returned_from(modify, leaf, row, &own, root);
+                        return Ok(true);
+                    }
+                    outcome
+                }
+                // Whether it has a place at all is asked of the newest version alone.
+                to => {
+                    moves = Some(to);
+                    refuse_referenced(&leaf.relation, rt.exec)?;
+                    rt.exec.store.delete_moved(&leaf.relation, tid, &old)?
+                }
+            }
+        } else {
+            rt.exec.store.delete(&leaf.relation, tid, &old)?
+        };
+        match outcome {
+            RowOutcome::Done(_) => {
+                let Some(number) = moves.transpose()? else { return Ok(true) };
+                let to = &partitions.leaves[number];
+                let own = checked(modify, number, to, new, rt)?;
+                let tid = rt.exec.store.insert(&to.relation, &own)?;
+                returned_from(modify, to, row, &own, tid);
+                return Ok(true);
+            }
+            RowOutcome::Changed { tid, row: newest } => {
+                let newest = leaf.columns.backward(&newest);
+                row[start..start + width].clone_from_slice(&newest);
+                row[start + width] = Datum::Tid(tid.block.0, tid.offset.0);
+                if let Some(recheck) = &modify.recheck
+                    && !recheck.holds(row, rt)?
+                {
+                    return Ok(false);
+                }
+            }
+            RowOutcome::SelfModified if rt.state.nested_changes => {
+                return Err(changed_inside(updated));
+            }
+            RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => return Ok(false),
+        }
+    }
+}
+
+/// A row that others refer to cannot go to another table: 0A000.
+fn refuse_referenced(table: &Relation, exec: &ExecContext<'_>) -> Result<()> {
+    if exec.catalog.foreign_keys_to(table.oid).is_empty() {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        "0A000",
+        "cannot move tuple across partitions when a non-root ancestor of the source partition is \
+         directly referenced in a foreign key",
+    ))
+}
+
+/// 23514 for a row that no partition takes.
+#[cold]
+fn no_partition(none: &NoPartition<'_>, exec: &ExecContext<'_>) -> SqlError {
+    let table = none.table;
+    let message = format!("no partition of relation \"{}\" found for row", table.name);
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for column in table.partition_key.iter().flat_map(|key| &key.columns) {
+        let column = usize::from(*column);
+        let (Some(definition), Some(value)) = (table.columns.get(column), none.row.get(column))
+        else {
+            continue;
+        };
+        names.push(niwaki_types::quote_identifier(&definition.name));
+        values.push(shown_value(value, definition.column_type().oid, exec));
+    }
+    let (names, values) = (names.join(", "), values.join(", "));
+    SqlError::new("23514", message)
+        .with_detail(format!("Partition key of the failing row contains ({names}) = ({values})."))
+        .with_table(super::modify::schema_name(table, exec), table.name.clone())
+}

@@ -1,0 +1,183 @@
+//! Looking whether a partition is one (invariant T5): its columns, indexes and rows.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, ColumnMap, Oid, Relation};
+use niwaki_sql::{RowSink, SqlError};
+use niwaki_types::{Datum, quote_identifier};
+
+use super::Session;
+use crate::Result;
+
+impl Session {
+    /// Whether all rows of a partition belong to it.
+    pub(super) fn belongs(&mut self, oid: Oid) -> Result<bool> {
+        let state = self.catalog.state();
+        let gone = || SqlError::internal("a partition or its table has gone");
+        let relation = state.relation(oid).cloned().ok_or_else(gone)?;
+        let mut bounds = Vec::new();
+        let mut inner = Arc::clone(&relation);
+        while let Some(of) = &inner.partition_of {
+            let parent = state.relation(of.parent).cloned().ok_or_else(gone)?;
+            let columns = ColumnMap::between(&parent.definition, &inner.definition);
+            bounds.push((Arc::clone(&parent), inner.oid, columns));
+            inner = parent;
+        }
+        let mut names = Vec::new();
+        let mut places = Vec::new();
+        for (place, column) in relation.visible_columns() {
+            names.push(quote_identifier(&column.name));
+            places.push(place);
+        }
+        let sql = format!("SELECT {} FROM {}", names.join(", "), self.qualified_name(&relation));
+        let statements = niwaki_sql::parse::parse(&sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        let row = vec![Datum::Null; relation.columns.len()];
+        let mut rows = Belonging { bounds, places, row, all: true };
+        self.at_latest(|session| session.run_query(statement, &mut rows))?;
+        Ok(rows.all)
+    }
+
+    /// What is wrong with a partition, if something is. Reads it whole.
+    pub(crate) fn misplaced(
+        &mut self,
+        state: &CatalogState,
+        partition: &Relation,
+    ) -> Result<Option<String>> {
+        let Some(of) = &partition.partition_of else { return Ok(None) };
+        let parent = state.relation(of.parent);
+        let Some((parent, partitions)) = parent.and_then(|p| Some((p, p.partitions.as_ref()?)))
+        else {
+            return Ok(Some(format!("relation {} has no partitions", of.parent)));
+        };
+        if !partitions.members.iter().any(|member| member.relation.oid == partition.oid) {
+            return Ok(Some("its bound cannot be read".to_owned()));
+        }
+        let columns = |relation: &Relation| {
+            let mut all: Vec<(String, _)> = relation
+                .visible_columns()
+                .map(|(_, column)| (column.name.clone(), column.type_oid))
+                .collect();
+            all.sort();
+            all
+        };
+        if columns(parent) != columns(partition) {
+            return Ok(Some(format!("its columns are not those of {}", parent.name)));
+        }
+        for index in &parent.indexes {
+            let parts = partition.indexes.iter();
+            let parts = parts.filter(|own| own.definition.part_of == Some(index.oid)).count();
+            if parts != 1 {
+                return Ok(Some(format!("it has {parts} parts of index {}", index.name)));
+            }
+        }
+        self.ensure_transaction()?;
+        let belongs = self.belongs(partition.oid);
+        self.end_implicit()?;
+        Ok((!belongs?).then(|| "a row belongs to another partition".to_owned()))
+    }
+}
+
+/// Looks whether rows belong to a partition.
+struct Belonging {
+    /// Each table above with the number of the one below it on the way to the partition.
+    bounds: Vec<(Arc<Relation>, Oid, ColumnMap)>,
+    /// Columns of the partition that come in.
+    places: Vec<usize>,
+    row: Vec<Datum>,
+    all: bool,
+}
+
+impl RowSink for Belonging {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        for (value, place) in row.iter().zip(&self.places) {
+            self.row[*place] = value.clone();
+        }
+        let mut inner = self.row.clone();
+        for (parent, member, columns) in &self.bounds {
+            inner = columns.backward(&inner);
+            let found = parent
+                .partitions
+                .as_ref()
+                .and_then(|partitions| partitions.members.get(partitions.member_of(&inner)?));
+            self.all &= found.is_some_and(|found| found.relation.oid == *member);
+        }
+        Ok(())
+    }
+
+    fn takes_numbers(&self, _column: usize) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niwaki_catalog::{PUBLIC_SCHEMA, PartitionBound, RangeValue};
+
+    use crate::Database;
+
+    /// What no statement does: other bounds, an index without a part, another table above.
+    #[test]
+    fn partitions_that_are_none_are_found() {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        session.execute("create table t (a int primary key) partition by range (a)", ()).unwrap();
+        session.execute("create table u partition of t for values from (0) to (10)", ()).unwrap();
+        session.execute("insert into t values (1), (9)", ()).unwrap();
+        assert_eq!(database.check().unwrap().violations, []);
+        let value = |text: &str| vec![RangeValue::Value(text.to_owned())];
+        for (wrong, detail) in [
+            (0, "a row belongs to another partition"),
+            (1, "its bound cannot be read"),
+            (2, "it has 0 parts of index t_pkey"),
+            (3, "its columns are not those of t"),
+            (4, "has no partitions"),
+        ] {
+            session.execute("begin", ()).unwrap();
+            let state = session.catalog.state();
+            let mut table = state.lookup(PUBLIC_SCHEMA, "u").unwrap().definition.clone();
+            let mut index = state.lookup(PUBLIC_SCHEMA, "u_pkey").unwrap().definition.clone();
+            let of = table.partition_of.as_mut().unwrap();
+            match wrong {
+                0 => of.bound = PartitionBound::Range { from: value("0"), to: value("5") },
+                1 => of.bound = PartitionBound::Range { from: value("x"), to: value("5") },
+                2 => index.index.as_mut().unwrap().part_of = None,
+                3 => table.columns[0].name = "b".to_owned(),
+                _ => of.parent = table.oid,
+            }
+            let transaction = session.transaction.as_ref().unwrap();
+            session.catalog.update(transaction, index).unwrap();
+            if wrong != 4 {
+                session.catalog.update(transaction, table).unwrap();
+            } else {
+                let mut above = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
+                above.partition_key = None;
+                session.catalog.update(transaction, above).unwrap();
+            }
+            let state = session.catalog.state();
+            let partition = state.lookup(PUBLIC_SCHEMA, "u").unwrap();
+            let found = match wrong {
+                // Rows are read only once the definition is everybody's.
+                0 => {
+                    session.execute("commit", ()).unwrap();
+                    let found = database.check().unwrap().violations;
+                    assert_eq!(found.len(), 1, "{found:?}");
+                    assert_eq!((&*found[0].invariant, &*found[0].file), ("T5", "u"));
+                    session.execute("begin", ()).unwrap();
+                    let mut table = partition.definition.clone();
+                    table.partition_of.as_mut().unwrap().bound =
+                        PartitionBound::Range { from: value("0"), to: value("10") };
+                    let transaction = session.transaction.as_ref().unwrap();
+                    session.catalog.update(transaction, table).unwrap();
+                    session.execute("commit", ()).unwrap();
+                    session.execute("begin", ()).unwrap();
+                    found[0].detail.clone()
+                }
+                _ => session.misplaced(&state, partition).unwrap().unwrap(),
+            };
+            assert!(found.contains(detail), "{wrong}: {found}");
+            session.execute("rollback", ()).unwrap();
+        }
+        assert_eq!(database.check().unwrap().violations, []);
+    }
+}
