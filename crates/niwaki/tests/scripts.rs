@@ -342,3 +342,8 @@ fn stored_names() {
 fn stored_dependencies() {
     check("stored_dependencies", include_str!("../testscripts/stored_dependencies.test"));
 }
+
+#[test]
+fn jsonpath_columns() {
+    check("jsonpath_columns", include_str!("../testscripts/jsonpath_columns.test"));
+}
