@@ -357,6 +357,30 @@ fn json_beyond_its_depth_is_an_error() {
 }
 
 #[test]
+fn paths_beyond_their_depth_are_errors() {
+    let items = "[*]".repeat(250);
+    let nested = |levels: usize| {
+        let open = format!("{items} ? (exists(@").repeat(levels);
+        format!("select jsonb '1' @? '${open}{}'", "))".repeat(levels))
+    };
+    let deep = "(repeat('[', 1000) || repeat(']', 1000))::jsonb";
+    for (statement, sqlstate) in [
+        (nested(1), ""),
+        (nested(5), ""),
+        (nested(20), "54001"),
+        (format!("select count(*) from jsonb_path_query({deep}, '$.** ? (@.size() == 0)')"), ""),
+        (format!("select jsonb_path_query({deep}, '$.**{{last}}{items}')"), ""),
+        (format!("select {deep} @? '$.**.** ? (1 == 2)'"), ""),
+        ("select repeat('(', 1000000)::jsonpath".to_owned(), "54001"),
+        ("select ('$' || repeat('.a', 1000000))::jsonpath".to_owned(), "54001"),
+    ] {
+        let found = run(&statement, PLENTY, &temporary(&Env::memory()));
+        let found = found.map_err(|error| error.sqlstate);
+        assert_eq!(found.err().unwrap_or_default(), sqlstate, "{}", &statement[..60]);
+    }
+}
+
+#[test]
 fn math() {
     check("math", include_str!("../testscripts/math.test"));
 }

@@ -75,6 +75,10 @@ const EXAMPLES: &[(TypeOid, &str)] = &[
         "{\"long key\": [1.50, -2e3, \"\\ud83d\\ude04\\n\"], \"b\": {\"\": [[], {}, true, null]}}",
     ),
     (TypeOid::JSONB, "[[[[[[[[false]]]]]]]]"),
+    (
+        TypeOid::JSONPATH,
+        "strict $.a[0 to last] ? (@.\"b\\u0041\" like_regex \"^x\" flag \"i\" && !(@ > -1.5e2)).**{1 to 2}.size()",
+    ),
     (TypeOid::JSONB_ARRAY, "{\"{\\\"a\\\": 1}\",NULL,3}"),
     (TypeOid::INT4_ARRAY, "[0:1][-1:0]={{1,2},{3,NULL}}"),
     (TypeOid::of_enum(16_400), "4611686018427387904"),

@@ -76,6 +76,15 @@ const STATEMENTS: &[&str] = &[
     "begin; alter table r attach partition r3 for values from (30) to (40); rollback",
     "truncate r1, rd; drop table r2",
     "drop table r, r3",
+    "create function base() returns int immutable language sql as 'select 5'; create type hue as enum ('red', 'blue')",
+    "create table n (a int default base() check (a > base() - 5), h hue default 'red'); create index n_red on n (a) where h = 'red'",
+    "create domain high as int default base() check (value > base() - 9); alter table n alter a set default base() + 1",
+    "alter function base() rename to ground; alter type hue rename value 'red' to 'pink'; insert into n default values",
+    "alter type hue rename to tone; create schema u; alter function ground() set schema u; alter schema u rename to z",
+    "begin; drop function z.ground() cascade; rollback",
+    "drop function z.ground() cascade; insert into n (a) values (-7)",
+    "drop type tone cascade",
+    "drop table n",
     "truncate parents, t.c",
     "drop table parents cascade",
 ];
@@ -89,6 +98,11 @@ const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(
 /// What it says of domains.
 const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_constraintdef(c.oid) \
      from pg_type t left join pg_constraint c on contypid = t.oid where typtype = 'd' order by 1, 4";
+
+/// What it says of defaults, checks and indexes.
+const EXPRESSIONS: &str = "select adrelid::regclass::text, adnum, pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid >= 16384 \
+     union all select conrelid::regclass::text, 0, pg_get_constraintdef(oid) from pg_constraint where contype = 'c' and conrelid >= 16384 \
+     union all select indrelid::regclass::text, -1, pg_get_indexdef(indexrelid) from pg_index where indrelid >= 16384 order by 1, 2, 3";
 
 /// What it says of composite types.
 const COMPOSITES: &str = "select typname, attnum, attname, format_type(atttypid, atttypmod), obj_description(t.oid) \
@@ -104,9 +118,10 @@ fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
     all.push_str(&run(&mut session, DOMAINS));
+    all.push_str(&run(&mut session, EXPRESSIONS));
     all.push_str(&run(&mut session, COMPOSITES));
     all.push_str(&run(&mut session, ROUTINES));
-    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w", "calls", "r", "r3"] {
+    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w", "calls", "n", "r", "r3"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {
             assert!(!found.starts_with("error"), "{table}: {found}");

@@ -413,3 +413,8 @@ fn copy_where() {
 fn cursors_in_use() {
     check_told("cursors_in_use", include_str!("../testscripts/cursors_in_use.test"));
 }
+
+#[test]
+fn jsonpath_columns() {
+    check("jsonpath_columns", include_str!("../testscripts/jsonpath_columns.test"));
+}

@@ -6,9 +6,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
-use niwaki_types::{ColumnType, DateOrder, IntervalStyle, TextSettings, TypeOid};
-use pg_query::{Node, NodeEnum};
+use niwaki_catalog::{Oid, Relation};
+use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
+use pg_query::{Node, NodeEnum, protobuf};
 
 use super::Analyzer;
 use super::scope::{ItemColumn, Place, Scope};
@@ -17,7 +17,7 @@ use crate::column_names::unqualified;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::numbered::numbered;
+use crate::numbered::{InNumbers, Number, number_of, numbered, string_of};
 use crate::plpgsql::RowName;
 use crate::types::{CastContext, is_polymorphic};
 
@@ -214,6 +214,60 @@ impl<'e> Form<'e> {
 }
 
 impl Analyzer<'_> {
+    /// Whether the text is that of a stored expression, new or stored.
+    pub(super) fn is_of_expression(&self) -> bool {
+        matches!(self.names, Names::Numbering(_) | Names::Numbered)
+    }
+
+    /// Whether names of users' objects are numbers.
+    pub(super) fn reads_numbers(&self) -> bool {
+        matches!(self.names, Names::Numbered)
+    }
+
+    /// Notes by which number a name in the text of an expression is stored.
+    pub(super) fn note_number(&self, location: i32, number: Number) -> Result<()> {
+        let Names::Numbering(noted) = &self.names else { return Ok(()) };
+        let at = usize::try_from(location)
+            .map_err(|_| SqlError::internal("a name in an expression stands nowhere"))?;
+        noted.borrow_mut().push((at, number));
+        Ok(())
+    }
+
+    /// The user's type that has a number. Of an enum that is all there is to know.
+    pub(super) fn numbered_type(&self, oid: TypeOid) -> Option<ColumnType> {
+        if oid.is_enum() {
+            return Some(ColumnType::new(oid));
+        }
+        let found = self.context.catalog.user_type(Oid(oid.user_number()?))?;
+        Some(found.column_type())
+    }
+
+    /// A call in the text of a stored expression that stands for the value of an enum, or for a cast.
+    pub(super) fn numbered_call(&mut self, call: &protobuf::FuncCall) -> Result<Option<Expr>> {
+        if !self.reads_numbers() {
+            return Ok(None);
+        }
+        let location = call.location;
+        match (number_of(&call.funcname), call.args.as_slice()) {
+            (Some(InNumbers::Label), [kind, position]) => {
+                let number =
+                    |node: &Node| string_of(node).and_then(|text| text.parse::<u64>().ok());
+                let kind = number(kind).and_then(|kind| u32::try_from(kind).ok()).map(TypeOid);
+                let (Some(kind), Some(position)) = (kind, number(position)) else {
+                    return Err(SqlError::internal("a label without a number"));
+                };
+                let value = Datum::Enum(kind, position);
+                Ok(Some(Expr::constant(value, kind, location)))
+            }
+            (Some(InNumbers::Number(number)), [argument]) => {
+                let Some(to) = self.numbered_type(TypeOid(number)) else { return Ok(None) };
+                let argument = self.expr(argument)?;
+                self.cast(argument, to, location).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn finish(&mut self, value: Expr, becomes: Becomes<'_>) -> Result<Expr> {
         match becomes {
             Becomes::Assigned(column_type, name) => self.assign(value, column_type, name, -1),

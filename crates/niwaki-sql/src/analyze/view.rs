@@ -10,15 +10,15 @@ use niwaki_catalog::{
     BoundName, LiteralSettings, Meaning, Oid, Relation, ViewDefinition, ViewSource,
 };
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
+use pg_query::NodeEnum;
 use pg_query::protobuf;
-use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
 use super::updatable::not_updatable;
 use crate::context::{AnalyzeContext, ColumnInfo};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
-use crate::numbered::{InNumbers, NUMBERS, Number, number_of, string_of};
+use crate::numbered::{NUMBERS, Number};
 use crate::parse::ParsedStatement;
 use crate::plan::SlotRange;
 use crate::query::{Body, ItemKind, Query, Select, SharedQuery, reads_slots};
@@ -290,16 +290,6 @@ impl Analyzer<'_> {
         matches!(self.names, Names::Noted(_) | Names::Given(_))
     }
 
-    /// Whether the text is that of a stored expression, new or stored.
-    pub(super) fn is_of_expression(&self) -> bool {
-        matches!(self.names, Names::Numbering(_) | Names::Numbered)
-    }
-
-    /// Whether names of users' objects are numbers.
-    pub(super) fn reads_numbers(&self) -> bool {
-        matches!(self.names, Names::Numbered)
-    }
-
     /// Whether the text is that of a view, whose names have their meanings.
     pub(super) fn reads_view(&self) -> bool {
         matches!(self.names, Names::Given(_))
@@ -322,15 +312,6 @@ impl Analyzer<'_> {
         let at = u32::try_from(location)
             .map_err(|_| SqlError::internal("a name in a view stands nowhere"))?;
         noted.borrow_mut().names.push(BoundName { at, meaning: meaning() });
-        Ok(())
-    }
-
-    /// Notes by which number a name in the text of an expression is stored.
-    pub(super) fn note_number(&self, location: i32, number: Number) -> Result<()> {
-        let Names::Numbering(noted) = &self.names else { return Ok(()) };
-        let at = usize::try_from(location)
-            .map_err(|_| SqlError::internal("a name in an expression stands nowhere"))?;
-        noted.borrow_mut().push((at, number));
         Ok(())
     }
 
@@ -396,41 +377,6 @@ impl Analyzer<'_> {
             (_, schema) => catalog.resolve_type(self.context.path, schema, name),
         };
         found.map(|found| found.column_type())
-    }
-
-    /// The user's type that has a number. Of an enum that is all there is to know.
-    fn numbered_type(&self, oid: TypeOid) -> Option<ColumnType> {
-        if oid.is_enum() {
-            return Some(ColumnType::new(oid));
-        }
-        let found = self.context.catalog.user_type(Oid(oid.user_number()?))?;
-        Some(found.column_type())
-    }
-
-    /// A call in the text of a stored expression that stands for the value of an enum, or for a cast.
-    pub(super) fn numbered_call(&mut self, call: &protobuf::FuncCall) -> Result<Option<Expr>> {
-        if !self.reads_numbers() {
-            return Ok(None);
-        }
-        let location = call.location;
-        match (number_of(&call.funcname), call.args.as_slice()) {
-            (Some(InNumbers::Label), [kind, position]) => {
-                let number =
-                    |node: &Node| string_of(node).and_then(|text| text.parse::<u64>().ok());
-                let kind = number(kind).and_then(|kind| u32::try_from(kind).ok()).map(TypeOid);
-                let (Some(kind), Some(position)) = (kind, number(position)) else {
-                    return Err(SqlError::internal("a label without a number"));
-                };
-                let value = Datum::Enum(kind, position);
-                Ok(Some(Expr::constant(value, kind, location)))
-            }
-            (Some(InNumbers::Number(number)), [argument]) => {
-                let Some(to) = self.numbered_type(TypeOid(number)) else { return Ok(None) };
-                let argument = self.expr(argument)?;
-                self.cast(argument, to, location).map(Some)
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Notes which user's type a name means.

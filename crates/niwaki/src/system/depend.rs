@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation, TableConstraint, default_oid, rule_oid};
+use niwaki_catalog::{CatalogState, Oid, Relation, TableConstraint, default_oid, rule_oid};
+use niwaki_sql::{Named, objects_named};
 
 use super::constraints::{columns_read, constraint_columns, numbers_of};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
@@ -56,6 +57,19 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The functions and relations of users that a stored expression names; types are left out everywhere here.
+fn named_in(text: &str, state: &CatalogState) -> Vec<(Oid, Oid)> {
+    let class = |named: Named| match named {
+        Named::Function(oid) => Some((PROC, oid)),
+        Named::Object(oid) if state.function(oid).is_some() => Some((PROC, oid)),
+        Named::Object(oid) if oid >= Oid::FIRST_USER && state.relation(oid).is_some() => {
+            Some((CLASS, oid))
+        }
+        Named::Object(_) | Named::Type(_) => None,
+    };
+    objects_named(text).unwrap_or_default().into_iter().filter_map(class).collect()
 }
 
 fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -> Result<()> {
@@ -122,6 +136,10 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         if let Some(sequence) = column.sequence {
             depends((CLASS, sequence, 0), default, "n")?;
         }
+        let named = named_in(column.default.as_deref().unwrap_or_default(), reader.state);
+        for (class, oid) in named.into_iter().filter(|(_, oid)| column.sequence != Some(*oid)) {
+            depends((class, oid, 0), default, "n")?;
+        }
     }
     for trigger in &relation.triggers {
         let object = (TRIGGER, trigger.oid, 0);
@@ -146,6 +164,11 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
             // The columns are those of the constraint and, another matter, those that its expression reads.
             if let TableConstraint::Check(_) = constraint.constraint {
                 depends((CLASS, relation.oid, column), object, "n")?;
+            }
+        }
+        if let TableConstraint::Check(check) = constraint.constraint {
+            for (class, oid) in named_in(&check.expression, reader.state) {
+                depends((class, oid, 0), object, "n")?;
             }
         }
         if let TableConstraint::ForeignKey(key) = constraint.constraint {

@@ -10,7 +10,7 @@ use niwaki_types::{Datum, JsonPath, Jsonb, Path, PathStep};
 use super::{text, tree, wrong};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use execute::{Found, Query};
+use execute::{Found, Interrupts, Query};
 
 /// Reads a value of type `jsonpath`, with the regular expressions in it.
 pub(crate) fn path_input(given: &str) -> Result<Datum> {
@@ -77,12 +77,12 @@ impl<'v> Call<'v> {
         Ok(Self { target: tree(target)?, path, variables: None, silent: true })
     }
 
-    fn query(&self, functions: bool) -> Query<'_> {
-        Query::new(&self.path, self.target, self.variables, self.silent, functions)
+    fn query<'q>(&'q self, functions: bool, interrupts: Interrupts<'q>) -> Query<'q> {
+        Query::new(&self.path, self.target, self.variables, self.silent, functions, interrupts)
     }
 
-    fn exists(&self, functions: bool) -> Result<Datum> {
-        let mut query = self.query(functions);
+    fn exists(&self, functions: bool, interrupts: Interrupts<'_>) -> Result<Datum> {
+        let mut query = self.query(functions, interrupts);
         // A strict path is computed to its end, as it may fail there.
         let found = match self.path.lax {
             true => query.run(&mut Found::Any),
@@ -94,17 +94,19 @@ impl<'v> Call<'v> {
         Ok(execute::unless_passed_over(found)?.map_or(Datum::Null, Datum::Bool))
     }
 
-    fn all(&self) -> Result<Vec<Arc<Jsonb>>> {
+    fn all(&self, exec: &mut ExecContext<'_>) -> Result<Vec<Arc<Jsonb>>> {
         let mut found = Vec::new();
-        let done = self.query(true).run(&mut Found::All(&mut found)).map(|_| ());
-        // What was found before an error that is passed over is not given.
-        Ok(execute::unless_passed_over(done)?.map_or_else(Vec::new, |()| found))
+        let mut interrupts = || exec.environment.check_interrupts();
+        let done = self.query(true, &mut interrupts).run(&mut Found::All(&mut found)).map(|_| ());
+        // What was found before an error that is passed over is given.
+        execute::unless_passed_over(done)?;
+        Ok(found)
     }
 
-    fn matches(&self, functions: bool) -> Result<Datum> {
+    fn matches(&self, functions: bool, interrupts: Interrupts<'_>) -> Result<Datum> {
         let mut found = Vec::new();
-        let done = self.query(functions).run(&mut Found::All(&mut found)).map(|_| ());
-        let found = execute::unless_passed_over(done)?.map_or_else(Vec::new, |()| found);
+        let done = self.query(functions, interrupts).run(&mut Found::All(&mut found)).map(|_| ());
+        execute::unless_passed_over(done)?;
         if let [one] = found.as_slice() {
             match &**one {
                 Jsonb::Bool(value) => return Ok(Datum::Bool(*value)),
@@ -119,30 +121,32 @@ impl<'v> Call<'v> {
     }
 }
 
-pub(super) fn exists_operator(target: &Datum, path: &Datum) -> Result<Datum> {
-    Call::of_operator(target, path)?.exists(false)
+pub(super) fn exists_operator(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [target, path] = values else { return Err(wrong()) };
+    Call::of_operator(target, path)?.exists(false, &mut || exec.environment.check_interrupts())
 }
 
-pub(super) fn match_operator(target: &Datum, path: &Datum) -> Result<Datum> {
-    Call::of_operator(target, path)?.matches(false)
+pub(super) fn match_operator(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [target, path] = values else { return Err(wrong()) };
+    Call::of_operator(target, path)?.matches(false, &mut || exec.environment.check_interrupts())
 }
 
-pub(super) fn exists(values: &[Datum]) -> Result<Datum> {
-    Call::of(values)?.exists(true)
+pub(super) fn exists(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    Call::of(values)?.exists(true, &mut || exec.environment.check_interrupts())
 }
 
-pub(super) fn matches(values: &[Datum]) -> Result<Datum> {
-    Call::of(values)?.matches(true)
+pub(super) fn matches(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    Call::of(values)?.matches(true, &mut || exec.environment.check_interrupts())
 }
 
-pub(super) fn query(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    Ok(Call::of(values)?.all()?.into_iter().map(Datum::Jsonb).collect())
+pub(super) fn query(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    Ok(Call::of(values)?.all(exec)?.into_iter().map(Datum::Jsonb).collect())
 }
 
-pub(super) fn query_array(values: &[Datum]) -> Result<Datum> {
-    Ok(Datum::Jsonb(Arc::new(Jsonb::array(Call::of(values)?.all()?)?)))
+pub(super) fn query_array(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Jsonb(Arc::new(Jsonb::array(Call::of(values)?.all(exec)?)?)))
 }
 
-pub(super) fn query_first(values: &[Datum]) -> Result<Datum> {
-    Ok(Call::of(values)?.all()?.into_iter().next().map_or(Datum::Null, Datum::Jsonb))
+pub(super) fn query_first(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    Ok(Call::of(values)?.all(exec)?.into_iter().next().map_or(Datum::Null, Datum::Jsonb))
 }
