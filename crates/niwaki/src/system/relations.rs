@@ -159,7 +159,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Oid(types::row_type(relation).map_or(0, |oid| oid.0)),
             Datum::Bool(has_parts(state, relation)),
             Datum::Bool(bound.is_some() || part.is_some()),
-            bound.map_or(Datum::Null, |bound| text(bound)),
+            bound.map_or(Datum::Null, text),
         ])?;
     }
     composite_classes(reader, emit)
