@@ -25,7 +25,7 @@ pub struct AnalyzeContext<'a> {
     pub planner: PlannerSettings,
     /// Where the bodies of users' functions are kept; where they are not looked at, none.
     pub functions: Option<&'a CalledFunctions<'a>>,
-    /// Whether the text is the catalog's own, in which names of users' objects are numbers ([`crate::numbered`]).
+    /// Whether the text is the catalog's own, in which names of users' objects are numbers.
     pub stored: bool,
 }
 

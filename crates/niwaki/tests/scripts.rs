@@ -418,3 +418,8 @@ fn cursors_in_use() {
 fn jsonpath_columns() {
     check("jsonpath_columns", include_str!("../testscripts/jsonpath_columns.test"));
 }
+
+#[test]
+fn stored_names_copied() {
+    check("stored_names_copied", include_str!("../testscripts/stored_names_copied.test"));
+}
