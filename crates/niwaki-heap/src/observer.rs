@@ -35,8 +35,8 @@ pub struct KeysLeft {
     bytes: Vec<u8>,
     /// Some index may have an entry that nobody will see to.
     pub misses: bool,
-    /// Some version stays in the chain.
-    pub(crate) others_stay: bool,
+    /// The row goes on on another page.
+    pub(crate) moved: bool,
 }
 
 impl KeysLeft {
@@ -68,9 +68,9 @@ impl KeysLeft {
         self.keys.len()
     }
 
-    /// Whether an update left several of them behind, and goes on doing so as likely as not: its chain has a version still.
-    pub fn several_updated(&self) -> bool {
-        self.others_stay && self.keys.len() > 1
+    /// Whether there are several because so many keys changed, or the row is gone; not because it moved.
+    pub fn are_several(&self) -> bool {
+        !self.moved && self.keys.len() > 1
     }
 
     /// Whether there is none.

@@ -20,7 +20,7 @@ use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, Tid, Xid};
 
 use crate::counters::count;
-use crate::header::flags;
+use crate::header::{NO_LINK, flags};
 use crate::observer::KeysLeft;
 use crate::outcome::VersionRow;
 use crate::page::{self, Chain};
@@ -198,7 +198,8 @@ impl Heap<'_> {
                         .filter(|(at, it)| !removed.contains(at) && !it.has(flags::STUB));
                     stay.extend(rest.map(|(_, tuple)| row_ref(page, root, tuple)));
                 }
-                left.others_stay = !stay.is_empty();
+                let next = tuple.link();
+                left.moved = stay.is_empty() && next != NO_LINK && next.block != block;
                 if observer.keys_left(row, &stay, &mut left)
                     && let Some(record) =
                         records.told(*epoch, root, !is_mixed, &left, observer.payloads_right())

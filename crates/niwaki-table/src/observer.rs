@@ -149,7 +149,7 @@ impl KeyObserver for Observer {
     }
 
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived) {
-        let several = left.several_updated();
+        let several = left.are_several();
         for (index, key) in left.iter() {
             let suspects = &self.indexes[usize::from(index)].suspects;
             let found = Found { root, record, arrived: Some(arrived) };

@@ -23,11 +23,11 @@ use niwaki_storage::Tid;
 
 /// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
 const PART: u64 = 42;
-/// The same where most are of updates that left entries behind in several indexes: who changes a row sees to that many for it,
-/// so more of them shall share a visit. Rows that go leave some in each index, too, but once.
-const PART_OF_SEVERAL: u64 = 6;
+/// The same where most are of versions that left entries behind in several indexes: who changes a row sees to that many for it,
+/// so more of them shall share a visit. Not of those that moved: updates do that now and then, and leave some in each index.
+const PART_OF_SEVERAL: u64 = 10;
 /// Most bytes that are gathered; what comes then is forgotten.
-const BYTES_MAX: usize = 1 << 21;
+const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.
 const TAKEN: usize = 64;
 
@@ -111,7 +111,7 @@ impl List {
 #[derive(Debug, Default)]
 struct Lists {
     gathered: List,
-    /// How many of those are of updates that left some in other indexes, too.
+    /// How many of those are of versions that left some in other indexes, too.
     several: usize,
     /// Sorted; the first `taken` are handed out, and looked at where they are.
     due: Arc<List>,
@@ -130,7 +130,7 @@ pub(crate) struct Taken {
 }
 
 impl Suspects {
-    /// Adds one; false: there is no room, it is forgotten. `several`: an update left it, and some in other indexes.
+    /// Adds one; false: there is no room, it is forgotten. `several`: its version left some in other indexes, too.
     pub(crate) fn push(&self, key: &[u8], found: Found, several: bool) -> bool {
         let mut lists = self.0.lock();
         if SIMULATED && sometimes!(1, 64) {

@@ -91,3 +91,24 @@ fn an_observer_speaks_for_its_indexes() {
     heap.observe(&observer);
     assert_eq!(end_one(), (0, 1), "who holds the table's lock knows its indexes");
 }
+
+/// A row that moves leaves an entry in each index, as one that goes does, but is not counted with these.
+#[test]
+fn entries_of_a_row_that_moved_are_not_several() {
+    let mut left = KeysLeft::default();
+    let mut several = |index| {
+        let key = |out: &mut Vec<u8>| {
+            out.push(7);
+            Ok::<_, ()>(true)
+        };
+        left.add(index, key).unwrap();
+        let found = (left.are_several(), {
+            left.moved = true;
+            left.are_several()
+        });
+        left.moved = false;
+        found
+    };
+    assert_eq!(several(0), (false, false));
+    assert_eq!(several(1), (true, false));
+}

@@ -70,7 +70,6 @@ fn what_is_missing_is_named() {
             "create table t (a int generated always as (1) virtual)",
             "generated column that is not STORED",
         ),
-        ("create table t (a int) partition by range (a)", "partitioned table"),
         ("create table t (a int) inherits (u)", "INHERITS"),
         ("create index on t using gin (a)", "index method \"gin\""),
         ("begin isolation level serializable", "isolation level SERIALIZABLE"),
