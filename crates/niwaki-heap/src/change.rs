@@ -382,6 +382,9 @@ pub(crate) fn decode_end(record: &[u8]) -> Option<EndVersion> {
         return None;
     }
     let locks = xmax_flags & flags::XMAX_LOCK_ONLY != 0;
+    if xmax_flags & flags::MOVED != 0 && (locks || link != NO_LINK) {
+        return None;
+    }
     let cid = (!locks).then_some(TupleCid::default());
     Some(EndVersion { offset, link, xmax_flags, cid })
 }

@@ -7,7 +7,7 @@ use niwaki_storage::{Corruption, Mixed, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
-use crate::header::{Tuple, flags};
+use crate::header::{NO_LINK, Tuple, flags};
 use crate::page::{self, Chain, SPECIAL_SIZE};
 use crate::read::row_ref;
 use crate::relation::Heap;
@@ -288,11 +288,19 @@ impl<'c> Checker<'c, '_> {
     }
 
     /// H3: the link of a version that was replaced by a committed transaction leads on, on this page,
-    /// to a version inserted by it.
+    /// to a version inserted by it; one whose row went to another table was deleted, and leads nowhere.
     fn links(&mut self) {
         let base = page::base(self.page);
         let mut seen = HashSet::new();
         for (offset, tuple) in self.tuples() {
+            let deleted = tuple.has_deleter()
+                && tuple.has(flags::KEYS_UPDATED)
+                && !tuple.has(flags::HEAP_UPDATED)
+                && tuple.link() == NO_LINK;
+            if tuple.has(flags::MOVED) && !deleted {
+                let detail = "its row went to another table, and nothing deleted it here";
+                self.fault(Some(offset), "H3", detail.to_owned());
+            }
             if !tuple.has_deleter() || !tuple.has(flags::HEAP_UPDATED) {
                 continue;
             }

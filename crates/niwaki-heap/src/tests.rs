@@ -341,6 +341,18 @@ fn h1_a_redirect_that_leads_to_a_root() {
 }
 
 #[test]
+fn h3_a_row_that_went_to_another_table_and_is_here() {
+    // The last of the chain has no end, the first was replaced.
+    for offset in [1, 2] {
+        let fixture = Fixture::new();
+        fixture.chain();
+        let names =
+            fixture.broken_by(|page| edit(page, offset, |header| header.flags |= flags::MOVED));
+        assert!(names.contains(&"H3"), "{names:?}");
+    }
+}
+
+#[test]
 fn h3_a_link_that_leads_to_another_transactions_version() {
     let fixture = Fixture::new();
     fixture.chain();

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
-use niwaki_storage::{BlockNumber, Glance, OffsetNumber, Tid};
+use niwaki_storage::{BlockNumber, Glance, Tid};
 
 use crate::page::{FLAGS_AT, IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE, flag};
 use crate::tuple::{INFO_AT, PIVOT_MAX, TUPLE_HEADER, info, sort_key, tid_number};
@@ -149,13 +149,22 @@ fn head_at(id: ItemId) -> usize {
     usize::from(id.offset()).min(PAGE_SIZE - TUPLE_HEADER - WORD)
 }
 
-/// Begins to load the head of an item, which is looked at soon.
+/// Where the head of an item is; `None`: a page has no such item.
 #[inline]
-fn bring_near(page: &Page, item: u16) {
-    let at = head_at(page.item_id(OffsetNumber(item)));
+fn place_of_head(page: &Page, item: u16) -> Option<usize> {
+    let slot = HEADER_SIZE + usize::from(item).wrapping_sub(1) * LINE_POINTER;
+    let id = page.0.get(slot..)?.first_chunk::<LINE_POINTER>()?;
+    Some(head_at(ItemId(u32::from_le_bytes(*id))))
+}
+
+/// Begins to load the head of an item, which is looked at soon: there.
+#[inline]
+fn bring_near(page: &Page, item: u16) -> usize {
+    let at = place_of_head(page, item).unwrap_or(0);
     page.bring_near(at);
     // It may lie on two lines.
     page.bring_near(at + TUPLE_HEADER + WORD - 1);
+    at
 }
 
 impl Keys for Page {
@@ -176,12 +185,7 @@ impl Keys for Page {
 
     #[inline]
     fn head(&self, item: u16) -> (u16, u128) {
-        let slot = HEADER_SIZE + usize::from(item).wrapping_sub(1) * LINE_POINTER;
-        let Some(id) = self.0.get(slot..).and_then(|bytes| bytes.first_chunk::<LINE_POINTER>())
-        else {
-            return (0, 0);
-        };
-        let at = head_at(ItemId(u32::from_le_bytes(*id)));
+        let Some(at) = place_of_head(self, item) else { return (0, 0) };
         let head = &self.0[at..at + TUPLE_HEADER + WORD];
         let mut key = [0; WORD];
         key.copy_from_slice(&head[TUPLE_HEADER..]);
@@ -336,24 +340,63 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
     (low, high)
 }
 
-/// [`lower_bound`] of each of the targets, in place of what `bounds` holds.
+/// So many targets are searched for in step: more misses than that a processor does not wait for at once.
+const IN_STEP: usize = 16;
+/// Bytes of a key that are compared in one look, behind those that all keys at hand begin with.
+const WINDOW: usize = 8;
+
+/// The bytes of a word from `skip` on that are compared in a look, as a number.
+#[inline]
+fn window(word: u128, skip: usize) -> u64 {
+    ((word << (8 * skip)) >> (8 * (WORD - WINDOW))) as u64
+}
+
+/// The same of the key whose item's head is at `at`.
+#[inline]
+fn window_at(page: &Page, at: usize, skip: usize) -> u64 {
+    let head = page.0.get(at..).and_then(|bytes| bytes.first_chunk::<{ TUPLE_HEADER + WORD }>());
+    let Some(head) = head else { return 0 };
+    let info = u16::from_le_bytes([head[INFO_AT], head[INFO_AT + 1]]);
+    let length = usize::from(info & info::KEY_LENGTH).saturating_sub(skip);
+    let Some(bytes) = head[TUPLE_HEADER + skip..].first_chunk::<WINDOW>() else { return 0 };
+    let behind = if length < WINDOW { u64::MAX >> (8 * length) } else { 0 };
+    u64::from_be_bytes(*bytes) & !behind
+}
+
+/// [`lower_bound`] of each of the targets, given ascending, in place of what `bounds` holds.
 ///
-/// All are halved in step: each look is a cache miss of its own, and all of a step begin together.
+/// They are halved in step: each look is a cache miss of its own, and all of a step begin together.
 pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bounds: &mut Vec<u16>) {
     bounds.clear();
     bounds.resize(targets.len(), from);
     // So many items may each be the bound, or none of them is.
-    let mut left = (page.item_count() + 1).saturating_sub(from);
-    while left > 0 {
-        let step = left.div_ceil(2);
-        for bound in &*bounds {
-            bring_near(page, *bound + step - 1);
+    let items = (page.item_count() + 1).saturating_sub(from);
+    let (Some(first), Some(last), 1..) = (targets.first(), targets.last(), items) else { return };
+    // What the first and the last begin with, all between them do.
+    let ends = [first.word, last.word, item_word(page, from + items - 1)];
+    let word = item_word(page, from);
+    let differ = ends.into_iter().fold(0, |bits, end| bits | (end ^ word));
+    let skip = (differ.leading_zeros() as usize / 8).min(WORD - WINDOW);
+    for (targets, bounds) in targets.chunks(IN_STEP).zip(bounds.chunks_mut(IN_STEP)) {
+        let mut heads = [0; IN_STEP];
+        let mut left = items;
+        while left > 0 {
+            let step = left.div_ceil(2);
+            for (head, bound) in heads.iter_mut().zip(&*bounds) {
+                *head = bring_near(page, *bound + step - 1);
+            }
+            for ((target, bound), head) in targets.iter().zip(&mut *bounds).zip(&heads) {
+                let its = window_at(page, *head, skip) & window(target.mask, skip);
+                let sought = window(target.word, skip);
+                let is_before = if its == sought {
+                    page.order(*bound + step - 1, target) == Ordering::Less
+                } else {
+                    its < sought
+                };
+                *bound += step * u16::from(is_before);
+            }
+            left -= step;
         }
-        for (target, bound) in targets.iter().zip(&mut *bounds) {
-            let item = *bound + step - 1;
-            *bound += step * u16::from(is_before(page, item, target));
-        }
-        left -= step;
     }
 }
 
@@ -396,7 +439,7 @@ pub(crate) fn downlink_item(page: &impl Keys, target: &Target<'_>) -> Option<u16
 
 #[cfg(test)]
 mod tests {
-    use niwaki_storage::BlockNumber;
+    use niwaki_storage::{BlockNumber, OffsetNumber};
 
     use super::*;
     use crate::tuple::{push_leaf, push_pivot};
@@ -464,8 +507,12 @@ mod tests {
                         (1..=page.item_count()).filter(|&n| target.order_of(page.tuple(n)).is_lt());
                     let bound = before.count() as u16 + 1;
                     proptest::prop_assert_eq!(lower_bound(&page, 1, &target), bound);
-                    lower_bounds(&page, 1, &[target, Target::before(b""), target], &mut bounds);
-                    proptest::prop_assert_eq!(&bounds, &[bound, 1, bound]);
+                    let end = page.item_count() + 1;
+                    let targets = [Target::before(b""), target, target, Target::before(&[255; 21])];
+                    lower_bounds(&page, 1, &targets, &mut bounds);
+                    proptest::prop_assert_eq!(&bounds, &[1, bound, bound, end]);
+                    lower_bounds(&page, 1, &[target; 20], &mut bounds);
+                    proptest::prop_assert_eq!(&bounds, &[bound; 20]);
                     lower_bounds(&page, bound, &[target], &mut bounds);
                     proptest::prop_assert_eq!(&bounds, &[bound]);
                 }

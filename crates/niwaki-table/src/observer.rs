@@ -28,6 +28,8 @@ pub(crate) struct Observer {
     counters: Arc<Counters>,
     /// Columns on which some index depends.
     columns: ColumnMask,
+    /// Of each index: those on which it depends, and those that it has as they are.
+    depends: Box<[(ColumnMask, ColumnMask)]>,
 }
 
 impl Observer {
@@ -41,6 +43,13 @@ impl Observer {
             indexes: Arc::clone(indexes),
             counters: Arc::clone(counters),
             columns: indexes.iter().flat_map(|index| index.key_mask.iter()).collect(),
+            depends: indexes
+                .iter()
+                .map(|index| {
+                    let plain = index.definition.key.iter().filter_map(|key| key.source.column());
+                    (index.key_mask.clone(), plain.collect())
+                })
+                .collect(),
         }
     }
 
@@ -70,13 +79,10 @@ impl Observer {
                 }
             }
         }
-        for (at, index) in self.indexes.iter().enumerate() {
-            if !changed.iter().any(|column| index.key_mask.contains(column)) {
+        for (at, (on, plain)) in self.depends.iter().enumerate() {
+            if !changed.meets(on) {
                 kept.insert(at);
-                continue;
-            }
-            let mut key = index.definition.key.iter().filter_map(|key| key.source.column());
-            if !key.any(|column| unequal.contains(column)) {
+            } else if !unequal.meets(plain) {
                 unsure.insert(at);
             }
         }

@@ -77,14 +77,19 @@ impl List {
     /// The same in the order of the index, in the memory of `out`, which has nothing in it. Their keys lie in that order too: they
     /// are read one behind the other.
     fn sorted_into(&self, mut out: Self) -> Self {
-        // Sixteen bytes are moved about faster than a suspect.
-        let mut order: Vec<(u64, u32)> = self.suspects.iter().map(|it| it.word).zip(0..).collect();
-        order.sort_unstable_by_key(|&(word, _)| word);
+        // By how they go on where words begin to differ, then those that are alike there: eight bytes are moved about faster than a
+        // suspect, in four rounds.
+        let first = self.suspects.first().map_or(0, |it| it.word);
+        let differ = self.suspects.iter().fold(0, |bits, it| bits | (it.word ^ first));
+        let same = differ.leading_zeros().min(u32::BITS);
+        let begins = self.suspects.iter().map(|it| (it.word << same >> u32::BITS) as u32);
+        let mut order: Vec<(u32, u32)> = begins.zip(0..).collect();
+        radsort::sort_by_key(&mut order, |&(begin, _)| begin);
         // Short keys end in zeros there, so unequal words decide as the keys do.
-        for equal in order.chunk_by_mut(|a, b| a.0 == b.0) {
-            equal.sort_unstable_by_key(|&(_, at)| {
+        for alike in order.chunk_by_mut(|a, b| a.0 == b.0) {
+            alike.sort_unstable_by_key(|&(_, at)| {
                 let suspect = &self.suspects[at as usize];
-                (self.key(suspect), suspect.found.root)
+                (suspect.word, self.key(suspect), suspect.found.root)
             });
         }
         out.suspects.reserve(self.suspects.len());
@@ -221,20 +226,26 @@ mod tests {
 
     #[test]
     fn they_come_sorted_once_there_are_enough() {
-        let suspects = Suspects::default();
-        let keys: Vec<[u8; 2]> = (0..300u16).map(|n| n.wrapping_mul(7919).to_be_bytes()).collect();
-        for (n, key) in keys.iter().enumerate() {
-            assert!(suspects.push(key, at(n as u32), false));
+        // Told apart by their words, behind how many bytes that all have, or by nothing of the word; some are the same key.
+        for prefix in [0, 3, 7, 20] {
+            let suspects = Suspects::default();
+            let key = |n: u16| {
+                let mut key = vec![7; prefix];
+                key.extend((n / 2).wrapping_mul(7919).to_be_bytes());
+                key
+            };
+            for n in 0..300 {
+                assert!(suspects.push(&key(n), at(u32::from(n)), false));
+            }
+            assert!(suspects.take(1 << 20).is_none(), "few for such an index");
+            let mut met = Vec::new();
+            while let Some(taken) = suspects.take(if met.is_empty() { 8192 } else { 1 << 20 }) {
+                met.extend(taken.iter().map(|(key, found)| (key.to_vec(), found.root)));
+            }
+            let mut all: Vec<_> = (0..300).map(|n| (key(n), Tid::new(n.into(), 1))).collect();
+            all.sort();
+            assert_eq!(met, all);
         }
-        assert!(suspects.take(1 << 20).is_none(), "few for such an index");
-        let mut met = Vec::new();
-        while let Some(taken) = suspects.take(if met.is_empty() { 8192 } else { 1 << 20 }) {
-            met.extend(taken.iter().map(|(key, found)| (key.to_vec(), found.root)));
-        }
-        let mut all: Vec<_> =
-            keys.iter().zip(0..).map(|(key, n)| (key.to_vec(), Tid::new(n, 1))).collect();
-        all.sort();
-        assert_eq!(met, all);
     }
 
     #[test]

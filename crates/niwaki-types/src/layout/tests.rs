@@ -31,6 +31,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
+    fn sets_of_columns_meet_where_one_is_in_both(
+        one in proptest::collection::vec(0usize..200, 0..8),
+        other in proptest::collection::vec(0usize..200, 0..8),
+    ) {
+        let masks = [&one, &other].map(|columns| columns.iter().copied().collect::<ColumnMask>());
+        let meet = one.iter().any(|column| other.contains(column));
+        prop_assert_eq!(masks[0].meets(&masks[1]), meet);
+        prop_assert_eq!(masks[1].meets(&masks[0]), meet);
+    }
+
+    #[test]
     fn tagged_rows_come_back((_, values) in any_row(), cut in any::<usize>()) {
         let mut bytes = Vec::new();
         write_tagged_row(&values, &mut bytes);

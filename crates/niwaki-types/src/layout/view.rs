@@ -54,6 +54,13 @@ impl ColumnMask {
         word >> (column % 64) & 1 == 1
     }
 
+    /// Whether some column is in both sets.
+    #[inline]
+    pub fn meets(&self, other: &Self) -> bool {
+        let behind = || self.rest.iter().zip(&other.rest).any(|(one, other)| one & other != 0);
+        self.first & other.first != 0 || behind()
+    }
+
     /// One more than the last column of the set: nothing from here on needs to be looked at.
     #[inline]
     pub fn end(&self) -> usize {
