@@ -419,7 +419,9 @@ MODELS = {
     "table": (("-p", "niwaki-table"), {}, "tables against their model, the gardener, uniqueness"),
     # 300 operations a run.
     "chains": (("-p", "niwaki-testkit", "--test", "chains"), {"RUNS": "3400"}, "operations on random schemas against the model, a million in the long tier"),
-    "engine": (("-p", "niwaki-testkit", "--features", "shuttle"), {"NIWAKI_SIM_SCHEDULES": "2500"},
+    # By name: the other suites of the package are not for simulated threads.
+    "engine": (("-p", "niwaki-testkit", "--features", "shuttle", *(f"--test={suite}" for suite in ("sim", "sim_storage", "sim_index_builds", "sim_foreign_keys", "sim_tables", "seeded"))),
+               {"NIWAKI_SIM_SCHEDULES": "2500"},
                "schedules of the engine's 40 stories, a hundred thousand in the long tier; planted bugs; snapshots of ten ages"),
 }
 
