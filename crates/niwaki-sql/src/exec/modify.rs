@@ -141,21 +141,42 @@ pub(super) fn change(
                 }
                 return Ok(true);
             }
-            RowOutcome::Changed { tid, row: newest } => {
-                for (slot, value) in newest.into_iter().enumerate().take(width) {
-                    row[start + slot] = value;
-                }
-                row[start + width] = Datum::Tid(tid.block.0, tid.offset.0);
-                if let Some(recheck) = &modify.recheck
-                    && !recheck.holds(row, rt)?
-                {
+            other => {
+                if !goes_on(modify, other, None, row, rt)? {
                     return Ok(false);
                 }
             }
-            RowOutcome::SelfModified if rt.state.nested_changes => {
-                return Err(changed_inside(updated));
+        }
+    }
+}
+
+/// After an attempt that did not change the row: whether its newest version, which takes the place of the one that was found, is to
+/// be changed instead. `leaf`: the partition it lies in.
+pub(super) fn goes_on(
+    modify: &ModifyPlan,
+    outcome: RowOutcome,
+    leaf: Option<&Leaf>,
+    row: &mut [Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    match outcome {
+        RowOutcome::Changed { tid, row: newest } => {
+            let width = modify.relation.columns.len();
+            let newest = match leaf {
+                Some(leaf) => leaf.columns.backward(&newest),
+                None => newest,
+            };
+            for (slot, value) in newest.into_iter().enumerate().take(width) {
+                row[modify.start + slot] = value;
             }
-            RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => return Ok(false),
+            row[modify.start + width] = Datum::Tid(tid.block.0, tid.offset.0);
+            modify.recheck.as_ref().map_or(Ok(true), |recheck| recheck.holds(row, rt))
+        }
+        RowOutcome::SelfModified if rt.state.nested_changes => {
+            Err(changed_inside(modify.kind == ModifyKind::Update))
+        }
+        RowOutcome::Done(_) | RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => {
+            Ok(false)
         }
     }
 }

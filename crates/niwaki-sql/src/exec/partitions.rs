@@ -6,8 +6,7 @@ use niwaki_types::Datum;
 
 use super::conflict::refuse_deferrable;
 use super::modify::{
-    Rules, changed_inside, check_bounds, check_rules, failing_row, new_values, returned_from,
-    shown_value,
+    Rules, check_bounds, check_rules, failing_row, goes_on, new_values, returned_from, shown_value,
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -170,20 +169,11 @@ fn change_found(
                 returned_from(modify, to, row, &own, tid);
                 return Ok(true);
             }
-            RowOutcome::Changed { tid, row: newest } => {
-                let newest = leaf.columns.backward(&newest);
-                row[start..start + width].clone_from_slice(&newest);
-                row[start + width] = Datum::Tid(tid.block.0, tid.offset.0);
-                if let Some(recheck) = &modify.recheck
-                    && !recheck.holds(row, rt)?
-                {
+            other => {
+                if !goes_on(modify, other, Some(leaf), row, rt)? {
                     return Ok(false);
                 }
             }
-            RowOutcome::SelfModified if rt.state.nested_changes => {
-                return Err(changed_inside(updated));
-            }
-            RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => return Ok(false),
         }
     }
 }

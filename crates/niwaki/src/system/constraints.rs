@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::domains;
 use super::relations::{operator_class, wanted};
-use super::table::{Computed, Emit, Reader, Result, array, number, small, text};
+use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text};
 
 pub(super) const PG_CONSTRAINT: Computed = Computed {
     name: "pg_constraint",
@@ -27,7 +27,9 @@ pub(super) const PG_CONSTRAINT: Computed = Computed {
         "confupdtype",
         "confdeltype",
         "confmatchtype",
+        "conparentid",
         "conislocal",
+        "coninhcount",
         "connoinherit",
         "conkey",
         "confkey",
@@ -152,6 +154,22 @@ fn operators_of(state: &CatalogState, table: &Relation, key: &ForeignKey) -> Vec
         .collect()
 }
 
+/// The constraint of the partitioned table that made this one of a partition.
+fn part_of(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> Option<Oid> {
+    let TableConstraint::Index(index) = constraint.constraint else { return None };
+    // A constraint has its index's number.
+    let parent = index.index.as_ref().and_then(|index| index.part_of)?;
+    let holds = state.relation(parent)?.index.as_ref().is_some_and(|it| it.constraint.is_some());
+    holds.then_some(parent)
+}
+
+/// Whether this is a check of a partition that the partitioned table has too, told by the name as PostgreSQL merges them.
+fn is_check_of_parent(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> bool {
+    let TableConstraint::Check(check) = constraint.constraint else { return false };
+    let parent = constraint.table.partition_of.as_ref().and_then(|of| state.relation(of.parent));
+    parent.is_some_and(|parent| parent.checks.iter().any(|its| its.name == check.name))
+}
+
 /// An array of numbers of columns, NULL if there are none.
 fn column_numbers(columns: impl Iterator<Item = usize>) -> Datum {
     let columns: Vec<Datum> = columns.map(small).collect();
@@ -173,6 +191,8 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 foreign = Some(key);
             }
         }
+        let part_of = part_of(reader.state, &found);
+        let inherited = part_of.is_some() || is_check_of_parent(reader.state, &found);
         let time = found.check_time();
         let operators = foreign.map(|key| operators_of(reader.state, found.table, key));
         let operators = |which: fn(&[u32; 3]) -> u32| match &operators {
@@ -197,8 +217,10 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text(foreign.map_or(" ", |key| key.on_update.letter())),
             text(foreign.map_or(" ", |key| key.on_delete.letter())),
             text(foreign.map_or(" ", |key| if key.match_full { "f" } else { "s" })),
-            Datum::Bool(true),
-            Datum::Bool(index.0 != 0),
+            number(part_of.unwrap_or(Oid(0))),
+            Datum::Bool(!inherited),
+            int4(inherited.into()),
+            Datum::Bool(index.0 != 0 && part_of.is_none()),
             column_numbers(constraint_columns(&found).into_iter()),
             foreign_columns(|key| &key.referenced),
             operators(|all| all[0]),
@@ -226,7 +248,9 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             none(),
             none(),
             none(),
+            Datum::Oid(0),
             Datum::Bool(true),
+            int4(0),
             Datum::Bool(false),
             Datum::Null,
             Datum::Null,

@@ -9,7 +9,7 @@ use niwaki_catalog::{
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::table::{Computed, Emit, Reader, Result, array, number, small, text, vector};
+use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
 use super::{OWNER, OWNER_NAME, builtin_kind, types};
 
 /// Oids of access methods.
@@ -226,6 +226,7 @@ pub(super) const PG_ATTRIBUTE: Computed = Computed {
         "attgenerated",
         "attisdropped",
         "attislocal",
+        "attinhcount",
         "attcollation",
     ],
     keys: &["attrelid"],
@@ -248,12 +249,13 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             for (name, kind, position) in SYSTEM_COLUMNS {
                 let kind = ColumnType::new(kind);
                 let column = Column { not_null: true, ..Column::new(name, kind) };
-                attribute(relation.oid, &column, position, 0, emit)?;
+                attribute(relation.oid, &column, (position, 0), false, emit)?;
             }
         }
         for (at, column) in relation.shown_columns(reader.state).iter().enumerate() {
             let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
-            attribute(relation.oid, column, position, -1, emit)?;
+            let inherited = relation.partition_of.is_some();
+            attribute(relation.oid, column, (position, -1), inherited, emit)?;
         }
     }
     let wanted = reader.wanted_oid("attrelid");
@@ -264,17 +266,18 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         for (at, stored) in attributes.iter().enumerate() {
             let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
             let column = Column::new(&stored.name, stored.column_type());
-            attribute(definition.oid, &column, position, -1, emit)?;
+            attribute(definition.oid, &column, (position, -1), false, emit)?;
         }
     }
     Ok(())
 }
 
+/// Of a column: its number, and its target of ANALYZE. `inherited`: it is there because a partitioned table has it.
 fn attribute(
     relation: Oid,
     column: &Column,
-    position: i16,
-    target: i32,
+    (position, target): (i16, i32),
+    inherited: bool,
     emit: Emit<'_>,
 ) -> Result<()> {
     let kind = types::storage(TypeOid(column.type_oid));
@@ -305,7 +308,8 @@ fn attribute(
         }),
         text(if column.generated { "s" } else { "" }),
         Datum::Bool(column.dropped),
-        Datum::Bool(true),
+        Datum::Bool(!inherited),
+        int4(inherited.into()),
         Datum::Oid(if column.dropped { 0 } else { collation }),
     ])
 }
