@@ -83,17 +83,16 @@ impl Index {
                 break;
             };
             let (first, block) = (next, leaf.id().block);
-            let here = entries[first..].iter().map(|&(key, tid)| Target::entry(key, tid));
+            let is_here = |&(key, tid): &(&[u8], Tid)| !is_beyond(&leaf, &Target::entry(key, tid));
+            next += entries[first..].partition_point(is_here);
             targets.clear();
-            targets.extend(here.take_while(|target| !is_beyond(&leaf, target)));
-            next += targets.len();
+            targets.extend(entries[first..next].iter().map(|&(key, tid)| Target::entry(key, tid)));
             lower_bounds(&leaf, leaf.first_entry(), &targets, &mut bounds);
             let mut removes = None;
             places.clear();
-            for (at, &bound) in (first..).zip(&bounds) {
-                let Found::There(place) = self.entry_at(&leaf, block, entries[at], bound)? else {
-                    continue;
-                };
+            for ((at, target), &bound) in (first..).zip(&targets).zip(&bounds) {
+                let found = self.entry_at(&leaf, block, target, entries[at], bound)?;
+                let Found::There(place) = found else { continue };
                 let (decision, removed) = decide(at)?;
                 // Listed twice it goes once.
                 if decision == EntryDecision::Delete && places.last() != Some(&place) {

@@ -63,19 +63,19 @@ impl Index {
     ) -> Result<Found> {
         let target = Target::entry(key, tid);
         let offset = lower_bound(leaf, leaf.first_entry(), &target);
-        self.entry_at(leaf, block, (key, tid), offset)
+        self.entry_at(leaf, block, &target, (key, tid), offset)
     }
 
-    /// [`Index::find_entry`], given the entry's lower bound on the leaf.
+    /// [`Index::find_entry`], given the entry as a target, and its lower bound on the leaf.
     #[inline]
     pub(crate) fn entry_at(
         &self,
         leaf: &Page,
         block: niwaki_storage::BlockNumber,
+        target: &Target<'_>,
         (key, tid): (&[u8], Tid),
         offset: u16,
     ) -> Result<Found> {
-        let target = Target::entry(key, tid);
         if offset <= leaf.item_count() && target.order_of(leaf.tuple(offset)).is_eq() {
             return Ok(Found::There(EntryPlace { offset, place: 0 }));
         }

@@ -175,11 +175,13 @@ pub(crate) fn count_roughly(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
-/// Adds to a counter.
+/// Adds to a counter, if there is anything to add: a locked instruction is felt.
 #[inline]
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    // Relaxed: nothing else is ordered by a statistic.
-    counter.fetch_add(by, Ordering::Relaxed);
+    if by > 0 {
+        // Relaxed: nothing else is ordered by a statistic.
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
 }
 
 /// Raises a counter that says how much it was at most.

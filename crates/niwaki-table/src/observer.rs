@@ -30,6 +30,8 @@ pub(crate) struct Observer {
     columns: ColumnMask,
     /// Of each index: those on which it depends, and those that it has as they are.
     depends: Box<[(ColumnMask, ColumnMask)]>,
+    /// The indexes in the order of their first columns: a row is gone through from its front.
+    in_order: Box<[usize]>,
 }
 
 impl Observer {
@@ -38,7 +40,14 @@ impl Observer {
         indexes: &Arc<[TableIndex]>,
         counters: &Arc<Counters>,
     ) -> Self {
+        let first_column = |at: &usize| {
+            let first = indexes[*at].definition.key.first();
+            first.and_then(|key| key.source.column())
+        };
+        let mut in_order: Box<[usize]> = (0..indexes.len()).collect();
+        in_order.sort_by_key(first_column);
         Self {
+            in_order,
             definition: Arc::clone(definition),
             indexes: Arc::clone(indexes),
             counters: Arc::clone(counters),
@@ -130,7 +139,8 @@ impl Observer {
     /// Adds the keys of `gone` to `left`, but of indexes that are kept; false: stored bytes do not tell.
     fn add_left(&self, gone: RowRef<'_>, kept: &ColumnMask, left: &mut KeysLeft) -> Result<bool> {
         let mut view = Stored::from(gone).view(&self.definition)?;
-        for (at, index) in self.indexes.iter().enumerate() {
+        for &at in &self.in_order {
+            let index = &self.indexes[at];
             // The build sees to what it makes.
             if !index.definition.valid {
                 left.misses = true;

@@ -87,9 +87,11 @@ counters! {
     round_passes,
 }
 
-/// Adds to a counter.
+/// Adds to a counter, if there is anything to add: a locked instruction is felt.
 #[inline]
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    // Relaxed: nothing else is ordered by a statistic.
-    counter.fetch_add(by, Ordering::Relaxed);
+    if by > 0 {
+        // Relaxed: nothing else is ordered by a statistic.
+        counter.fetch_add(by, Ordering::Relaxed);
+    }
 }

@@ -74,9 +74,8 @@ impl List {
         self.keys.extend_from_slice(key);
     }
 
-    /// The same in the order of the index, in the memory of `out`, which has nothing in it. Their keys lie in that order too: they
-    /// are read one behind the other.
-    fn sorted_into(&self, mut out: Self) -> Self {
+    /// Its suspects by their number, in the order of the index.
+    fn order(&self) -> Vec<u32> {
         // By how they go on where words begin to differ, then those that are alike there: eight bytes are moved about faster than a
         // suspect, in four rounds.
         let first = self.suspects.first().map_or(0, |it| it.word);
@@ -92,13 +91,7 @@ impl List {
                 (suspect.word, self.key(suspect), suspect.found.root)
             });
         }
-        out.suspects.reserve(self.suspects.len());
-        out.keys.reserve(self.keys.len());
-        for (_, at) in order {
-            let suspect = &self.suspects[at as usize];
-            out.push(self.key(suspect), suspect.found);
-        }
-        out
+        order.into_iter().map(|(_, at)| at).collect()
     }
 
     /// The same memory, with nothing in it.
@@ -113,13 +106,20 @@ impl List {
     }
 }
 
+/// Suspects in the order of the index: `list` is left as it was gathered.
+#[derive(Debug, Default)]
+struct Sorted {
+    list: List,
+    order: Vec<u32>,
+}
+
 #[derive(Debug, Default)]
 struct Lists {
     gathered: List,
     /// How many of those are of versions that left some in other indexes, too.
     several: usize,
-    /// Sorted; the first `taken` are handed out, and looked at where they are.
-    due: Arc<List>,
+    /// The first `taken` are handed out, and looked at where they are.
+    due: Arc<Sorted>,
     taken: usize,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Suspects(Mutex<Lists>);
 /// Suspects that were handed out, in the order of the index.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    due: Arc<List>,
+    due: Arc<Sorted>,
     these: Range<usize>,
 }
 
@@ -158,7 +158,7 @@ impl Suspects {
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         let lists = self.0.lock();
-        lists.gathered.suspects.len() + lists.due.suspects.len() - lists.taken
+        lists.gathered.suspects.len() + lists.due.order.len() - lists.taken
     }
 
     /// Forgets all.
@@ -170,7 +170,7 @@ impl Suspects {
     /// many bytes.
     pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
         let mut lists = self.0.lock();
-        if lists.taken == lists.due.suspects.len() {
+        if lists.taken == lists.due.order.len() {
             let gathered = &lists.gathered;
             let mostly = lists.several > gathered.suspects.len() / 2;
             let part = if mostly { PART_OF_SEVERAL } else { PART };
@@ -178,28 +178,25 @@ impl Suspects {
             if gathered.suspects.is_empty() || (gathered.bytes() as u64) < ripe && !SIMULATED {
                 return None;
             }
-            let gathered = std::mem::take(&mut lists.gathered);
-            lists.several = 0;
-            // Whoever has some of them still keeps the memory.
+            // Whoever has some of the last ones still keeps the memory.
             let emptied = Arc::try_unwrap(std::mem::take(&mut lists.due));
-            lists.taken = 0;
+            let emptied = emptied.map_or_else(|_| List::default(), |due| due.list.cleared());
+            let list = std::mem::replace(&mut lists.gathered, emptied);
+            (lists.several, lists.taken) = (0, 0);
             // Passes wait here with a page latched: it is sorted while they go on.
             drop(lists);
-            let due = gathered.sorted_into(emptied.map_or_else(|_| List::default(), List::cleared));
+            let order = list.order();
             lists = self.0.lock();
-            if lists.taken < lists.due.suspects.len() {
+            if lists.taken < lists.due.order.len() {
                 // Somebody else was as fast: these are gathered once more.
-                due.suspects.iter().for_each(|it| lists.gathered.push(due.key(it), it.found));
+                list.suspects.iter().for_each(|it| lists.gathered.push(list.key(it), it.found));
             } else {
-                if lists.gathered.suspects.is_empty() {
-                    lists.gathered = gathered.cleared();
-                }
-                lists.due = Arc::new(due);
+                lists.due = Arc::new(Sorted { list, order });
                 lists.taken = 0;
             }
         }
         let begin = lists.taken;
-        lists.taken = lists.due.suspects.len().min(begin + TAKEN);
+        lists.taken = lists.due.order.len().min(begin + TAKEN);
         Some(Taken { due: Arc::clone(&lists.due), these: begin..lists.taken })
     }
 }
@@ -212,7 +209,9 @@ impl Taken {
 
     /// Key bytes, and what is known of the root, of each, ascending by key and root.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Found)> {
-        self.due.suspects[self.these.clone()].iter().map(|it| (self.due.key(it), it.found))
+        let Sorted { list, order } = &*self.due;
+        let these = order[self.these.clone()].iter().map(|at| &list.suspects[*at as usize]);
+        these.map(|it| (list.key(it), it.found))
     }
 }
 
