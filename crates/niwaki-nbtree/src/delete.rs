@@ -83,10 +83,10 @@ impl Index {
                 break;
             };
             let (first, block) = (next, leaf.id().block);
-            let is_here = |&(key, tid): &(&[u8], Tid)| !is_beyond(&leaf, &Target::entry(key, tid));
-            next += entries[first..].partition_point(is_here);
+            let here = entries[first..].iter().map(|&(key, tid)| Target::entry(key, tid));
             targets.clear();
-            targets.extend(entries[first..next].iter().map(|&(key, tid)| Target::entry(key, tid)));
+            targets.extend(here.take_while(|target| !is_beyond(&leaf, target)));
+            next += targets.len();
             lower_bounds(&leaf, leaf.first_entry(), &targets, &mut bounds);
             let mut removes = None;
             places.clear();

@@ -345,13 +345,15 @@ const IN_STEP: usize = 16;
 /// Bytes of a key that are compared in one look, behind those that all keys at hand begin with.
 const WINDOW: usize = 8;
 
-/// What a search in step looks for, and where it looks next.
+/// What a search in step looks for, and where.
 #[derive(Clone, Copy, Default)]
 struct Look {
     /// The target's bytes in the window, as a number, and which of their bits count in an item's.
     word: u64,
     mask: u64,
-    /// Where the item's head is.
+    /// So far it is this item, or one behind it.
+    bound: u16,
+    /// Where the head of the item is that is looked at.
     head: usize,
 }
 
@@ -398,25 +400,30 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
     let skip = (differ.leading_zeros() as usize / 8).min(WORD - WINDOW);
     let mut looks = [Look::default(); IN_STEP];
     for (targets, bounds) in targets.chunks(IN_STEP).zip(bounds.chunks_mut(IN_STEP)) {
+        let looks = &mut looks[..targets.len()];
         for (look, target) in looks.iter_mut().zip(targets) {
-            (look.word, look.mask) = (window(target.word, skip), window(target.mask, skip));
+            let (word, mask) = (window(target.word, skip), window(target.mask, skip));
+            *look = Look { word, mask, bound: from, head: 0 };
         }
         let mut left = items;
         while left > 0 {
             let step = left.div_ceil(2);
-            for (look, bound) in looks.iter_mut().zip(&*bounds) {
-                look.head = bring_near(page, bound.wrapping_add(step - 1));
+            for look in &mut *looks {
+                look.head = bring_near(page, look.bound.wrapping_add(step - 1));
             }
-            for ((look, bound), target) in looks.iter().zip(&mut *bounds).zip(targets) {
+            for (at, look) in looks.iter_mut().enumerate() {
                 let its = window_at(page, look.head, skip) & look.mask;
                 let is_before = if its == look.word {
-                    page.order(bound.wrapping_add(step - 1), target) == Ordering::Less
+                    page.order(look.bound.wrapping_add(step - 1), &targets[at]) == Ordering::Less
                 } else {
                     its < look.word
                 };
-                *bound = bound.wrapping_add(if is_before { step } else { 0 });
+                look.bound = look.bound.wrapping_add(if is_before { step } else { 0 });
             }
             left -= step;
+        }
+        for (bound, look) in bounds.iter_mut().zip(looks) {
+            *bound = look.bound;
         }
     }
 }
