@@ -76,6 +76,11 @@ fn partition_index_only() {
 }
 
 #[test]
+fn partition_conflicts() {
+    check("partition_conflicts", include_str!("../testscripts/partition_conflicts.test"));
+}
+
+#[test]
 fn partition_definitions() {
     check("partition_definitions", include_str!("../testscripts/partition_definitions.test"));
 }
