@@ -76,6 +76,11 @@ fn partition_index_only() {
 }
 
 #[test]
+fn partition_analyze() {
+    check("partition_analyze", include_str!("../testscripts/partition_analyze.test"));
+}
+
+#[test]
 fn partition_conflicts() {
     check("partition_conflicts", include_str!("../testscripts/partition_conflicts.test"));
 }

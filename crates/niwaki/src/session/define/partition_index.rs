@@ -209,8 +209,10 @@ impl Definer<'_> {
             Some(ConstraintKind::Unique) => "key",
             None => "idx",
         };
-        let shown = wanted.key.iter().map(|key| match &key.expression {
-            Some(_) => "expr".to_owned(),
+        // Of an expression the name that its column has above.
+        let columns = self.current(above)?.shown_columns(&state);
+        let shown = wanted.key.iter().zip(columns).map(|(key, column)| match &key.expression {
+            Some(_) => column.name,
             None => key.shown(&own.definition).to_owned(),
         });
         let included = wanted.include.iter().filter_map(|c| own.columns.get(usize::from(*c)));
