@@ -60,6 +60,18 @@ impl Relation {
     pub fn of_view(definition: RelationDefinition, view: Arc<dyn VirtualTable>) -> Self {
         Self { view: Some(view), ..Self::unopened(definition) }
     }
+    /// A partitioned table as ONLY means it: without its partitions, so without rows.
+    pub fn alone(&self) -> Self {
+        let key = self.definition.partition_key.as_ref();
+        Self {
+            definition: self.definition.clone(),
+            indexes: self.indexes.clone(),
+            table: self.table.clone(),
+            number_generator: self.number_generator.clone(),
+            partitions: key.map(|key| Arc::new(Partitions::of(&self.definition, key, &[]))),
+            view: self.view.clone(),
+        }
+    }
     /// Whether it is one of the system's relations, whose rows are computed.
     pub fn is_system(&self) -> bool {
         self.view.is_some()

@@ -66,6 +66,26 @@ fn partitions() {
 }
 
 #[test]
+fn partition_only() {
+    check("partition_only", include_str!("../testscripts/partition_only.test"));
+}
+
+#[test]
+fn partition_index_only() {
+    check("partition_index_only", include_str!("../testscripts/partition_index_only.test"));
+}
+
+#[test]
+fn partition_analyze() {
+    check("partition_analyze", include_str!("../testscripts/partition_analyze.test"));
+}
+
+#[test]
+fn partition_conflicts() {
+    check("partition_conflicts", include_str!("../testscripts/partition_conflicts.test"));
+}
+
+#[test]
 fn partition_definitions() {
     check("partition_definitions", include_str!("../testscripts/partition_definitions.test"));
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ConstraintTime, IndexEntry, Relation};
+use niwaki_catalog::{ConstraintTime, IndexEntry, Relation, StoredExpression};
 use niwaki_table::{IndexDefinition, KeySource};
 use pg_query::protobuf::{self, OnConflictAction, SortByDir, SortByNulls};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
 use super::scope::{Place, Scope};
+use super::stored::{IndexPart, index_expression};
 use super::write_view::WriteTarget;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -29,8 +30,19 @@ struct Inferred {
 }
 
 impl Inferred {
-    /// Whether the index has just these keys, and all rows that the conditions admit.
-    fn fits(&self, index: &IndexDefinition) -> bool {
+    /// Whether an index with these keys has just what is listed, and all rows that the conditions admit.
+    fn fits(&self, columns: &[usize], expressions: &[&Expr], predicate: Option<&Expr>) -> bool {
+        let same_columns = columns.iter().all(|column| self.columns.contains(column))
+            && self.columns.iter().all(|column| columns.contains(column));
+        let same_expressions =
+            self.expressions.iter().all(|e| expressions.iter().any(|i| i.same(e)))
+                && expressions.iter().all(|i| self.expressions.iter().any(|e| i.same(e)));
+        let has_rows = predicate.is_none_or(|predicate| implies(&self.conditions, predicate));
+        same_columns && same_expressions && has_rows
+    }
+
+    /// The same for an index that is open.
+    fn fits_open(&self, index: &IndexDefinition) -> bool {
         let mut columns = Vec::new();
         let mut expressions = Vec::new();
         for key in &index.key {
@@ -42,26 +54,11 @@ impl Inferred {
                 },
             }
         }
-        let same_columns = columns.iter().all(|column| self.columns.contains(column))
-            && self.columns.iter().all(|column| columns.contains(column));
-        let same_expressions =
-            self.expressions.iter().all(|e| expressions.iter().any(|i| i.same(e)))
-                && expressions.iter().all(|i| self.expressions.iter().any(|e| i.same(e)));
-        let has_rows = index.predicate.as_deref().is_none_or(|predicate| {
-            compiled(predicate).is_some_and(|p| implies(&self.conditions, &p.expr))
-        });
-        same_columns && same_expressions && has_rows
-    }
-
-    /// The same for an index of a partitioned table, which has no entries: it fits if it has columns alone.
-    fn fits_columns(&self, index: &IndexEntry) -> bool {
-        let columns: Vec<usize> =
-            index.definition.key.iter().map(|key| usize::from(key.column)).collect();
-        self.expressions.is_empty()
-            && index.definition.predicate.is_none()
-            && index.definition.key.iter().all(|key| key.expression.is_none())
-            && columns.iter().all(|column| self.columns.contains(column))
-            && self.columns.iter().all(|column| columns.contains(column))
+        match index.predicate.as_deref().map(compiled) {
+            Some(None) => false,
+            Some(Some(predicate)) => self.fits(&columns, &expressions, Some(&predicate.expr)),
+            None => self.fits(&columns, &expressions, None),
+        }
     }
 }
 
@@ -110,10 +107,7 @@ impl Analyzer<'_> {
         self.scopes = around;
         let inferred = inferred?;
         if relation.is_partitioned() {
-            let arbiters = positions(relation, |_, index| {
-                index.definition.unique && index.definition.valid && inferred.fits_columns(index)
-            });
-            return if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) };
+            return self.infer_above(&inferred, relation);
         }
         let opened = relation
             .table
@@ -122,12 +116,37 @@ impl Analyzer<'_> {
         let definitions = &opened.definition().indexes;
         let arbiters = positions(relation, |position, index| {
             let definition = &index.definition;
-            definition.unique && definition.valid && inferred.fits(&definitions[position])
+            definition.unique && definition.valid && inferred.fits_open(&definitions[position])
         });
         if arbiters.is_empty() {
             return Err(no_arbiter());
         }
         Ok(arbiters)
+    }
+
+    /// [`Analyzer::infer`] of a partitioned table, whose indexes have no entries.
+    fn infer_above(&self, inferred: &Inferred, relation: &Arc<Relation>) -> Result<Vec<usize>> {
+        // Whether it is a predicate makes a difference for the words of errors alone.
+        let read = |stored: &StoredExpression| {
+            index_expression(&stored.text, relation, self.context, IndexPart::Key)
+        };
+        let mut arbiters = Vec::new();
+        for (position, index) in relation.indexes.iter().enumerate() {
+            let index = &index.definition;
+            if !index.unique || !index.valid {
+                continue;
+            }
+            let stored = index.key.iter().filter_map(|key| key.expression.as_ref());
+            let expressions = stored.map(read).collect::<Result<Vec<Expr>>>()?;
+            let expressions: Vec<&Expr> = expressions.iter().collect();
+            let plain = index.key.iter().filter(|key| key.expression.is_none());
+            let columns: Vec<usize> = plain.map(|key| usize::from(key.column)).collect();
+            let predicate = index.predicate.as_ref().map(read).transpose()?;
+            if inferred.fits(&columns, &expressions, predicate.as_ref()) {
+                arbiters.push(position);
+            }
+        }
+        if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) }
     }
 
     fn inferred(
@@ -199,14 +218,24 @@ impl Analyzer<'_> {
         let written = WriteTarget { table: Arc::clone(relation), view: None };
         let values = self.assignments(&written, assignments)?;
         let condition = conjunction(self.where_conditions(condition)?);
-        let changes = |column: &u16| values.get(usize::from(*column)).is_some_and(Option::is_some);
+        let changes = |column: u16| values.get(usize::from(column)).is_some_and(Option::is_some);
         // As in PostgreSQL: a key by which other rows could refer to this one.
-        let names_rows = relation.indexes.iter().map(|index| &index.definition).any(|index| {
-            index.unique
-                && index.predicate.is_none()
-                && index.check_time == ConstraintTime::AtOnce
-                && index.key.iter().any(|key| changes(&key.column))
-        });
+        let names_rows = |indexes: &[IndexEntry], changes: &dyn Fn(u16) -> bool| {
+            indexes.iter().map(|index| &index.definition).any(|index| {
+                index.unique
+                    && index.predicate.is_none()
+                    && index.check_time == ConstraintTime::AtOnce
+                    && index.key.iter().any(|key| changes(key.column))
+            })
+        };
+        // A partition may have keys of its own.
+        let mut leaves = relation.partitions.iter().flat_map(|partitions| &partitions.leaves);
+        let names_rows = names_rows(&relation.indexes, &changes)
+            || leaves.any(|leaf| {
+                let places = (0..values.len()).filter(|column| values[*column].is_some());
+                let places: Vec<usize> = places.filter_map(|c| leaf.columns.place(c)).collect();
+                names_rows(&leaf.relation.indexes, &|column| places.contains(&usize::from(column)))
+            });
         let lock = if names_rows { RowLock::Update } else { RowLock::NoKeyUpdate };
         Ok(ConflictUpdate { excluded, values, condition, lock })
     }
@@ -230,8 +259,10 @@ fn positions(relation: &Relation, which: impl Fn(usize, &IndexEntry) -> bool) ->
 fn constraint(relation: &Relation, name: &str) -> Result<Vec<usize>> {
     let found =
         positions(relation, |_, index| index.definition.constraint.is_some() && index.name == name);
-    if !found.is_empty() {
-        return Ok(found);
+    if let Some(position) = found.first() {
+        // One that waits for its parts decides nothing.
+        let valid = relation.indexes[*position].definition.valid;
+        return if valid { Ok(found) } else { Err(no_arbiter()) };
     }
     if relation.checks.iter().any(|check| check.name == name) {
         let message = "constraint in ON CONFLICT clause has no associated index";

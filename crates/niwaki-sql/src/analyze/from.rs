@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, RelationKind};
+use niwaki_catalog::{Oid, Relation, RelationKind};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
@@ -139,8 +139,7 @@ impl Analyzer<'_> {
         let mut view = None;
         let (start, kind) = match (relation.kind, &relation.query) {
             (RelationKind::Table, _) => {
-                self.refuse_only(var, &relation)?;
-                self.note_relation(&relation, TableLock::AccessShare);
+                let relation = self.used_relation(var, relation, TableLock::AccessShare);
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 (start, ItemKind::Table(relation))
             }
@@ -180,6 +179,9 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         let tree = scope.add_source(kind, name, start);
         scope.note_alias(alias, view);
+        if !var.inh {
+            scope.note_only();
+        }
         Ok(tree)
     }
 
@@ -590,16 +592,19 @@ impl Analyzer<'_> {
         })
     }
 
-    /// 0A000 for ONLY before a partitioned table.
-    fn refuse_only(
-        &self,
+    /// Notes that a statement uses a table: with ONLY, without its partitions.
+    fn used_relation(
+        &mut self,
         var: &protobuf::RangeVar,
-        relation: &niwaki_catalog::Relation,
-    ) -> Result<()> {
+        relation: Arc<Relation>,
+        lock: TableLock,
+    ) -> Arc<Relation> {
         if var.inh || !relation.is_partitioned() {
-            return Ok(());
+            self.note_relation(&relation, lock);
+            return relation;
         }
-        Err(self.unsupported("ONLY with a partitioned table", var.location))
+        self.note_alone(&relation, lock);
+        Arc::new(relation.alone())
     }
 
     /// The target of INSERT, UPDATE or DELETE.
@@ -610,7 +615,7 @@ impl Analyzer<'_> {
     ) -> Result<WriteTarget> {
         let relation = self.find_relation(var)?;
         match relation.kind {
-            RelationKind::Table => self.refuse_only(var, &relation)?,
+            RelationKind::Table => {}
             RelationKind::View if relation.query.is_some() => {
                 return self.written_view(&relation, kind);
             }
@@ -622,7 +627,7 @@ impl Analyzer<'_> {
                 ));
             }
         }
-        self.note_relation(&relation, TableLock::RowExclusive);
+        let relation = self.used_relation(var, relation, TableLock::RowExclusive);
         Ok(WriteTarget { table: relation, view: None })
     }
 }

@@ -321,6 +321,11 @@ impl<'a> Analyzer<'a> {
         for member in relation.partitions.iter().flat_map(|partitions| &partitions.members) {
             self.note_relation(&member.relation, lock);
         }
+        self.note_alone(relation, lock);
+    }
+
+    /// Notes a relation without its partitions.
+    fn note_alone(&mut self, relation: &Arc<Relation>, lock: TableLock) {
         if let Some(known) = self.relations.iter_mut().find(|(r, _)| r.oid == relation.oid) {
             if (lock as u8) > (known.1 as u8) {
                 known.1 = lock;

@@ -81,9 +81,6 @@ impl Analyzer<'_> {
         conflict: &ConflictPlan,
         rules: &mut [LeafRules],
     ) -> Result<()> {
-        if conflict.update.is_some() && relation.is_partitioned() {
-            return Err(SqlError::unsupported("ON CONFLICT DO UPDATE on a partitioned table"));
-        }
         let chosen: Vec<Oid> =
             conflict.arbiters.iter().map(|index| relation.indexes[*index].oid).collect();
         let leaves = relation.partitions.iter().flat_map(|partitions| &partitions.leaves);

@@ -307,6 +307,13 @@ impl Scope {
         }
     }
 
+    /// Notes that ONLY stands before the newest item.
+    pub(super) fn note_only(&mut self) {
+        if let Some(source) = self.sources.last_mut() {
+            source.only = true;
+        }
+    }
+
     /// Adds the columns of a nested query, a function or VALUES.
     pub(super) fn add_columns(&mut self, alias: &str, columns: &[ColumnInfo]) -> usize {
         let start = self.width();

@@ -105,6 +105,9 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
     };
     match (&item.kind, &item.view) {
         (_, Some(relation)) | (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
+            if item.only {
+                out.push("ONLY ");
+            }
             out.push(&object_name(relation.oid.0, TypeOid::REGCLASS, style.exec));
             own_name = !item.aliased;
         }

@@ -1,10 +1,11 @@
 //! INSERT … ON CONFLICT, row by row: the store inserts the row or locks the one in its way, which is
 //! updated here.
 
-use niwaki_catalog::{ConstraintTime, Relation, TriggerEvent};
+use niwaki_catalog::{ConstraintTime, Oid, Relation, TriggerEvent};
+use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
-use super::modify::{changed_inside, check_row, returned, schema_name};
+use super::modify::{changed_inside, check_bounds, check_row, returned, schema_name};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
@@ -35,37 +36,50 @@ pub(super) fn upsert(
             returned(modify, row, new, tid);
             Ok(true)
         }
-        (InsertOutcome::OwnCommand, Some(_)) => Err(SqlError::new(
-            "21000",
-            "ON CONFLICT DO UPDATE command cannot affect row a second time",
-        )
-        .with_hint(
-            "Ensure that no rows proposed for insertion within the same command have duplicate \
-             constrained values.",
-        )),
+        (InsertOutcome::OwnCommand, Some(_)) => Err(second_time()),
         (InsertOutcome::Locked { tid, row: old }, Some(action)) => {
-            let start = modify.start;
-            for (slot, value) in old.into_iter().enumerate() {
-                row[start + slot] = value;
-            }
-            let ctid = start + modify.relation.columns.len();
-            row[ctid] = Datum::Tid(tid.block.0, tid.offset.0);
-            row[ctid + 1] = Datum::Oid(modify.relation.oid.0);
-            for (slot, value) in new.drain(..).enumerate() {
-                row[action.excluded + slot] = value;
-            }
+            let excluded = std::mem::take(new);
+            show_locked(modify, action, row, (old, excluded), (tid, modify.relation.oid));
             update(modify, action, tid, row, new, rt)
         }
         _ => Ok(false),
     }
 }
 
-/// Updates the row in the target's slots, which is locked at `tid`, if the condition holds.
-fn update(
+/// 21000 for a row that the statement itself has made or changed.
+pub(super) fn second_time() -> SqlError {
+    SqlError::new("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time")
+        .with_hint(
+            "Ensure that no rows proposed for insertion within the same command have duplicate \
+         constrained values.",
+        )
+}
+
+/// Puts the row that is in the way into the target's slots, as one of table `oid` at `tid`, and behind it the one that could not be
+/// inserted.
+pub(super) fn show_locked(
     modify: &ModifyPlan,
     action: &ConflictUpdate,
-    tid: niwaki_storage::Tid,
     row: &mut [Datum],
+    (old, excluded): (Vec<Datum>, Vec<Datum>),
+    (tid, oid): (Tid, Oid),
+) {
+    for (slot, value) in old.into_iter().enumerate() {
+        row[modify.start + slot] = value;
+    }
+    let ctid = modify.start + modify.relation.columns.len();
+    row[ctid] = Datum::Tid(tid.block.0, tid.offset.0);
+    row[ctid + 1] = Datum::Oid(oid.0);
+    for (slot, value) in excluded.into_iter().enumerate() {
+        row[action.excluded + slot] = value;
+    }
+}
+
+/// Computes what takes the place of the row in the target's slots; false where the condition does not hold.
+pub(super) fn new_version(
+    modify: &ModifyPlan,
+    action: &ConflictUpdate,
+    row: &[Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
@@ -77,11 +91,27 @@ fn update(
         }
         return Ok(false);
     }
+    new.clear();
     for (column, value) in action.values.iter().enumerate() {
         new.push(match value {
             Some(expr) => expr.eval(row, rt)?,
             None => row[modify.start + column].clone(),
         });
+    }
+    Ok(true)
+}
+
+/// Updates the row in the target's slots, which is locked at `tid`, if the condition holds.
+fn update(
+    modify: &ModifyPlan,
+    action: &ConflictUpdate,
+    tid: Tid,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    if !new_version(modify, action, row, new, rt)? {
+        return Ok(false);
     }
     let old = &row[modify.start..modify.start + modify.relation.columns.len()];
     if let Some(triggers) = &modify.triggers
@@ -89,7 +119,8 @@ fn update(
     {
         return Ok(false);
     }
-    check_row(modify, new, rt)?;
+    check_bounds(modify, new, rt.exec).map_err(|_| elsewhere())?;
+    check_row(modify, new, true, rt)?;
     match rt.exec.store.update(&modify.relation, tid, old, new)? {
         RowOutcome::Done(root) => {
             if let Some(triggers) = &modify.triggers {
@@ -98,9 +129,23 @@ fn update(
             returned(modify, row, new, root);
             Ok(true)
         }
-        RowOutcome::SelfModified if rt.state.nested_changes => Err(changed_inside(true)),
-        outcome => Err(SqlError::internal(format!("a locked row cannot be updated: {outcome:?}"))),
+        outcome => Err(not_updated(&outcome, rt)),
     }
+}
+
+/// Why a row that is locked could not be updated.
+pub(super) fn not_updated(outcome: &RowOutcome, rt: &Runtime<'_, '_>) -> SqlError {
+    match outcome {
+        RowOutcome::SelfModified if rt.state.nested_changes => changed_inside(true),
+        outcome => SqlError::internal(format!("a locked row cannot be updated: {outcome:?}")),
+    }
+}
+
+/// 0A000 for a row whose new version is none of its partition.
+pub(super) fn elsewhere() -> SqlError {
+    SqlError::new("0A000", "invalid ON UPDATE specification").with_detail(
+        "The result tuple would appear in a different partition than the original tuple.",
+    )
 }
 
 /// Whether two rows have a key must be known at once.

@@ -85,7 +85,7 @@ pub(super) fn change(
         {
             return Ok(false);
         }
-        check_row(modify, new, rt)?;
+        check_row(modify, new, false, rt)?;
         if let Some(conflict) = &modify.conflict {
             return upsert(modify, conflict, row, new, rt);
         }
@@ -239,7 +239,7 @@ fn admit(
         }
     }
     if updated {
-        check_row(modify, new, rt)?;
+        check_row(modify, new, true, rt)?;
     }
     Ok(true)
 }
@@ -268,16 +268,25 @@ pub(super) struct Rules<'m> {
     pub(super) checks: &'m [(String, Expr)],
 }
 
-/// Computes the generated columns of a new row, and refuses it if NOT NULL, CHECK constraints or bounds do not admit it.
+/// Computes the generated columns of a new row, or of one that takes the place of another if `updated`, and refuses it if
+/// NOT NULL, CHECK constraints or bounds do not admit it.
 pub(super) fn check_row(
     modify: &ModifyPlan,
     new: &mut [Datum],
+    updated: bool,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<()> {
     let (relation, generated) = (&*modify.relation, &*modify.generated);
     let rules = Rules { relation, generated, checks: &modify.checks };
-    check_rules(&rules, new, &|new, exec| failing_row(relation, new, exec), rt)?;
-    check_bounds(modify, new, rt.exec)?;
+    compute_generated(&rules, new, rt)?;
+    // As in PostgreSQL, where an UPDATE asks first whether the row goes elsewhere.
+    if updated {
+        check_bounds(modify, new, rt.exec)?;
+    }
+    check_constraints(&rules, new, &|new, exec| failing_row(relation, new, exec), rt)?;
+    if !updated {
+        check_bounds(modify, new, rt.exec)?;
+    }
     for (view, condition) in &modify.view_checks {
         // Here a row that may not be seen is refused too.
         if !condition.holds(new, rt)? {
@@ -300,9 +309,24 @@ pub(super) fn check_rules(
     show: &ShowRow<'_>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<()> {
+    compute_generated(rules, new, rt)?;
+    check_constraints(rules, new, show, rt)
+}
+
+fn compute_generated(rules: &Rules<'_>, new: &mut [Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
     for (column, expression) in rules.generated {
         new[*column] = expression.eval(new, rt)?;
     }
+    Ok(())
+}
+
+/// Refuses a row that NOT NULL or CHECK constraints do not admit.
+fn check_constraints(
+    rules: &Rules<'_>,
+    new: &mut [Datum],
+    show: &ShowRow<'_>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
     for (column, value) in rules.relation.columns.iter().zip(new.iter()) {
         if value.is_null() && column.not_null && !column.dropped {
             let detail = show(new, rt.exec);

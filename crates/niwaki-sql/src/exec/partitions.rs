@@ -4,7 +4,9 @@ use niwaki_catalog::{Leaf, NoPartition, Partitions, Relation};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
-use super::conflict::refuse_deferrable;
+use super::conflict::{
+    elsewhere, new_version, not_updated, refuse_deferrable, second_time, show_locked,
+};
 use super::modify::{
     Rules, check_bounds, check_rules, failing_row, goes_on, new_values, returned_from, shown_value,
 };
@@ -90,28 +92,50 @@ fn insert(
     modify: &ModifyPlan,
     partitions: &Partitions,
     row: &mut [Datum],
-    new: &[Datum],
+    new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
     let number = target(modify, partitions, new, rt.exec)?;
     let leaf = &partitions.leaves[number];
     let own = checked(modify, number, leaf, new, rt)?;
-    let tid = if modify.conflict.is_some() {
-        let arbiters = &modify.leaves[number].arbiters;
-        refuse_deferrable(&leaf.relation, arbiters, rt.exec)?;
-        let outcome = rt.exec.store.insert_or_lock(&leaf.relation, &own, arbiters, None)?;
-        if let Some(measures) = &mut rt.state.measures {
-            measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));
-        }
-        match outcome {
-            InsertOutcome::Inserted(tid) => tid,
-            _ => return Ok(false),
-        }
-    } else {
-        rt.exec.store.insert(&leaf.relation, &own)?
+    let Some(conflict) = &modify.conflict else {
+        let tid = rt.exec.store.insert(&leaf.relation, &own)?;
+        returned_from(modify, leaf, row, &own, tid);
+        return Ok(true);
     };
-    returned_from(modify, leaf, row, &own, tid);
-    Ok(true)
+    let arbiters = &modify.leaves[number].arbiters;
+    refuse_deferrable(&leaf.relation, arbiters, rt.exec)?;
+    let lock = conflict.update.as_ref().map(|update| update.lock);
+    let outcome = rt.exec.store.insert_or_lock(&leaf.relation, &own, arbiters, lock)?;
+    if let Some(measures) = &mut rt.state.measures {
+        measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));
+    }
+    match (outcome, &conflict.update) {
+        (InsertOutcome::Inserted(tid), _) => {
+            returned_from(modify, leaf, row, &own, tid);
+            Ok(true)
+        }
+        (InsertOutcome::OwnCommand, Some(_)) => Err(second_time()),
+        (InsertOutcome::Locked { tid, row: old }, Some(action)) => {
+            let rows = (leaf.columns.backward(&old), leaf.columns.backward(&own));
+            show_locked(modify, action, row, rows, (tid, leaf.relation.oid));
+            if !new_version(modify, action, row, new, rt)? {
+                return Ok(false);
+            }
+            if !target(modify, partitions, new, rt.exec).is_ok_and(|to| to == number) {
+                return Err(elsewhere());
+            }
+            let own = checked(modify, number, leaf, new, rt)?;
+            match rt.exec.store.update(&leaf.relation, tid, &old, &own)? {
+                RowOutcome::Done(root) => {
+                    returned_from(modify, leaf, row, &own, root);
+                    Ok(true)
+                }
+                outcome => Err(not_updated(&outcome, rt)),
+            }
+        }
+        _ => Ok(false),
+    }
 }
 
 /// UPDATE and DELETE.

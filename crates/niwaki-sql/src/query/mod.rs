@@ -169,6 +169,8 @@ pub(crate) struct FromItem {
     pub(crate) aliases: Vec<String>,
     /// The user's view that the query is of.
     pub(crate) view: Option<Arc<Relation>>,
+    /// ONLY
+    pub(crate) only: bool,
     pub(crate) slots: SlotRange,
 }
 
@@ -312,7 +314,7 @@ impl Query {
 impl FromItem {
     /// An item that is no user's view and has no alias.
     pub(crate) fn new(kind: ItemKind, name: String, slots: SlotRange) -> Self {
-        Self { kind, name, aliased: false, aliases: Vec::new(), view: None, slots }
+        Self { kind, name, aliased: false, aliases: Vec::new(), view: None, only: false, slots }
     }
 
     /// What it is called now: its alias, or the name of its relation.

@@ -328,7 +328,11 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
                 return Err(at(SqlError::new("0A000", message)));
             }
             let expression = k.raw_expr.as_deref().ok_or_else(|| unexpected("CHECK"))?;
-            ConstraintSpecKind::Check { expression: expression_text(expression)?, column: None }
+            ConstraintSpecKind::Check {
+                expression: expression_text(expression)?,
+                column: None,
+                no_inherit: k.is_no_inherit,
+            }
         }
         kind @ (ConstrType::ConstrPrimary | ConstrType::ConstrUnique) => {
             if k.without_overlaps {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationKind};
+use niwaki_catalog::{
+    CatalogTransaction, Oid, Relation, RelationDefinition, RelationKind, RelationStats,
+};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Vacuum};
 use niwaki_storage::ReadAhead;
-use niwaki_txn::{Transaction, WaitPolicy};
+use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use super::{Block, Session};
@@ -39,7 +41,9 @@ impl Session {
     /// VACUUM of one table, in a transaction of its own.
     fn vacuum_table(&mut self, oid: Oid, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<()> {
         self.ensure_transaction()?;
-        if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
+        if self.is_partitioned(oid) {
+            self.analyze_partitioned(oid, vacuum, out)?;
+        } else if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
             if vacuum.process_main {
                 self.vacuum_locked(&table, vacuum, out)?;
             }
@@ -102,9 +106,54 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         for oid in self.tables_of(vacuum, out)? {
-            if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
+            if self.is_partitioned(oid) {
+                self.analyze_partitioned(oid, vacuum, out)?;
+            } else if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
                 self.analyze_locked(&table, vacuum, out)?;
             }
+        }
+        Ok(())
+    }
+
+    fn is_partitioned(&mut self, oid: Oid) -> bool {
+        self.catalog.state().relation(oid).is_some_and(|table| table.is_partitioned())
+    }
+
+    /// ANALYZE of a partitioned table whose partitions have been analyzed: it has their rows.
+    fn analyze_partitioned(
+        &mut self,
+        oid: Oid,
+        vacuum: &Vacuum,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let policy = if vacuum.skip_locked { WaitPolicy::Skip } else { WaitPolicy::Block };
+        let (transaction, _) = self.transaction_and_catalog()?;
+        let locked = transaction.manager().locks().acquire_table(
+            transaction,
+            TableId(u64::from(oid.0)),
+            TableLockMode::ShareUpdateExclusive,
+            policy,
+        )?;
+        let Some(table) = self.catalog.state().relation(oid).cloned() else { return Ok(()) };
+        if !locked {
+            self.not_free(&table, vacuum, out);
+            return Ok(());
+        }
+        let leaves = table.partitions.iter().flat_map(|partitions| &partitions.leaves);
+        let counts: Vec<f64> = leaves.map(|leaf| leaf.relation.stats.tuples).collect();
+        if counts.is_empty() {
+            return Ok(());
+        }
+        if vacuum.verbose {
+            let name = self.qualified(&table);
+            self.info(out, format!("analyzing \"{name}\" inheritance tree"), None);
+        }
+        let tuples = counts.iter().filter(|count| **count >= 0.0).sum();
+        let stats = RelationStats { tuples, ..RelationStats::default() };
+        if table.stats != stats {
+            let definition = RelationDefinition { stats, ..table.definition.clone() };
+            let (transaction, catalog) = self.transaction_and_catalog()?;
+            catalog.update(transaction, definition)?;
         }
         Ok(())
     }
@@ -113,14 +162,15 @@ impl Session {
         format!("{}.{}", self.schema_name(relation.schema), relation.name)
     }
 
-    /// Tables that the statement names, or all.
+    /// Tables that the statement names, or all. Partitioned ones, which are only analyzed, come behind their partitions.
     fn tables_of(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<Vec<Oid>> {
+        let analyzed = vacuum.analyze || !vacuum.vacuum;
         if vacuum.targets.is_empty() {
             let state = self.catalog.state();
-            let stored = state.tables().filter(|table| !table.is_partitioned());
-            let mut all: Vec<Oid> = stored.map(|table| table.oid).collect();
+            let wanted = state.tables().filter(|table| analyzed || !table.is_partitioned());
+            let mut all: Vec<_> = wanted.map(|table| (table.is_partitioned(), table.oid)).collect();
             all.sort();
-            return Ok(all);
+            return Ok(all.into_iter().map(|(_, oid)| oid).collect());
         }
         let mut found = Vec::new();
         for target in &vacuum.targets {
@@ -128,8 +178,10 @@ impl Session {
             let relation = self.find_relation(&target.name)?;
             columns_of(&relation, &target.columns)?;
             if let Some(partitions) = &relation.partitions {
-                // Its rows are theirs.
                 found.extend(partitions.leaves.iter().map(|leaf| leaf.relation.oid));
+                if analyzed {
+                    partitioned_below(&relation, &mut found);
+                }
             } else if relation.kind == RelationKind::Table {
                 found.push(relation.oid);
             } else {
@@ -170,12 +222,15 @@ impl Session {
         let locked = MaintainedTable::lock(transaction, catalog, oid, policy)?;
         let relation = self.catalog.state().relation(oid).cloned();
         if let (None, Some(relation)) = (&locked, relation) {
-            let word = if vacuum.vacuum { "vacuum" } else { "analyze" };
-            let message =
-                format!("skipping {word} of \"{}\" --- lock not available", relation.name);
-            self.warning(out, "55P03", message);
+            self.not_free(&relation, vacuum, out);
         }
         Ok(locked)
+    }
+
+    fn not_free(&self, relation: &Relation, vacuum: &Vacuum, out: &mut dyn ResultSink) {
+        let word = if vacuum.vacuum { "vacuum" } else { "analyze" };
+        let message = format!("skipping {word} of \"{}\" --- lock not available", relation.name);
+        self.warning(out, "55P03", message);
     }
 
     /// The open transaction, and what it changes in the catalog.
@@ -185,6 +240,15 @@ impl Session {
             transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;
         Ok((transaction, &mut self.catalog))
     }
+}
+
+/// The partitioned tables of a tree.
+fn partitioned_below(table: &Relation, found: &mut Vec<Oid>) {
+    let Some(partitions) = &table.partitions else { return };
+    for member in &partitions.members {
+        partitioned_below(&member.relation, found);
+    }
+    found.push(table.oid);
 }
 
 /// Checks the columns that ANALYZE names: each is there, and named once.

@@ -347,9 +347,6 @@ impl Session {
     fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
         loop {
             let found = self.find_relation(name)?;
-            if name.only && found.is_partitioned() {
-                return Err(SqlError::unsupported("ONLY with a partitioned table"));
-            }
             let transaction = self.open_transaction()?;
             transaction.manager().locks().acquire_table(
                 transaction,

@@ -66,9 +66,15 @@ impl Session {
         }
         for index in &parent.indexes {
             let parts = partition.indexes.iter();
-            let parts = parts.filter(|own| own.definition.part_of == Some(index.oid)).count();
-            if parts != 1 {
-                return Ok(Some(format!("it has {parts} parts of index {}", index.name)));
+            let parts = parts.filter(|own| own.definition.part_of == Some(index.oid));
+            let parts: Vec<_> = parts.collect();
+            // One that is not valid may wait for its parts.
+            if parts.len() > 1 || parts.is_empty() && index.definition.valid {
+                let found = parts.len();
+                return Ok(Some(format!("it has {found} parts of index {}", index.name)));
+            }
+            if index.definition.valid && parts.iter().any(|part| !part.definition.valid) {
+                return Ok(Some(format!("its part of index {} is not valid", index.name)));
             }
         }
         self.ensure_transaction()?;
@@ -124,6 +130,8 @@ mod tests {
         session.execute("create table t (a int primary key) partition by range (a)", ()).unwrap();
         session.execute("create table u partition of t for values from (0) to (10)", ()).unwrap();
         session.execute("insert into t values (1), (9)", ()).unwrap();
+        // One that waits for its parts is as it should be.
+        session.execute("create unique index waits on only t (a)", ()).unwrap();
         assert_eq!(database.check().unwrap().violations, []);
         let value = |text: &str| vec![RangeValue::Value(text.to_owned())];
         for (wrong, detail) in [
@@ -132,6 +140,8 @@ mod tests {
             (2, "it has 0 parts of index t_pkey"),
             (3, "its columns are not those of t"),
             (4, "has no partitions"),
+            (5, "it has 0 parts of index waits"),
+            (6, "its part of index t_pkey is not valid"),
         ] {
             session.execute("begin", ()).unwrap();
             let state = session.catalog.state();
@@ -143,7 +153,12 @@ mod tests {
                 1 => of.bound = PartitionBound::Range { from: value("x"), to: value("5") },
                 2 => index.index.as_mut().unwrap().part_of = None,
                 3 => table.columns[0].name = "b".to_owned(),
-                _ => of.parent = table.oid,
+                4 => of.parent = table.oid,
+                5 => {
+                    index = state.lookup(PUBLIC_SCHEMA, "waits").unwrap().definition.clone();
+                    index.index.as_mut().unwrap().valid = true;
+                }
+                _ => index.index.as_mut().unwrap().valid = false,
             }
             let transaction = session.transaction.as_ref().unwrap();
             session.catalog.update(transaction, index).unwrap();

@@ -370,7 +370,9 @@ impl Session {
             }
             let locked = self.lock_by_name(name, mode)?;
             self.lock_sources(&locked, mode, nowait)?;
-            self.lock_partitions(&locked, mode, nowait)?;
+            if !name.only {
+                self.lock_partitions(&locked, mode, nowait)?;
+            }
         }
         Ok(())
     }

@@ -155,7 +155,7 @@ fn operators_of(state: &CatalogState, table: &Relation, key: &ForeignKey) -> Vec
 }
 
 /// The constraint of the partitioned table that made this one of a partition.
-fn part_of(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> Option<Oid> {
+pub(super) fn part_of(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> Option<Oid> {
     let TableConstraint::Index(index) = constraint.constraint else { return None };
     // A constraint has its index's number.
     let parent = index.index.as_ref().and_then(|index| index.part_of)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Oid, Relation, TableConstraint, default_oid, rule_oid};
 use niwaki_sql::{Named, objects_named};
 
-use super::constraints::{columns_read, constraint_columns, numbers_of};
+use super::constraints::{columns_read, constraint_columns, numbers_of, part_of};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
 
 pub(super) const PG_DEPEND: Computed = Computed {
@@ -91,6 +91,15 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         }
         None => depends((NAMESPACE, relation.schema, 0), own, "n")?,
     }
+    if let Some(index) = &relation.index
+        && let Some(above) = index.part_of
+    {
+        depends((CLASS, above, 0), own, "P")?;
+        depends((CLASS, index.table, 0), own, "S")?;
+    }
+    if let Some(of) = &relation.partition_of {
+        depends((CLASS, of.parent, 0), own, "a")?;
+    }
     if let Some(query) = &relation.query {
         let rule = (REWRITE, rule_oid(relation.oid), 0);
         for kind in ["i", "n"] {
@@ -159,6 +168,10 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
     }
     for constraint in reader.state.constraints_of(relation) {
         let object = (CONSTRAINT, constraint.oid, 0);
+        if let Some(above) = part_of(reader.state, &constraint) {
+            depends((CONSTRAINT, above, 0), object, "P")?;
+            depends((CLASS, relation.oid, 0), object, "S")?;
+        }
         for column in constraint_columns(&constraint) {
             depends((CLASS, relation.oid, column), object, "a")?;
             // The columns are those of the constraint and, another matter, those that its expression reads.

@@ -123,7 +123,13 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let all_visible = relation.table.as_ref().and_then(|table| table.all_visible_pages().ok());
         let (pages, rows) = match relation.kind {
             RelationKind::Sequence => (1, 1.0),
-            _ => (relation.stats.pages, relation.stats.tuples),
+            // Nothing is stored there.
+            RelationKind::Index if kind == "I" => (0, 0.0),
+            _ if kind == "p" && relation.stats.tuples >= 0.0 => (-1, relation.stats.tuples),
+            _ => {
+                let pages = i32::try_from(relation.stats.pages).unwrap_or(i32::MAX);
+                (pages, relation.stats.tuples)
+            }
         };
         let rows = Datum::Float4(rows as f32);
         let part = relation.index.as_ref().and_then(|index| index.part_of);
@@ -138,7 +144,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             number(OWNER),
             number(method),
             Datum::Oid(u32::try_from(relation.file).unwrap_or(0)),
-            Datum::Int4(i32::try_from(pages).unwrap_or(i32::MAX)),
+            Datum::Int4(pages),
             rows,
             Datum::Int4(all_visible.and_then(|pages| i32::try_from(pages).ok()).unwrap_or(0)),
             Datum::Bool(!relation.indexes.is_empty()),

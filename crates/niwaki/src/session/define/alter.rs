@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Check, ConstraintKind, ConstraintTime, Oid, Relation, RelationKind};
+use niwaki_catalog::{
+    Check, ConstraintKind, ConstraintTime, Oid, Relation, RelationDefinition, RelationKind,
+};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name};
 use niwaki_txn::TableLockMode;
 use niwaki_types::quote_identifier;
 
 use super::constraint::{ConstraintNames, set_key_not_null};
+use super::partition_only::has_partitions;
 use super::view::refuse_for_view;
 use super::{Definer, is_not, options, refuse_system, wrong_kind};
 use crate::Result;
@@ -27,6 +30,10 @@ impl Definer<'_> {
             RelationKind::View => "ALTER VIEW",
             RelationKind::Table => "ALTER TABLE",
         };
+        if let [AlterCommand::AttachIndex(part)] = commands {
+            self.attach_index(name, part)?;
+            return Ok(tag);
+        }
         // As in PostgreSQL the strongest lock that any command needs is taken at once; what readers do not
         // depend on needs less.
         let mode = commands.iter().map(lock_of).max().unwrap_or(TableLockMode::AccessExclusive);
@@ -59,14 +66,18 @@ impl Definer<'_> {
         }
         self.lock_tree(&relation, mode)?;
         for command in commands {
-            self.alter_one(relation.oid, command)?;
+            self.alter_one(relation.oid, command, name.only)?;
         }
         Ok(tag)
     }
 
-    fn alter_one(&mut self, oid: Oid, command: &AlterCommand) -> Result<()> {
+    /// `only`: without the table's partitions.
+    fn alter_one(&mut self, oid: Oid, command: &AlterCommand, only: bool) -> Result<()> {
         let relation = self.current(oid)?;
         self.refuse_for_partitions(&relation, command)?;
+        if only && has_partitions(&relation) && self.alter_alone(&relation, command)? {
+            return Ok(());
+        }
         if relation.is_partitioned() && self.alter_partitioned(&relation, command)? {
             return Ok(());
         }
@@ -74,9 +85,7 @@ impl Definer<'_> {
             AlterCommand::AttachPartition { name, bound } => {
                 self.attach_partition(&relation, name, bound)
             }
-            AlterCommand::AttachIndex(_) => {
-                Err(SqlError::unsupported("ALTER INDEX … ATTACH PARTITION"))
-            }
+            AlterCommand::AttachIndex(_) => Err(SqlError::internal("an index is attached alone")),
             AlterCommand::DetachPartition(name) => self.detach_partition(&relation, name),
             AlterCommand::AddColumn { column, constraints, if_not_exists } => {
                 self.add_column(&relation, column, constraints, *if_not_exists)
@@ -167,14 +176,22 @@ impl Definer<'_> {
                 self.add_foreign_key(relation.oid, &mut taken, constraint, true)
             }
             ConstraintSpecKind::Unique { .. } => {
-                set_key_not_null(&mut definition, constraint)?;
-                self.refuse_nulls(relation, &definition)?;
-                if definition != relation.definition {
-                    self.update(definition.clone())?;
-                }
-                self.add_unique(&mut definition, &mut taken, constraint)
+                self.set_key_not_null(relation, &mut definition, constraint)?;
+                self.add_unique(&definition, &mut taken, constraint)
             }
         }
+    }
+
+    /// Makes the columns of a key that is to be added NOT NULL.
+    pub(super) fn set_key_not_null(
+        &mut self,
+        relation: &Relation,
+        definition: &mut RelationDefinition,
+        constraint: &ConstraintSpec,
+    ) -> Result<()> {
+        set_key_not_null(definition, constraint)?;
+        self.refuse_nulls(relation, definition)?;
+        if *definition == relation.definition { Ok(()) } else { self.update(definition.clone()) }
     }
 
     /// Fails when a row does not satisfy a check.
@@ -195,11 +212,7 @@ impl Definer<'_> {
     }
 
     /// Fails when a column that becomes NOT NULL has a NULL.
-    pub(super) fn refuse_nulls(
-        &mut self,
-        old: &Relation,
-        new: &niwaki_catalog::RelationDefinition,
-    ) -> Result<()> {
+    pub(super) fn refuse_nulls(&mut self, old: &Relation, new: &RelationDefinition) -> Result<()> {
         let mut columns = Vec::new();
         for (before, after) in old.columns.iter().zip(&new.columns) {
             if after.not_null && !before.not_null {

@@ -74,9 +74,14 @@ impl Definer<'_> {
         taken: &mut ConstraintNames,
         constraint: &ConstraintSpec,
     ) -> Result<()> {
-        let ConstraintSpecKind::Check { expression, .. } = &constraint.kind else {
+        let ConstraintSpecKind::Check { expression, no_inherit, .. } = &constraint.kind else {
             return Ok(());
         };
+        if *no_inherit && table.partition_key.is_some() {
+            let message =
+                format!("cannot add NO INHERIT constraint to partitioned table \"{}\"", table.name);
+            return Err(SqlError::new("42P16", message));
+        }
         // A check over one column is named after it.
         let mut columns = self.session.columns_of_expression(expression)?;
         columns.sort();
@@ -118,10 +123,23 @@ impl Definer<'_> {
     /// `table` is stored already.
     pub(super) fn add_unique(
         &mut self,
-        table: &mut RelationDefinition,
+        table: &RelationDefinition,
         taken: &mut ConstraintNames,
         constraint: &ConstraintSpec,
     ) -> Result<()> {
+        match self.read_unique(table, taken, constraint)? {
+            Some(new) => self.add_index(new).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The index of a PRIMARY KEY or UNIQUE constraint, which is to be made.
+    pub(super) fn read_unique(
+        &mut self,
+        table: &RelationDefinition,
+        taken: &mut ConstraintNames,
+        constraint: &ConstraintSpec,
+    ) -> Result<Option<NewIndex>> {
         let ConstraintSpecKind::Unique {
             primary,
             columns,
@@ -131,7 +149,7 @@ impl Definer<'_> {
             options,
         } = &constraint.kind
         else {
-            return Ok(());
+            return Ok(None);
         };
         let relation = self.current(table.oid)?;
         if *primary && relation.primary_key().is_some() {
@@ -188,7 +206,6 @@ impl Definer<'_> {
             check_time: *check_time,
             ..IndexDefinition::new(table.oid, key)
         };
-        self.add_index(NewIndex { name, definition, options: index_options })?;
-        Ok(())
+        Ok(Some(NewIndex { name, definition, options: index_options }))
     }
 }

@@ -11,6 +11,7 @@ use niwaki_sql::{IndexKey, SqlError, read_index_key, read_index_predicate};
 use niwaki_table::{BuildOptions, BuildProgress, Error as TableError};
 use niwaki_txn::TableLockMode;
 
+use super::partition_index::Takes;
 use super::{Definer, names, operator_class, options};
 use crate::Result;
 use crate::progress::ProgressEntry;
@@ -28,7 +29,8 @@ pub(super) struct NewIndex {
 impl Definer<'_> {
     pub(super) fn create_index(&mut self, spec: &CreateIndex) -> Result<()> {
         match self.read_index(spec, TableLockMode::Share)? {
-            Some(new) => self.add_index(new).map(|_| ()),
+            Some(new) if spec.table.only => self.add_index_alone(new).map(drop),
+            Some(new) => self.add_index(new).map(drop),
             None => Ok(()),
         }
     }
@@ -162,17 +164,7 @@ impl Definer<'_> {
     pub(super) fn add_index(&mut self, new: NewIndex) -> Result<Oid> {
         let table = self.current(new.definition.table)?;
         if table.is_partitioned() {
-            let columns: Vec<u16> = new.definition.key.iter().map(|key| key.column).collect();
-            let word = match new.definition.constraint {
-                Some(niwaki_catalog::ConstraintKind::PrimaryKey) => "PRIMARY KEY",
-                _ => "UNIQUE",
-            };
-            if new.definition.unique {
-                super::partition::refuse_without_key(&table, &columns, word)?;
-            }
-            let oid = self.store_index(new)?;
-            self.add_parts(oid)?;
-            return Ok(oid);
+            return self.add_index_above(new, Takes::All);
         }
         let oid = self.store_index(new)?;
         let progress = self.session.begin_progress("CREATE INDEX");

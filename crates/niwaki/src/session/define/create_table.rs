@@ -109,7 +109,7 @@ impl Definer<'_> {
         }
         self.note_on_commit(oid, spec)?;
         for constraint in &spec.constraints {
-            self.add_unique(&mut table, &mut taken, constraint)?;
+            self.add_unique(&table, &mut taken, constraint)?;
         }
         self.copy_likes(oid, &mut taken, likes)?;
         for constraint in &spec.constraints {

@@ -7,6 +7,7 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
 
+use super::depend::still_needed;
 use super::{Definer, refuse_system, wrong_kind};
 use crate::Result;
 
@@ -109,8 +110,33 @@ impl Definer<'_> {
         self.may_drop_index(relation, TableLockMode::AccessExclusive)?;
         let dependents = self.references_on(relation)?;
         let what = format!("index {}", self.shown_name(relation));
+        let constraints = self.constraints_below(relation);
+        if !constraints.is_empty() && !cascade {
+            let line = |constraint: &String| format!("{constraint} depends on {what}");
+            let mut lines: Vec<String> = constraints.iter().map(line).collect();
+            lines.extend(self.lines(&dependents)?);
+            return Err(still_needed(&what, &lines));
+        }
         self.drop_dependents(&what, dependents, cascade)?;
+        self.cascades(&constraints);
         self.remove_index(relation.oid)
+    }
+
+    /// The constraints that parts of an index hold, which holds none itself.
+    fn constraints_below(&mut self, index: &Relation) -> Vec<String> {
+        let mut found = Vec::new();
+        for part in self.parts_of(index.oid) {
+            let state = self.state();
+            let of = part.index.as_ref().filter(|index| index.constraint.is_some());
+            match of.and_then(|index| state.relation(index.table)) {
+                Some(table) => {
+                    let table = self.shown_name(table);
+                    found.push(format!("constraint {} on table {table}", part.name));
+                }
+                None => found.extend(self.constraints_below(&part)),
+            }
+        }
+        found
     }
 
     /// Locks the table of an index that is to go, and returns it.
@@ -126,11 +152,7 @@ impl Definer<'_> {
         let table = self.current(index.table)?;
         self.refuse_pending(&table, "DROP INDEX")?;
         if let Some(above) = index.part_of {
-            let above = self.current(above)?;
-            let (own, above) = (self.shown_name(relation), self.shown_name(&above));
-            let message = format!("cannot drop index {own} because index {above} requires it");
-            return Err(SqlError::new("2BP01", message)
-                .with_hint(format!("You can drop index {above} instead.")));
+            return Err(self.needed_above(relation, above)?);
         }
         if table.is_partitioned() && mode != TableLockMode::AccessExclusive {
             let message =
@@ -158,6 +180,15 @@ impl Definer<'_> {
             self.drop_dependents(&what, dependents, false)?;
         }
         Ok(table.oid)
+    }
+
+    /// 2BP01 for a part of another index.
+    fn needed_above(&mut self, index: &Relation, above: Oid) -> Result<SqlError> {
+        let above = self.current(above)?;
+        let (own, above) = (self.shown_name(index), self.shown_name(&above));
+        let message = format!("cannot drop index {own} because index {above} requires it");
+        Ok(SqlError::new("2BP01", message)
+            .with_hint(format!("You can drop index {above} instead.")))
     }
 
     /// Removes a sequence that no default draws from any more.
@@ -286,6 +317,10 @@ impl Definer<'_> {
                 Some(ConstraintKind::PrimaryKey | ConstraintKind::Unique)
             ));
             let own = self.current(index.oid)?;
+            if let Some(above) = index.definition.part_of {
+                // Of an index that holds no constraint.
+                return Err(self.needed_above(&own, above)?);
+            }
             let dependents = self.references_on(&own)?;
             let what = format!("constraint {name} on table {}", self.shown_name(table));
             self.drop_dependents(&what, dependents, cascade)?;

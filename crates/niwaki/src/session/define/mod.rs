@@ -28,6 +28,7 @@ mod partition;
 mod partition_alter;
 mod partition_bound;
 mod partition_index;
+mod partition_only;
 mod rename;
 mod rewrite;
 mod schema;

@@ -143,6 +143,9 @@ impl Definer<'_> {
     ) -> Result<()> {
         refuse_unpartitioned(parent, "table ")?;
         let child = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
+        if child.kind == RelationKind::Index {
+            return Err(SqlError::new("42809", format!("\"{}\" is an index", child.name)));
+        }
         if child.kind != RelationKind::Table {
             return Err(is_not(&child, RelationKind::Table));
         }
@@ -276,11 +279,16 @@ impl Definer<'_> {
                 ..
             } => Err(SqlError::unsupported("this ALTER TABLE of a partition")),
             AlterCommand::DropConstraint { name, .. } => {
+                let part = relation.indexes.iter().find(|index| index.name == *name);
+                let above = part.and_then(|part| part.definition.part_of);
+                let holds = |above: &Relation| {
+                    above.index.as_ref().is_some_and(|index| index.constraint.is_some())
+                };
                 let inherited = parent.checks.iter().any(|check| check.name == *name)
-                    || relation
-                        .indexes
-                        .iter()
-                        .any(|index| index.name == *name && index.definition.part_of.is_some());
+                    || above
+                        .map(|above| self.current(above))
+                        .transpose()?
+                        .is_some_and(|found| holds(&found));
                 if !inherited {
                     return Ok(());
                 }

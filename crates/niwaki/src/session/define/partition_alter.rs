@@ -112,17 +112,20 @@ impl Definer<'_> {
 
     /// 42P16 for a column by which a table, or one below it, is partitioned.
     fn refuse_key_column(&mut self, table: &Arc<Relation>, name: &str, verb: &str) -> Result<()> {
-        for each in self.tree_of(table) {
-            let position = each.column_position(name);
-            let in_key = each.partition_key.iter().flat_map(|key| &key.columns);
-            if in_key.into_iter().any(|column| Some(usize::from(*column)) == position) {
-                let message = format!(
-                    "cannot {verb} column \"{name}\" because it is part of the partition key of relation \"{}\"",
-                    each.name
-                );
-                return Err(SqlError::new("42P16", message));
-            }
-        }
-        Ok(())
+        self.tree_of(table).iter().try_for_each(|each| refuse_own_key(each, name, verb))
     }
+}
+
+/// 42P16 for a column by which a table is partitioned.
+pub(super) fn refuse_own_key(table: &Relation, name: &str, verb: &str) -> Result<()> {
+    let position = table.column_position(name);
+    let mut in_key = table.partition_key.iter().flat_map(|key| &key.columns);
+    if !in_key.any(|column| Some(usize::from(*column)) == position) {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot {verb} column \"{name}\" because it is part of the partition key of relation \"{}\"",
+        table.name
+    );
+    Err(SqlError::new("42P16", message))
 }

@@ -4,22 +4,168 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     ColumnMap, ConstraintKind, IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition,
+    RelationKind,
 };
 use niwaki_sql::SqlError;
+use niwaki_sql::utility::Name;
 use niwaki_txn::TableLockMode;
 
 use super::create_index::NewIndex;
-use super::{Definer, names};
+use super::partition::refuse_without_key;
+use super::partition_only::has_partitions;
+use super::{Definer, is_not, names};
 use crate::Result;
 
+/// Which of a partition's indexes may become parts of one above them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// All; with one that is not valid the one above is not valid either.
+    All,
+    /// Valid ones.
+    Valid,
+}
+
 impl Definer<'_> {
-    /// Makes the parts of an index of a partitioned table.
-    pub(super) fn add_parts(&mut self, index: Oid) -> Result<()> {
-        let table = self.current(index)?.index.as_ref().map(|index| index.table);
-        let table = table.ok_or_else(|| SqlError::internal("no index"))?;
-        let table = self.current(table)?;
+    /// Stores an index of a partitioned table, and makes its parts.
+    pub(super) fn add_index_above(&mut self, new: NewIndex, takes: Takes) -> Result<Oid> {
+        let table = self.current(new.definition.table)?;
+        let index = self.add_index_alone(new)?;
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
-            self.add_part(index, member.relation.oid)?;
+            self.add_part(index, member.relation.oid, takes)?;
+        }
+        self.complete(index)?;
+        Ok(index)
+    }
+
+    /// Stores an index of a partitioned table without parts: it is not valid, unless there are no partitions. Of any other
+    /// table as always.
+    pub(super) fn add_index_alone(&mut self, mut new: NewIndex) -> Result<Oid> {
+        let table = self.current(new.definition.table)?;
+        if !table.is_partitioned() {
+            return self.add_index(new);
+        }
+        if new.definition.unique {
+            let columns: Vec<u16> = new.definition.key.iter().map(|key| key.column).collect();
+            let word = match new.definition.constraint {
+                Some(ConstraintKind::PrimaryKey) => "PRIMARY KEY",
+                _ => "UNIQUE",
+            };
+            refuse_without_key(&table, &columns, word)?;
+        }
+        new.definition.valid = !has_partitions(&table);
+        self.store_index(new)
+    }
+
+    /// Makes an index of a partitioned table valid if each partition has a valid part of it; false where nothing changes.
+    fn complete(&mut self, index: Oid) -> Result<bool> {
+        let above = self.current(index)?;
+        let of = above.index.as_ref().ok_or_else(|| SqlError::internal("no index"))?;
+        let table = self.current(of.table)?;
+        let has_part = |partition: &Relation| {
+            let mut parts = partition.indexes.iter().map(|entry| &entry.definition);
+            parts.any(|part| part.part_of == Some(index) && part.valid)
+        };
+        let mut members = table.partitions.iter().flat_map(|partitions| &partitions.members);
+        if of.valid || !members.all(|member| has_part(&member.relation)) {
+            return Ok(false);
+        }
+        self.change_index(index, |own| own.valid = true)?;
+        Ok(true)
+    }
+
+    /// Changes what is stored of an index.
+    fn change_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
+        let mut definition = self.current(oid)?.definition.clone();
+        definition.index.as_mut().map(change);
+        self.update(definition)
+    }
+
+    /// ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of one above it, which may be valid then, and
+    /// so those above that one.
+    pub(super) fn attach_index(&mut self, name: &Name, part: &Name) -> Result<()> {
+        let mode = TableLockMode::ShareUpdateExclusive;
+        let found = self.session.find_relation(name)?;
+        if found.index.is_none() {
+            return Err(is_not(&found, RelationKind::Index));
+        }
+        let gone = || SqlError::internal("an index has gone");
+        let above = self.lock_index(name, mode, false)?.ok_or_else(gone)?;
+        let of = above.index.as_ref().ok_or_else(gone)?;
+        let table = self.current(of.table)?;
+        if !table.is_partitioned() {
+            let what = "ALTER action ATTACH PARTITION cannot be performed on relation";
+            return Err(SqlError::new("42809", format!("{what} \"{}\"", above.name))
+                .with_detail("This operation is not supported for indexes."));
+        }
+        let found = self.session.find_relation(part)?;
+        if found.index.is_none() {
+            let message = format!("\"{}\" is not an index", found.name);
+            return Err(SqlError::new("42P17", message));
+        }
+        let own = self.lock_index(part, mode, false)?.ok_or_else(gone)?;
+        if own.index.as_ref().is_some_and(|index| index.part_of == Some(above.oid)) {
+            return Ok(());
+        }
+        self.refuse_attaching(&above, &own)?;
+        self.change_index(own.oid, |index| index.part_of = Some(above.oid))?;
+        let mut next = Some(above.oid);
+        // Ends: each is of a table further up.
+        while let Some(index) = next {
+            if !self.complete(index)? {
+                break;
+            }
+            next = self.current(index)?.index.as_ref().and_then(|index| index.part_of);
+            if let Some(above) = next {
+                let table = self.current(above)?.index.as_ref().map(|index| index.table);
+                self.lock(table.ok_or_else(gone)?, mode)?;
+                self.lock(above, mode)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where an index of a partition cannot become a part of one above it.
+    fn refuse_attaching(&mut self, above: &Relation, own: &Relation) -> Result<()> {
+        let (Some(index), Some(part)) = (&above.index, &own.index) else {
+            return Err(SqlError::internal("no index"));
+        };
+        let (table, partition) = (self.current(index.table)?, self.current(part.table)?);
+        let refused = |sqlstate, detail: String| {
+            let (own, above) = (&own.name, &above.name);
+            let message =
+                format!("cannot attach index \"{own}\" as a partition of index \"{above}\"");
+            Err(SqlError::new(sqlstate, message).with_detail(detail))
+        };
+        if partition.indexes.iter().any(|entry| entry.definition.part_of == Some(above.oid)) {
+            let detail =
+                format!("Another index is already attached for partition \"{}\".", partition.name);
+            return refused("55000", detail);
+        }
+        if part.part_of.is_some() {
+            let detail = format!("Index \"{}\" is already attached to another index.", own.name);
+            return refused("55000", detail);
+        }
+        if partition.partition_of.as_ref().is_none_or(|of| of.parent != table.oid) {
+            return refused(
+                "55000",
+                format!(
+                    "Index \"{}\" is not an index on any partition of table \"{}\".",
+                    own.name, table.name
+                ),
+            );
+        }
+        let columns = ColumnMap::between(&table.definition, &partition.definition);
+        if !is_same(part, &moved(index, above.oid, partition.oid, &columns)?) {
+            return refused("42P17", "The index definitions do not match.".to_owned());
+        }
+        if index.constraint.is_some() && part.constraint.is_none() {
+            let (own, above, table) = (&own.name, &above.name, &table.name);
+            return refused(
+                "42P17",
+                format!(
+                    "The index \"{above}\" belongs to a constraint in table \"{table}\" but no constraint exists for index \"{own}\"."
+                ),
+            );
         }
         Ok(())
     }
@@ -27,25 +173,27 @@ impl Definer<'_> {
     /// Makes for a partition the parts of all indexes of its table.
     pub(super) fn part_indexes(&mut self, parent: &Relation, partition: Oid) -> Result<()> {
         for entry in &parent.indexes {
-            self.add_part(entry.oid, partition)?;
+            self.add_part(entry.oid, partition, Takes::Valid)?;
         }
         Ok(())
     }
 
     /// Makes one of a partition's indexes a part of an index of its table: one that is there, or a new one.
-    fn add_part(&mut self, above: Oid, partition: Oid) -> Result<()> {
+    fn add_part(&mut self, above: Oid, partition: Oid, takes: Takes) -> Result<()> {
         let index = self.current(above)?;
         let index = index.index.clone().ok_or_else(|| SqlError::internal("no index"))?;
         let parent = self.current(index.table)?;
         let own = self.current(partition)?;
         let columns = ColumnMap::between(&parent.definition, &own.definition);
         let wanted = moved(&index, above, partition, &columns)?;
-        if let Some(found) = own.indexes.iter().find(|entry| fits(&entry.definition, &wanted)) {
-            let mut definition = self.current(found.oid)?.definition.clone();
-            if let Some(index) = &mut definition.index {
-                index.part_of = Some(above);
-            }
-            return self.update(definition);
+        let may = |part: &IndexDefinition| {
+            part.part_of.is_none()
+                && (part.valid || takes == Takes::All)
+                && (part.constraint.is_some() || wanted.constraint.is_none())
+                && is_same(part, &wanted)
+        };
+        if let Some(found) = own.indexes.iter().find(|entry| may(&entry.definition)) {
+            return self.change_index(found.oid, |index| index.part_of = Some(above));
         }
         let state = self.state();
         let label = match index.constraint {
@@ -61,8 +209,10 @@ impl Definer<'_> {
             Some(ConstraintKind::Unique) => "key",
             None => "idx",
         };
-        let shown = wanted.key.iter().map(|key| match &key.expression {
-            Some(_) => "expr".to_owned(),
+        // Of an expression the name that its column has above.
+        let columns = self.current(above)?.shown_columns(&state);
+        let shown = wanted.key.iter().zip(columns).map(|(key, column)| match &key.expression {
+            Some(_) => column.name,
             None => key.shown(&own.definition).to_owned(),
         });
         let included = wanted.include.iter().filter_map(|c| own.columns.get(usize::from(*c)));
@@ -71,7 +221,11 @@ impl Definer<'_> {
         let second = (label != "pkey").then_some(joined.as_str());
         let name = names::free_name(&state, own.schema, &[], &own.name, second, label);
         let options = self.current(above)?.options.clone();
-        self.add_index(NewIndex { name, definition: wanted, options }).map(drop)
+        let new = NewIndex { name, definition: wanted, options };
+        match own.is_partitioned() {
+            true => self.add_index_above(new, takes).map(drop),
+            false => self.add_index(new).map(drop),
+        }
     }
 
     fn set_not_null(&mut self, table: &Relation, key: &[IndexColumn]) -> Result<()> {
@@ -131,13 +285,26 @@ fn moved(
     }
     moved.table = partition;
     moved.part_of = Some(above);
+    moved.valid = true;
     moved.constraint_comment = None;
     Ok(moved)
 }
 
-/// Whether an index that is there is what is wanted, and no part of another one.
-fn fits(index: &IndexDefinition, wanted: &IndexDefinition) -> bool {
-    let constraint_comment = None;
-    let same = IndexDefinition { part_of: wanted.part_of, constraint_comment, ..index.clone() };
-    index.part_of.is_none() && same == *wanted
+/// Whether an index keeps what is wanted of a part of another one; in which order its keys stand, and what the names and options
+/// are, does not matter.
+fn is_same(index: &IndexDefinition, wanted: &IndexDefinition) -> bool {
+    let keys = |index: &IndexDefinition| -> Vec<IndexColumn> {
+        let plain = |key: &IndexColumn| IndexColumn {
+            descending: false,
+            nulls_first: false,
+            ..key.clone()
+        };
+        index.key.iter().map(plain).collect()
+    };
+    index.unique == wanted.unique
+        && index.nulls_not_distinct == wanted.nulls_not_distinct
+        && index.check_time == wanted.check_time
+        && index.include == wanted.include
+        && index.predicate == wanted.predicate
+        && keys(index) == keys(wanted)
 }

@@ -9,6 +9,7 @@ use niwaki_txn::TableLockMode;
 
 use super::constraint::ConstraintNames;
 use super::create_table::check_column_name;
+use super::partition_only::has_partitions;
 use super::{Definer, is_not, refuse_system, wrong_kind};
 use crate::Result;
 
@@ -40,6 +41,11 @@ impl Definer<'_> {
             self.lock_tree(&relation, TableLockMode::AccessExclusive)?;
             let relation = self.current(relation.oid)?;
             if let RenameTarget::Column(from) = &spec.target {
+                if spec.relation.only && has_partitions(&relation) {
+                    let message =
+                        format!("inherited column \"{from}\" must be renamed in child tables too");
+                    return Err(SqlError::new("42P16", message));
+                }
                 for each in self.tree_of(&relation) {
                     self.rename_column(&each, from, &spec.to)?;
                 }

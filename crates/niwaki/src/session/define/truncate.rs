@@ -28,6 +28,12 @@ impl Definer<'_> {
                     format!("\"{}\" is not a table", relation.name),
                 ));
             }
+            if name.only && relation.is_partitioned() {
+                let message = "cannot truncate only a partitioned table";
+                return Err(SqlError::new("42809", message).with_hint(
+                    "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.",
+                ));
+            }
             self.lock_tree(&relation, TableLockMode::AccessExclusive)?;
             let relation = self.current(relation.oid)?;
             for relation in self.tree_of(&relation) {
