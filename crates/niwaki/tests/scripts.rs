@@ -423,3 +423,8 @@ fn jsonpath_columns() {
 fn stored_names_copied() {
     check("stored_names_copied", include_str!("../testscripts/stored_names_copied.test"));
 }
+
+#[test]
+fn punctuation_in_times() {
+    check("punctuation_in_times", include_str!("../testscripts/punctuation_in_times.test"));
+}
