@@ -428,3 +428,8 @@ fn stored_names_copied() {
 fn punctuation_in_times() {
     check("punctuation_in_times", include_str!("../testscripts/punctuation_in_times.test"));
 }
+
+#[test]
+fn transaction_modes() {
+    check("transaction_modes", include_str!("../testscripts/transaction_modes.test"));
+}
