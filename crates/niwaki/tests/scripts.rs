@@ -433,3 +433,8 @@ fn punctuation_in_times() {
 fn transaction_modes() {
     check("transaction_modes", include_str!("../testscripts/transaction_modes.test"));
 }
+
+#[test]
+fn rows_of_queries() {
+    check("rows_of_queries", include_str!("../testscripts/rows_of_queries.test"));
+}
