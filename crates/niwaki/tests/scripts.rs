@@ -438,3 +438,8 @@ fn transaction_modes() {
 fn rows_of_queries() {
     check("rows_of_queries", include_str!("../testscripts/rows_of_queries.test"));
 }
+
+#[test]
+fn sequence_types() {
+    check("sequence_types", include_str!("../testscripts/sequence_types.test"));
+}
