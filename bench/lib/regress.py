@@ -4,7 +4,8 @@ Each statement comes to one of these:
 
     same      the same columns, rows, tags, SQLSTATEs (of EXPLAIN: that it answers)
     refused   Niwaki says by name that it has no such thing: SQLSTATE 0A000
-    after     it names something that is not the same on both since an earlier statement was refused, or failed
+    after     it reads something that is not the same on both since an earlier statement was refused, or failed: something
+              that it names, that a view or rule of it reads, or whose name its LIKE finds; or one side runs as another user
     ordered   the same rows in another order, and nothing in the statement says that there is one
     code      both fail, with other SQLSTATEs
     fails     Niwaki fails where PostgreSQL answers
@@ -95,7 +96,7 @@ def schedule(folder):
 
 
 def known():
-    """(script, beginning of the statement) → why its answer differs."""
+    """(script, or script:line, and the beginning of the statement) → why its answer differs."""
     found, reason = {}, ""
     for line in KNOWN.read_text().splitlines():
         if line.startswith("# "):
@@ -153,6 +154,8 @@ class Comparer:
         self.watch = Client(theirs.port, timeout=120)
         self.known = known()
         self.verdicts, self.objects, self.unlike = [], set(), set()
+        # What the views and rules of a relation read and write; and whether SET ROLE was refused.
+        self.behind, self.other_user = {}, False
         self.look_for_objects()
 
     def look_for_objects(self):
@@ -160,13 +163,40 @@ class Comparer:
         names = ("select relname from pg_class where oid >= 16384 union select proname from pg_proc where oid >= 16384 "
                  "union select typname from pg_type where oid >= 16384 union select nspname from pg_namespace where oid >= 16384 "
                  "union select rolname from pg_roles where oid >= 16384 union select name from pg_prepared_statements "
-                 "union select evtname from pg_event_trigger union select collname from pg_collation where oid >= 16384")
+                 "union select evtname from pg_event_trigger union select collname from pg_collation where oid >= 16384 "
+                 "union select conname from pg_constraint where oid >= 16384 union select tgname from pg_trigger where not tgisinternal")
         found = self.watch.query(names)[0]
         self.objects |= {value.decode(errors="replace") for value, in found.rows}
+
+    def look_behind(self):
+        pairs = ("select distinct v.relname, t.relname from pg_depend d join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid "
+                 "join pg_class v on v.oid = r.ev_class join pg_class t on d.refclassid = 'pg_class'::regclass and t.oid = d.refobjid "
+                 "where v.oid >= 16384 and t.oid >= 16384 and v.oid <> t.oid")
+        for row in self.watch.query(pairs)[0].rows:
+            view, read = (value.decode(errors="replace") for value in row)
+            self.behind.setdefault(view, set()).add(read)
+
+    def with_behind(self, names):
+        """The names, and all that stands behind views and rules among them."""
+        found, left = set(names), list(names)
+        while left:
+            more = self.behind.get(left.pop(), set()) - found
+            found |= more
+            left += more
+        return found
+
+    def reads_unlike(self, sql):
+        words = words_of(sql)
+        if self.with_behind(words) & self.unlike:
+            return True
+        found = re.findall(r"(~|\blike\b)\s+(E?)'((?:[^']|'')*)'", sql, re.I)
+        patterns = [pattern_of(operator, literal.replace("\\\\", "\\") if escapes else literal) for operator, escapes, literal in found]
+        return any(pattern.match(name) for pattern in patterns if pattern for name in self.unlike)
 
     def run_script(self, name):
         for side in self.sides:
             side.new_script()
+        self.other_user = False
         script = Script((self.folder / "sql" / f"{name}.sql").read_text(encoding="utf-8", errors="replace"))
         taken = []
         skipping = []
@@ -246,16 +276,31 @@ class Comparer:
         changes = not re.match(r"(select|values|table|explain|show|with)\b", sqls[1], re.I) or re.search(r"\b(into|insert|update|delete|merge)\b", sqls[1], re.I)
         if changes and not re.match(r"(begin|start|commit|end|rollback|abort|savepoint|release)\b", sqls[1], re.I):
             self.look_for_objects()
-        words = set(re.findall(r"[a-z_][a-z_0-9$]*", sqls[1].lower()))
+            if re.search(r"\b(view|rule)\b", sqls[1], re.I):
+                self.look_behind()
+        if re.match(r"(set|reset)\s+((session|local)\s+)?(role|session\s+authorization)\b", sqls[1].strip(), re.I):
+            self.other_user = kind != "same" and not re.match(r"reset\b|.*\b(none|default)$", sqls[1].strip(), re.I | re.S)
+        words = words_of(sqls[1])
         names = words & self.objects
+        prepared = re.match(r"prepare\s+(\w+)", sqls[1], re.I)
+        if prepared:
+            names |= {prepared[1].lower(), "pg_prepared_statements"}
+        setting = re.match(r"set\s+(?:session\s+|local\s+)?(\w+)\s*(?:=|to\b)", sqls[1], re.I)
+        if setting:
+            names.add(setting[1].lower())
         if kind not in ("same", "refused", "ordered"):
-            if words & self.unlike:
+            # What \gset found on one side only is a variable that nobody set on the other.
+            unset = {match[0] for match in VARIABLE.finditer(sqls[0])} - {match[0] for match in VARIABLE.finditer(sqls[1])}
+            if self.other_user or unset or self.reads_unlike(sqls[1]):
                 kind = "after"
-            elif any(script == name and sqls[1].startswith(begin) for script, begin in self.known):
+            elif any(script in (name, f"{name}:{line}") and sqls[1].startswith(begin) for script, begin in self.known):
                 kind = "known"
         if changes and (kind in ("refused", "fails", "accepts", "wrong", "slow", "crash") or kind == "after" and differs(ours, theirs)):
             # What it made or changed is not the same from here on, nor what is made of it.
-            self.unlike |= names | catalogs_of(sqls[1])
+            if re.search(r"\b(rule|insert|update|delete|merge|copy)\b", sqls[1], re.I):
+                names = self.with_behind(names)
+            # With a type goes that of its arrays.
+            self.unlike |= names | {f"_{name}" for name in names} | catalogs_of(sqls[1])
         self.verdicts.append(Verdict(kind, name, line, sqls[1], shown(ours), shown(theirs)))
         # A transaction that failed on one side alone is ended on both, or all that follows in it would differ.
         if self.ours.client.status != self.theirs.client.status and b"E" in (self.ours.client.status, self.theirs.client.status):
@@ -336,7 +381,29 @@ def compare(ours, theirs, sql):
 
 
 def differs(ours, theirs):
-    return isinstance(ours, Lost) or isinstance(theirs, Lost) or (last_failure(ours) is None) != (last_failure(theirs) is None)
+    """Whether it did another thing on the two: it failed on one, or says that it changed other rows, or so many."""
+    if isinstance(ours, Lost) or isinstance(theirs, Lost) or (last_failure(ours) is None) != (last_failure(theirs) is None):
+        return True
+    did = lambda found: [(one.tag, one.rows) for one in found if isinstance(one, Result)]
+    return did(ours) != did(theirs)
+
+
+def words_of(sql):
+    return set(re.findall(r"[a-z_][a-z_0-9$]*", sql.lower()))
+
+
+def pattern_of(operator, literal):
+    """What LIKE finds, or a regular expression that begins with ^; None of those that find nearly everything."""
+    if len(re.findall(r"[A-Za-z0-9]", literal)) < 3:
+        return None
+    try:
+        if operator == "~":
+            return re.compile(literal) if literal.startswith("^") else None
+        parts = re.findall(r"\\.|.", literal, re.S)
+        meaning = {"%": ".*", "_": "."}
+        return re.compile("".join(meaning.get(part) or re.escape(part[-1]) for part in parts) + "$", re.S)
+    except re.error:
+        return None
 
 
 def shown(found):

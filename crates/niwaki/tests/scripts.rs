@@ -443,3 +443,23 @@ fn jsonpath_columns() {
 fn stored_names_copied() {
     check("stored_names_copied", include_str!("../testscripts/stored_names_copied.test"));
 }
+
+#[test]
+fn punctuation_in_times() {
+    check("punctuation_in_times", include_str!("../testscripts/punctuation_in_times.test"));
+}
+
+#[test]
+fn transaction_modes() {
+    check("transaction_modes", include_str!("../testscripts/transaction_modes.test"));
+}
+
+#[test]
+fn rows_of_queries() {
+    check("rows_of_queries", include_str!("../testscripts/rows_of_queries.test"));
+}
+
+#[test]
+fn sequence_types() {
+    check("sequence_types", include_str!("../testscripts/sequence_types.test"));
+}

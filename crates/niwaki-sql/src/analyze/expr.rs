@@ -1,5 +1,6 @@
 //! Expressions.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
@@ -397,7 +398,7 @@ impl Analyzer<'_> {
             return Err(SqlError::internal("a nested query that is no SELECT"));
         };
         let kind = link.sub_link_type();
-        let query = self.within("a subquery", |this| this.nested_query(select, None))?;
+        let mut query = self.within("a subquery", |this| this.nested_query(select, None))?;
         let one_column = |this: &Self| match query.columns.as_slice() {
             [only] => Ok(only.column_type),
             _ => Err(this.error("42601", "subquery must return only one column", location)),
@@ -418,13 +419,30 @@ impl Analyzer<'_> {
                 (SubQueryKind::Array, array, (-1, None))
             }
             SubLinkType::AnySublink | SubLinkType::AllSublink => {
-                let left = self.expr_of(link.testexpr.as_deref())?;
-                let [column] = query.columns.as_slice() else {
-                    return Err(self.error("42601", "subquery has too many columns", location));
-                };
                 let names = names_of(&link.oper_name);
-                let name = names.last().copied().unwrap_or("=");
-                let right = Expr::slot(0, column.column_type);
+                let mut name = names.last().copied().unwrap_or("=");
+                let row = row_of(link.testexpr.as_deref());
+                let few = match query.columns.len().cmp(&row.map_or(1, |row| row.args.len())) {
+                    Ordering::Less => Some("few"),
+                    Ordering::Greater => Some("many"),
+                    Ordering::Equal => None,
+                };
+                if let Some(word) = few {
+                    let message = format!("subquery has too {word} columns");
+                    return Err(self.error("42601", message, location));
+                }
+                let left = match row.map(|row| row.args.as_slice()) {
+                    // A row of one part is that part.
+                    Some([part]) => self.expr(part)?,
+                    Some(parts) => {
+                        query = self.rows_compared(name, parts, query, location)?;
+                        name = "=";
+                        Expr::constant(Datum::Bool(true), TypeOid::BOOL, location)
+                    }
+                    None => self.expr_of(link.testexpr.as_deref())?,
+                };
+                let kind_of_rows = query.columns.first().map(|column| column.column_type);
+                let right = Expr::slot(0, kind_of_rows.unwrap_or(TypeOid::BOOL.into()));
                 let compared = self.operator(name, Some(left), right, location)?;
                 let ExprKind::Call { function, arguments } = compared.kind else {
                     return Err(SqlError::internal("an operator that is no call"));

@@ -25,6 +25,7 @@ mod operators;
 mod order_by;
 mod partitions;
 mod routine;
+mod row_queries;
 mod rows;
 mod scope;
 mod select;

@@ -44,6 +44,16 @@ impl Analyzer<'_> {
         location: i32,
     ) -> Result<Expr> {
         let pairs = self.row_pairs(left, right, location)?;
+        self.compared_pairs(name, pairs, location)
+    }
+
+    /// The comparison of two rows, whose parts stand side by side.
+    pub(super) fn compared_pairs(
+        &mut self,
+        name: &str,
+        pairs: Vec<(Expr, Expr)>,
+        location: i32,
+    ) -> Result<Expr> {
         let mut parts = Vec::with_capacity(pairs.len());
         for (left, right) in &pairs {
             let part = self.operator(name, Some(left.clone()), right.clone(), location)?;

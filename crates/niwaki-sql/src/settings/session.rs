@@ -29,6 +29,8 @@ pub struct HotSettings {
     pub default_repeatable_read: bool,
     /// `default_transaction_read_only`
     pub default_read_only: bool,
+    /// `default_transaction_deferrable`
+    pub default_deferrable: bool,
     /// `extra_float_digits`
     pub extra_float_digits: i32,
     /// `bytea_output` is `escape`.
@@ -138,6 +140,7 @@ impl Settings {
             synchronous_commit: true,
             default_repeatable_read: false,
             default_read_only: false,
+            default_deferrable: false,
             extra_float_digits: 1,
             bytea_escape: false,
             time_zone: Arc::from("Etc/UTC"),
@@ -482,6 +485,7 @@ impl Settings {
             default_repeatable_read: &*self.text("default_transaction_isolation")
                 == "repeatable read",
             default_read_only: self.bool("default_transaction_read_only"),
+            default_deferrable: self.bool("default_transaction_deferrable"),
             extra_float_digits: i32::try_from(self.int("extra_float_digits")).unwrap_or(1),
             bytea_escape: &*self.text("bytea_output") == "escape",
             time_zone: self.text("TimeZone"),

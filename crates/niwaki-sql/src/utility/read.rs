@@ -223,8 +223,7 @@ fn modes(options: &[Node]) -> Result<TransactionModes> {
                 });
             }
             "transaction_read_only" => modes.read_only = Some(int_of(element) != Some(0)),
-            // Only a serializable transaction could be deferred.
-            "transaction_deferrable" => {}
+            "transaction_deferrable" => modes.deferrable = Some(int_of(element) != Some(0)),
             other => return Err(SqlError::unsupported(format!("transaction mode {other}"))),
         }
     }

@@ -38,6 +38,8 @@ pub struct TransactionModes {
     pub repeatable_read: Option<bool>,
     /// READ ONLY or READ WRITE.
     pub read_only: Option<bool>,
+    /// DEFERRABLE or NOT DEFERRABLE. It is only remembered: no transaction is serializable.
+    pub deferrable: Option<bool>,
 }
 
 /// BEGIN and its like.

@@ -100,7 +100,11 @@ fn transaction_commands() {
     assert_eq!(
         get("start transaction isolation level repeatable read, read only"),
         T::Begin {
-            modes: TransactionModes { repeatable_read: Some(true), read_only: Some(true) },
+            modes: TransactionModes {
+                repeatable_read: Some(true),
+                read_only: Some(true),
+                deferrable: None,
+            },
             start: true
         }
     );

@@ -182,6 +182,7 @@ impl Reader {
         match token {
             Token::Time(text) => set_once(&mut self.time, clock(text)?),
             Token::TimeMarker => Ok(()),
+            Token::Date(text) if self.has_date() => self.take_packed_time(text),
             Token::Date(text) => self.take_date(text),
             Token::Number(text, time_marker) => self.take_number(text, time_marker),
             Token::Julian(text) => {
@@ -276,6 +277,17 @@ impl Reader {
         }
         // PostgreSQL takes a weekday before a date in words only.
         if self.has_date() && !self.weekday { Ok(()) } else { Err(Fault::Syntax) }
+    }
+
+    /// A packed time and its offset, which look like a date: `040506-08`.
+    fn take_packed_time(&mut self, text: &str) -> Result<(), Fault> {
+        let minus = text.find('-').ok_or(Fault::Syntax)?;
+        let (digits, zone) = text.split_at(minus);
+        if zone[1..].contains(|c: char| !c.is_ascii_digit()) {
+            return Err(Fault::Syntax);
+        }
+        set_once(&mut self.zone, Zone::Offset(offset(zone)?))?;
+        set_once(&mut self.time, packed_clock(digits, None)?)
     }
 
     /// One number that is a year, a month or a day.

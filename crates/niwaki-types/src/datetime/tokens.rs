@@ -19,7 +19,7 @@ pub(super) enum Token<'a> {
     Offset(&'a str),
     /// The digits after a `J`.
     Julian(&'a str),
-    /// A name that only a time zone has: with a slash, an underscore or digits.
+    /// A name that only a time zone has: with a slash or digits, and then perhaps underscores.
     Zone(&'a str),
 }
 
@@ -32,7 +32,9 @@ pub(super) fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
     while let Some(&first) = bytes.get(at) {
         let start = at;
         let next = bytes.get(at + 1).copied().unwrap_or(0);
-        if first.is_ascii_whitespace() || first == b',' || first == 0x0b {
+        // Punctuation that begins nothing only separates.
+        let separates = first.is_ascii_punctuation() && !matches!(first, b'+' | b'-' | b'.');
+        if first.is_ascii_whitespace() || separates || first == 0x0b {
             at += 1;
             continue;
         }
@@ -140,10 +142,11 @@ fn word<'a>(text: &'a str, at: &mut usize) -> Token<'a> {
         return Token::Date(&text[start..*at]);
     }
     // `GMT+3` is a POSIX rule.
-    let posix = matches!(delimiter, b'+' | b'-') && after.is_ascii_digit();
-    if posix || matches!(delimiter, b'/' | b'_') || delimiter.is_ascii_digit() {
+    let posix = delimiter == b'-' && after.is_ascii_digit();
+    let runs_on = delimiter.is_ascii_digit() || delimiter == b'+' && after.is_ascii_digit();
+    if posix || delimiter == b'/' || runs_on && !is_known(letters) {
         *at = run(bytes, end, |byte| {
-            byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'+' | b'-')
+            byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'+' | b'-' | b'.' | b':')
         });
         return Token::Zone(&text[start..*at]);
     }
@@ -174,6 +177,42 @@ pub(super) fn month_number(word: &str) -> Option<u32> {
             || (*month == "september" && lower == "sept")
     })?;
     u32::try_from(position + 1).ok()
+}
+
+/// Whether `word` says something besides zones, so that digits behind it are none of its.
+fn is_known(word: &str) -> bool {
+    const WORDS: [&str; 28] = [
+        "ad",
+        "allballs",
+        "am",
+        "at",
+        "bc",
+        "d",
+        "dow",
+        "doy",
+        "dst",
+        "epoch",
+        "h",
+        "infinity",
+        "isodow",
+        "isoyear",
+        "j",
+        "jd",
+        "julian",
+        "m",
+        "mm",
+        "now",
+        "on",
+        "pm",
+        "s",
+        "t",
+        "today",
+        "tomorrow",
+        "y",
+        "yesterday",
+    ];
+    let known = WORDS.iter().any(|known| known.eq_ignore_ascii_case(word));
+    known || month_number(word).is_some() || is_weekday(word)
 }
 
 /// Whether `word` names a day of the week, which says nothing that the date does not.

@@ -36,7 +36,7 @@ use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
 use niwaki_env::sync::Mutex;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::utility::{Name, OnCommit};
+use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
 use niwaki_table::{Engine, Lookup, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
@@ -99,6 +99,9 @@ pub struct Session {
     transaction: Option<Transaction>,
     block: Block,
     levels: Vec<Level>,
+    /// What the transaction was before BEGIN or SET said how it is to be: AND CHAIN after a failure begins another like
+    /// that.
+    began: TransactionModes,
     /// Relations whose files are new in this transaction: COPY FREEZE may use them.
     created: Vec<Oid>,
     /// Temporary tables that are emptied or dropped when a transaction ends.
@@ -181,6 +184,7 @@ impl Session {
             transaction: None,
             block: Block::Idle,
             levels: Vec::new(),
+            began: TransactionModes::default(),
             created: Vec::new(),
             on_commit: Vec::new(),
             freeing: Vec::new(),

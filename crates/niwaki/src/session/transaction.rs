@@ -18,6 +18,9 @@ use super::constraints::DeferredMark;
 use crate::Result;
 use crate::result::ResultSink;
 
+/// The setting that says so of the running transaction, as SET LOCAL would.
+const DEFERRABLE: &str = "transaction_deferrable";
+
 /// Where a session is between transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
@@ -39,6 +42,8 @@ pub(super) struct Level {
     settings: usize,
     created: usize,
     pending: (usize, usize),
+    /// The transaction's at SAVEPOINT: it is that again when the savepoint ends, one way or the other.
+    read_only: bool,
     pub(super) deferred: DeferredMark,
 }
 
@@ -54,6 +59,11 @@ impl Session {
 
     fn begin(&mut self, modes: TransactionModes) -> Result<()> {
         let hot = self.settings.hot();
+        self.began = TransactionModes {
+            repeatable_read: Some(hot.default_repeatable_read),
+            read_only: Some(hot.default_read_only),
+            deferrable: Some(hot.default_deferrable),
+        };
         let repeatable = modes.repeatable_read.unwrap_or(hot.default_repeatable_read);
         let read_only = modes.read_only.unwrap_or(hot.default_read_only);
         let options = BeginOptions {
@@ -66,7 +76,20 @@ impl Session {
             started_us: Some(self.statement_started_us).filter(|us| *us != 0),
         };
         self.transaction = Some(self.database.transactions().begin(&self.control, options)?);
+        if modes.deferrable.unwrap_or(hot.default_deferrable) {
+            self.settings.set(DEFERRABLE, "on", true)?;
+        }
         Ok(())
+    }
+
+    /// What BEGIN would have to say for a transaction like the one that is open.
+    fn modes(&self) -> Option<TransactionModes> {
+        let transaction = self.transaction.as_ref()?;
+        Some(TransactionModes {
+            repeatable_read: Some(transaction.isolation() == Isolation::RepeatableRead),
+            read_only: Some(transaction.read_only()),
+            deferrable: Some(self.settings.bool(DEFERRABLE)),
+        })
     }
 
     /// 25P02 while the transaction block is failed.
@@ -237,6 +260,7 @@ impl Session {
                     settings: self.settings.mark(),
                     created: self.created.len(),
                     pending: self.pending.mark(),
+                    read_only: self.open_transaction()?.read_only(),
                     deferred: self.deferred.mark(),
                 });
                 self.open_transaction()?.savepoint(name);
@@ -245,12 +269,15 @@ impl Session {
             TransactionCommand::Release(name) => {
                 self.require_block("RELEASE SAVEPOINT")?;
                 let at = self.level(name)?;
+                let read_only = self.levels[at].read_only;
                 self.levels.truncate(at);
                 // What was made since belongs to the level below now.
                 for portal in self.portals.values_mut() {
                     portal.level = portal.level.min(at);
                 }
-                self.open_transaction()?.release(name)?;
+                let transaction = self.open_transaction()?;
+                transaction.release(name)?;
+                transaction.set_read_only(read_only);
                 Ok("RELEASE")
             }
             TransactionCommand::RollbackTo(name) => {
@@ -294,10 +321,7 @@ impl Session {
             }
             self.warning(out, "25P01", "there is no transaction in progress");
         }
-        let modes = self.transaction.as_ref().map(|t| TransactionModes {
-            repeatable_read: Some(t.isolation() == Isolation::RepeatableRead),
-            read_only: Some(t.read_only()),
-        });
+        let modes = self.modes().unwrap_or(self.began);
         let committed = commit && self.block != Block::Failed;
         if committed {
             self.commit()?;
@@ -305,7 +329,8 @@ impl Session {
             self.rollback();
         }
         if chain {
-            self.begin(modes.unwrap_or_default())?;
+            self.begin(modes)?;
+            self.began = modes;
             self.block = Block::Explicit;
         }
         Ok(if committed { "COMMIT" } else { "ROLLBACK" })
@@ -313,16 +338,34 @@ impl Session {
 
     /// SET TRANSACTION.
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
+        let nested = !self.levels.is_empty();
+        let refused = |message: &str| Err(SqlError::new("25001", message));
         let transaction = self.open_transaction()?;
         if let Some(repeatable) = modes.repeatable_read {
-            transaction.set_isolation(if repeatable {
-                Isolation::RepeatableRead
-            } else {
-                Isolation::ReadCommitted
-            })?;
+            let isolation =
+                if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+            if nested && isolation != transaction.isolation() {
+                return refused(
+                    "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction",
+                );
+            }
+            transaction.set_isolation(isolation)?;
         }
         if let Some(read_only) = modes.read_only {
+            if nested && !read_only && transaction.read_only() {
+                return refused(
+                    "cannot set transaction read-write mode inside a read-only transaction",
+                );
+            }
             transaction.set_read_only(read_only);
+        }
+        if let Some(deferrable) = modes.deferrable {
+            if nested {
+                return refused(
+                    "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction",
+                );
+            }
+            self.settings.set(DEFERRABLE, if deferrable { "on" } else { "off" }, true)?;
         }
         Ok(())
     }
@@ -356,10 +399,11 @@ impl Session {
         self.foreign_keys.noted.clear();
         self.in_parts = false;
         self.portals.retain(|_, portal| portal.level <= at);
-        let name = level.name.clone();
+        let (name, read_only) = (level.name.clone(), level.read_only);
         self.settings_changed();
         let transaction = self.open_transaction()?;
         transaction.rollback_to(&name)?;
+        transaction.set_read_only(read_only);
         Ok(())
     }
 

@@ -290,9 +290,14 @@ impl Session {
                     let level = if repeatable { "repeatable read" } else { "read committed" };
                     self.settings.set("default_transaction_isolation", level, false)?;
                 }
-                if let Some(read_only) = modes.read_only {
-                    let value = if read_only { "on" } else { "off" };
-                    self.settings.set("default_transaction_read_only", value, false)?;
+                let switches = [
+                    ("default_transaction_read_only", modes.read_only),
+                    ("default_transaction_deferrable", modes.deferrable),
+                ];
+                for (name, switch) in switches {
+                    if let Some(on) = switch {
+                        self.settings.set(name, if on { "on" } else { "off" }, false)?;
+                    }
                 }
             }
         }
@@ -423,7 +428,7 @@ pub(super) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'
     read_only.then(|| if transaction.read_only() { "on" } else { "off" })
 }
 
-/// `SET transaction_isolation` and `SET transaction_read_only` mean the running transaction.
+/// `SET transaction_isolation` and its like mean the running transaction.
 fn transaction_mode(name: &str, value: &str) -> Result<Option<TransactionModes>> {
     let mut modes = TransactionModes::default();
     match name.to_ascii_lowercase().as_str() {
@@ -444,19 +449,20 @@ fn transaction_mode(name: &str, value: &str) -> Result<Option<TransactionModes>>
                 }
             });
         }
-        "transaction_read_only" => {
-            modes.read_only = Some(match value.to_ascii_lowercase().as_str() {
-                "on" | "true" | "yes" | "1" => true,
-                "off" | "false" | "no" | "0" => false,
-                _ => {
-                    return Err(SqlError::new(
-                        "22023",
-                        "parameter \"transaction_read_only\" requires a Boolean value",
-                    ));
-                }
-            });
-        }
+        "transaction_read_only" => modes.read_only = Some(switch(name, value)?),
+        "transaction_deferrable" => modes.deferrable = Some(switch(name, value)?),
         _ => return Ok(None),
     }
     Ok(Some(modes))
+}
+
+fn switch(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => {
+            let message = format!("parameter \"{name}\" requires a Boolean value");
+            Err(SqlError::new("22023", message))
+        }
+    }
 }

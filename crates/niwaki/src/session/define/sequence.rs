@@ -24,7 +24,7 @@ impl Definer<'_> {
         if !self.name_is_free(schema, &name.name, if_not_exists)? {
             return Ok(());
         }
-        let owner = self.owner(options)?;
+        let owner = self.owner(options, schema)?;
         let logged = self.is_logged(schema, persistence);
         self.add_sequence(schema, &name.name, options, logged, owner.flatten())?;
         Ok(())
@@ -100,7 +100,7 @@ impl Definer<'_> {
             return Err(wrong_kind(relation, RelationKind::Sequence));
         };
         let mut sequence = defined(options, Some(old))?;
-        sequence.owned_by = self.owner(options)?.unwrap_or(old.owned_by);
+        sequence.owned_by = self.owner(options, relation.schema)?.unwrap_or(old.owned_by);
         let handle = relation
             .number_generator
             .as_ref()
@@ -147,12 +147,20 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// What OWNED BY says: `None` nothing, `Some(None)` NONE.
+    /// What OWNED BY says of a sequence in this schema: `None` nothing, `Some(None)` NONE.
     #[expect(clippy::option_option, reason = "nothing said, said NONE, said a column")]
-    fn owner(&mut self, options: &SequenceOptions) -> Result<Option<Option<(Oid, u16)>>> {
+    fn owner(
+        &mut self,
+        options: &SequenceOptions,
+        schema: Oid,
+    ) -> Result<Option<Option<(Oid, u16)>>> {
         let Some(owned_by) = &options.owned_by else { return Ok(None) };
         let Some((table, column)) = owned_by else { return Ok(Some(None)) };
         let relation = self.session.lock_by_name(table, TableLockMode::AccessShare)?;
+        if relation.schema != schema {
+            let message = "sequence must be in same schema as table it is linked to";
+            return Err(SqlError::new("55000", message));
+        }
         let position = relation.column_position(column).ok_or_else(|| {
             SqlError::new(
                 "42703",
@@ -164,36 +172,44 @@ impl Definer<'_> {
     }
 }
 
+/// The least and the greatest value of a sequence's type.
+fn bounds(type_oid: u32) -> (i64, i64) {
+    match TypeOid(type_oid) {
+        TypeOid::INT2 => (i16::MIN.into(), i16::MAX.into()),
+        TypeOid::INT4 => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
 /// The definition that options make, over defaults or an earlier definition.
 fn defined(
     options: &SequenceOptions,
     old: Option<&SequenceDefinition>,
 ) -> Result<SequenceDefinition> {
     let type_oid = options.type_oid.or(old.map(|o| o.type_oid)).unwrap_or(TypeOid::INT8.0);
-    let (least, greatest) = match TypeOid(type_oid) {
-        TypeOid::INT2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        TypeOid::INT4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
+    let (least, greatest) = bounds(type_oid);
     let increment = options.increment.or(old.map(|o| o.increment)).unwrap_or(1);
-    let retyped = old.is_some_and(|o| o.type_oid != type_oid);
-    let kept = |value: Option<i64>| if retyped { None } else { value };
+    // With its type a sequence changes a bound that was the type's; one that was chosen stays.
+    let retyped = old.filter(|_| options.type_oid.is_some());
+    let no_least = retyped.is_some_and(|o| o.minimum == bounds(o.type_oid).0);
+    let no_greatest = retyped.is_some_and(|o| o.maximum == bounds(o.type_oid).1);
     let maximum = match options.maximum {
         Some(given) => given,
-        None => kept(old.map(|o| o.maximum)),
+        None => old.map(|o| o.maximum).filter(|_| !no_greatest),
     }
-    .unwrap_or(if increment > 0 { greatest } else { -1 });
+    .unwrap_or(if increment > 0 || no_greatest { greatest } else { -1 });
     let minimum = match options.minimum {
         Some(given) => given,
-        None => kept(old.map(|o| o.minimum)),
+        None => old.map(|o| o.minimum).filter(|_| !no_least),
     }
-    .unwrap_or(if increment > 0 { 1 } else { least });
+    .unwrap_or(if increment < 0 || no_least { least } else { 1 });
     let invalid = |message: String| Err(SqlError::new("22023", message));
-    if maximum > greatest || maximum < least {
-        return invalid(format!("MAXVALUE ({maximum}) is out of range for sequence data type"));
-    }
-    if minimum > greatest || minimum < least {
-        return invalid(format!("MINVALUE ({minimum}) is out of range for sequence data type"));
+    for (word, value) in [("MAXVALUE", maximum), ("MINVALUE", minimum)] {
+        if value > greatest || value < least {
+            let kind = niwaki_sql::types::format_oid(TypeOid(type_oid));
+            let message = format!("{word} ({value}) is out of range for sequence data type {kind}");
+            return invalid(message);
+        }
     }
     if minimum >= maximum {
         return invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})"));
