@@ -443,3 +443,8 @@ fn rows_of_queries() {
 fn sequence_types() {
     check("sequence_types", include_str!("../testscripts/sequence_types.test"));
 }
+
+#[test]
+fn views_as_written() {
+    check("views_as_written", include_str!("../testscripts/views_as_written.test"));
+}

@@ -164,7 +164,8 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
             Err(SqlError::unsupported("the definition of a system view"))
         }
         Some(relation) if relation.query.is_some() => {
-            crate::deparse::view_text(relation, exec.catalog, exec.path, pretty).map(string)
+            crate::deparse::view_text(relation, exec.catalog, exec.path, pretty, exec.text)
+                .map(string)
         }
         _ => Ok(Datum::Null),
     }
