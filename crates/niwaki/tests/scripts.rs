@@ -448,3 +448,8 @@ fn sequence_types() {
 fn views_as_written() {
     check("views_as_written", include_str!("../testscripts/views_as_written.test"));
 }
+
+#[test]
+fn arrays_of_names() {
+    check("arrays_of_names", include_str!("../testscripts/arrays_of_names.test"));
+}
