@@ -453,3 +453,8 @@ fn views_as_written() {
 fn arrays_of_names() {
     check("arrays_of_names", include_str!("../testscripts/arrays_of_names.test"));
 }
+
+#[test]
+fn json_of_arrays() {
+    check("json_of_arrays", include_str!("../testscripts/json_of_arrays.test"));
+}
