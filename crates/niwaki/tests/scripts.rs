@@ -458,3 +458,8 @@ fn arrays_of_names() {
 fn json_of_arrays() {
     check("json_of_arrays", include_str!("../testscripts/json_of_arrays.test"));
 }
+
+#[test]
+fn unicode_escapes() {
+    check("unicode_escapes", include_str!("../testscripts/unicode_escapes.test"));
+}
