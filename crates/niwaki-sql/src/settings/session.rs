@@ -579,6 +579,11 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
         Err(SettingError::new("0A000", format!("{what} \"{text}\" is not supported yet")))
     };
     match definition.name {
+        name @ "standard_conforming_strings" if &**given == "off" => unsupported(name),
+        "role" if &**given != "none" => unsupported("SET ROLE"),
+        "session_authorization" if value != Value::default_of(definition) => {
+            unsupported("SET SESSION AUTHORIZATION")
+        }
         "client_encoding" => {
             let folded: String = given
                 .chars()

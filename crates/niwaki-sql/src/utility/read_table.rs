@@ -425,6 +425,9 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         | T::AtSetStorage
         | T::AtSetCompression
         | T::AtSetOptions
+        T::AtSetStatistics if c.name.is_empty() => {
+            Err(SqlError::unsupported("SET STATISTICS of a column by its number"))
+        }
         | T::AtResetOptions => column_action(AlterColumn::Nothing),
         T::AtAlterColumnType => {
             let Some(NodeEnum::ColumnDef(d)) = definition() else {
