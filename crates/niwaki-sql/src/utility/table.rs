@@ -69,6 +69,8 @@ pub enum ConstraintSpecKind {
         expression: String,
         /// Column of a column constraint.
         column: Option<String>,
+        /// NO INHERIT
+        no_inherit: bool,
     },
     /// PRIMARY KEY or UNIQUE.
     Unique {

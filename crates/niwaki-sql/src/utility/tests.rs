@@ -32,7 +32,11 @@ fn create_table_with_everything() {
     assert_eq!(t.constraints.len(), 3);
     assert_eq!(
         t.constraints[1].kind,
-        ConstraintSpecKind::Check { expression: "b > 0".to_owned(), column: Some("b".to_owned()) }
+        ConstraintSpecKind::Check {
+            expression: "b > 0".to_owned(),
+            column: Some("b".to_owned()),
+            no_inherit: false,
+        }
     );
     assert_eq!(
         t.options,

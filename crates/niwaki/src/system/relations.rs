@@ -233,6 +233,10 @@ pub(super) const PG_ATTRIBUTE: Computed = Computed {
     rows: pg_attribute,
 };
 
+/// Numbers of collations: the database's, and `C`.
+const DEFAULT_COLLATION: u32 = 100;
+const C_COLLATION: u32 = 950;
+
 /// The columns that every stored table has, with their numbers.
 const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 6] = [
     ("tableoid", TypeOid::OID, -6),
@@ -284,7 +288,11 @@ fn attribute(
     let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
     let oid = if column.dropped { 0 } else { column.column_type().declared().0 };
     let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();
-    let collation = kind.map_or(0, |kind| kind.collation);
+    let collation = match kind.map_or(0, |kind| kind.collation) {
+        // PostgreSQL's own tables have no text that a collation orders.
+        DEFAULT_COLLATION if builtin_kind(relation) == Some("r") => C_COLLATION,
+        collation => collation,
+    };
     emit(&[
         number(relation),
         text(&column.name),

@@ -74,9 +74,15 @@ impl Definer<'_> {
         taken: &mut ConstraintNames,
         constraint: &ConstraintSpec,
     ) -> Result<()> {
-        let ConstraintSpecKind::Check { expression, .. } = &constraint.kind else {
+        let ConstraintSpecKind::Check { expression, no_inherit, .. } = &constraint.kind else {
             return Ok(());
         };
+        let no_inherit = *no_inherit;
+        if no_inherit && table.partition_key.is_some() {
+            let message =
+                format!("cannot add NO INHERIT constraint to partitioned table \"{}\"", table.name);
+            return Err(SqlError::new("42P16", message));
+        }
         // A check over one column is named after it.
         let mut columns = self.session.columns_of_expression(expression)?;
         columns.sort();
@@ -109,7 +115,7 @@ impl Definer<'_> {
         let expression = self.with_texts(constraint.stored, |definer| {
             definer.session.with_analysis(|context| define_check(expression, &over, context))
         })?;
-        table.checks.push(Check { name, expression, not_valid: false, comment: None });
+        table.checks.push(Check { name, expression, not_valid: false, no_inherit, comment: None });
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
     }

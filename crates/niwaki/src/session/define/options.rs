@@ -85,7 +85,11 @@ pub(super) fn set(
     into: &mut RelationOptions,
     given: &[(String, Option<String>)],
 ) -> Result<()> {
-    for (name, value) in given {
+    for (number, (name, value)) in given.iter().enumerate() {
+        if given.iter().take(number).any(|(other, _)| other == name) {
+            let message = format!("parameter \"{name}\" specified more than once");
+            return Err(SqlError::new("22023", message));
+        }
         let accepts = option(kind, name).ok_or_else(|| unknown(name))?;
         let text = value.as_deref().unwrap_or("true");
         let value = match accepts {
