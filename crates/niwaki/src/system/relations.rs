@@ -114,11 +114,12 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             _ => Oid(0),
         };
         let stored = relation.view.is_none();
-        let options = if relation.options.0.is_empty() {
+        // Those of a namespace are not the table's own.
+        let own = || relation.options.0.iter().filter(|(name, _)| !name.contains('.'));
+        let options = if own().next().is_none() {
             Datum::Null
         } else {
-            let all = relation.options.0.iter().map(|(n, v)| text(format!("{n}={v}")));
-            array(TypeOid::TEXT, all)
+            array(TypeOid::TEXT, own().map(|(n, v)| text(format!("{n}={v}"))))
         };
         let all_visible = relation.table.as_ref().and_then(|table| table.all_visible_pages().ok());
         let (pages, rows) = match relation.kind {
