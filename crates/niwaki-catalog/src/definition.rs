@@ -165,6 +165,9 @@ pub struct Check {
     /// NOT VALID: rows that were there before it have not been tested.
     #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
     pub not_valid: bool,
+    /// NO INHERIT, which is shown and means nothing, for no table inherits.
+    #[serde(rename = "own", default, skip_serializing_if = "is_false")]
+    pub no_inherit: bool,
     /// COMMENT ON CONSTRAINT
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -355,7 +358,7 @@ pub struct SequenceDefinition {
     pub owned_by: Option<(Oid, u16)>,
 }
 
-/// `WITH (name = value, …)` as given, validated when it was set, in the order of names.
+/// `WITH (name = value, …)` as given, validated when it was set, in the order in which they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RelationOptions(pub Vec<(String, String)>);
@@ -369,11 +372,10 @@ impl RelationOptions {
     pub fn switch(&self, name: &str) -> Option<bool> {
         niwaki_types::parse_bool(self.get(name)?).ok()
     }
-    /// Sets or replaces one option.
+    /// Sets one option, which is the last from now on.
     pub fn set(&mut self, name: &str, value: &str) {
         self.reset(name);
         self.0.push((name.to_owned(), value.to_owned()));
-        self.0.sort();
     }
     /// Removes one option.
     pub fn reset(&mut self, name: &str) {

@@ -223,7 +223,8 @@ fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
         "54001"
     } else if message.contains("is not supported") || message.contains("not yet implemented") {
         "0A000"
-    } else if message.contains("invalid Unicode") || message.contains("invalid escape") {
+    } else if message == "invalid Unicode escape" && !query.to_ascii_lowercase().contains("u&") {
+        // Of a string with E; all else that is wrong with escapes is wrong syntax.
         "22025"
     } else if message.starts_with("frame start") || message.starts_with("frame end") {
         // Bounds of a window's frame that cannot be together.
@@ -234,7 +235,18 @@ fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
     let position = error_byte(query, &message)
         .and_then(|byte| i32::try_from(byte).ok())
         .and_then(|byte| position_of(query, byte));
-    SqlError::new(sqlstate, message).with_position(position)
+    let hint = match (message.as_str(), sqlstate) {
+        ("invalid Unicode escape", "22025") => {
+            Some(r"Unicode escapes must be \uXXXX or \UXXXXXXXX.")
+        }
+        ("invalid Unicode escape", _) => Some(r"Unicode escapes must be \XXXX or \+XXXXXX."),
+        _ => None,
+    };
+    let error = SqlError::new(sqlstate, message).with_position(position);
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
 }
 
 fn error_byte(query: &str, message: &str) -> Option<usize> {

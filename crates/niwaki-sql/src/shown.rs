@@ -266,6 +266,11 @@ impl Writer<'_, '_> {
         if needed || !self.pretty { format!("({text})") } else { text }
     }
 
+    /// A query has brackets of its own; where nothing needless is written, it gets others.
+    fn bracketed_pretty(&self, text: String) -> String {
+        if self.pretty { format!("({text})") } else { text }
+    }
+
     pub(crate) fn list(&self, exprs: &[Expr]) -> String {
         exprs.iter().map(|e| self.show(e, Parent::None)).collect::<Vec<_>>().join(", ")
     }
@@ -372,11 +377,7 @@ impl Writer<'_, '_> {
                 let text = format!("NOT {}", self.show(part, Parent::Not));
                 self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
             }
-            ExprKind::IsNull { argument, negated } => {
-                let word = if *negated { "IS NOT NULL" } else { "IS NULL" };
-                let text = format!("{} {word}", self.show(argument, Parent::Tight));
-                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
-            }
+            ExprKind::IsNull { argument, negated } => self.null_test(argument, *negated, parent),
             ExprKind::BoolTest { argument, test } => {
                 let word = match test {
                     BoolTest::True => "IS TRUE",
@@ -405,11 +406,7 @@ impl Writer<'_, '_> {
             ExprKind::Field { argument, name, .. } => {
                 format!("({}).{}", self.show(argument, Parent::None), quote_identifier(name))
             }
-            ExprKind::RowNull { argument, negated } => {
-                let word = if *negated { "IS NOT NULL" } else { "IS NULL" };
-                let text = format!("{} {word}", self.show(argument, Parent::Tight));
-                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
-            }
+            ExprKind::RowNull { argument, negated } => self.null_test(argument, *negated, parent),
             ExprKind::Array(parts) if parts.is_empty() => {
                 format!("'{{}}'::{}", self.type_name(expr.ty.into()))
             }
@@ -417,8 +414,19 @@ impl Writer<'_, '_> {
             ExprKind::ArrayCompare { function, any, left, right } => {
                 let word = if *any { "ANY" } else { "ALL" };
                 let left = self.show(left, Parent::Operator(function.name, true));
-                let right = self.show(right, Parent::None);
-                let text = format!("{left} {} {word} ({right})", function.name);
+                let shown = self.show(right, Parent::None);
+                // Behind ANY a bare query would be one whose rows are compared, not one that gives an array.
+                let shown = match &right.kind {
+                    ExprKind::SubQuery(_) => {
+                        format!(
+                            "{}::{}",
+                            self.bracketed_pretty(shown),
+                            self.type_name(right.ty.into())
+                        )
+                    }
+                    _ => shown,
+                };
+                let text = format!("{left} {} {word} ({shown})", function.name);
                 self.bracketed(text, parent != Parent::None)
             }
             ExprKind::Case { operand, branches, default } => {
@@ -457,6 +465,30 @@ impl Writer<'_, '_> {
             Datum::Int2(v) if *v >= 0 => v.to_string(),
             Datum::Int8(v) if (0..=i64::from(i32::MAX)).contains(v) => v.to_string(),
             _ => self.plain(expr),
+        }
+    }
+
+    fn null_test(&self, argument: &Expr, negated: bool, parent: Parent<'_>) -> String {
+        let word = if negated { "IS NOT NULL" } else { "IS NULL" };
+        let shown = self.show(argument, Parent::Tight);
+        let shown = match &argument.kind {
+            ExprKind::SubQuery(_) => self.bracketed_pretty(shown),
+            _ => shown,
+        };
+        self.bracketed(
+            format!("{shown} {word}"),
+            matches!(parent, Parent::Operator(..) | Parent::Tight),
+        )
+    }
+
+    /// A row that is one column, which would be all of its columns without its type.
+    pub(crate) fn column(&self, expr: &Expr) -> String {
+        let text = self.show(expr, Parent::None);
+        match &expr.kind {
+            ExprKind::Row(row) if row.of_item.is_some() => {
+                format!("{text}::{}", self.type_name(expr.ty.into()))
+            }
+            _ => text,
         }
     }
 

@@ -123,6 +123,14 @@ pub(crate) fn is_polymorphic(oid: TypeOid) -> bool {
     )
 }
 
+/// Whether PostgreSQL, or an extension that comes with it, has a type of this name and Niwaki has not. Types of the rows
+/// of relations are none.
+pub(crate) fn is_absent_type(name: &str) -> bool {
+    let of_extension = ["hstore", "citext"].contains(&name);
+    let known = builtin_types().named(name).any(|kind| kind.category != 'C');
+    (known || of_extension) && type_by_name(name).is_none()
+}
+
 /// `pg_type.typname`.
 pub fn type_name(oid: TypeOid) -> String {
     if let Some(builtin) = builtin_types().by_oid(oid.0) {

@@ -117,6 +117,22 @@ pub struct EnumLabel {
     pub position: u64,
 }
 
+impl EnumLabel {
+    /// `pg_enum.enumsortorder` of labels by their positions: 1, 2, … for those that were made in order, and numbers between
+    /// them for those that were put between. Where there is no number between two, all are counted anew.
+    pub fn sort_orders(positions: impl Iterator<Item = u64>) -> Vec<f32> {
+        let order = |position: u64| {
+            let from_first = i128::from(position) - i128::from(FIRST);
+            (from_first as f64 / STEP as f64 + 1.0) as f32
+        };
+        let orders: Vec<f32> = positions.map(order).collect();
+        if orders.is_sorted_by(|a, b| a < b) {
+            return orders;
+        }
+        (1..=orders.len()).map(|number| number as f32).collect()
+    }
+}
+
 /// An enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnumType {

@@ -445,11 +445,6 @@ fn stored_names_copied() {
 }
 
 #[test]
-fn punctuation_in_times() {
-    check("punctuation_in_times", include_str!("../testscripts/punctuation_in_times.test"));
-}
-
-#[test]
 fn transaction_modes() {
     check("transaction_modes", include_str!("../testscripts/transaction_modes.test"));
 }
@@ -460,6 +455,36 @@ fn rows_of_queries() {
 }
 
 #[test]
+fn views_as_written() {
+    check("views_as_written", include_str!("../testscripts/views_as_written.test"));
+}
+
+#[test]
+fn shown_in_order() {
+    check("shown_in_order", include_str!("../testscripts/shown_in_order.test"));
+}
+
+#[test]
+fn punctuation_in_times() {
+    check("punctuation_in_times", include_str!("../testscripts/punctuation_in_times.test"));
+}
+
+#[test]
 fn sequence_types() {
     check("sequence_types", include_str!("../testscripts/sequence_types.test"));
+}
+
+#[test]
+fn arrays_of_names() {
+    check("arrays_of_names", include_str!("../testscripts/arrays_of_names.test"));
+}
+
+#[test]
+fn json_of_arrays() {
+    check("json_of_arrays", include_str!("../testscripts/json_of_arrays.test"));
+}
+
+#[test]
+fn unicode_escapes() {
+    check("unicode_escapes", include_str!("../testscripts/unicode_escapes.test"));
 }

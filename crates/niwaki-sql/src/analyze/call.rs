@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
+use niwaki_catalog::builtin_functions;
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
+use crate::aggregates::is_aggregate;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::functions::{Function, operators_named};
+use crate::functions::{Function, functions_named, operators_named};
 use crate::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
-    CastContext, array_of, cast_path, category, element_of, is_preferred,
+    CastContext, array_of, cast_path, category, element_of, is_preferred, type_by_name,
 };
 
 /// What a call can mean: something with a signature.
@@ -432,6 +434,9 @@ impl Analyzer<'_> {
             let message = "trigger functions can only be called as triggers";
             return self.error("0A000", message, location);
         }
+        if matches!(reason, NoMatch::None) && is_absent(name) {
+            return self.unsupported(format!("function {name}"), location);
+        }
         let arguments: Vec<String> = types.iter().map(|t| self.format_oid(*t)).collect();
         self.call_error(name, &arguments, location, reason)
     }
@@ -460,4 +465,13 @@ impl Analyzer<'_> {
             }
         }
     }
+}
+
+/// Whether PostgreSQL has functions of this name and Niwaki has none.
+fn is_absent(name: &str) -> bool {
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    let known = builtin_functions().named(name).next().is_some();
+    let has = !functions_named(name).is_empty() || is_aggregate(name);
+    // The name of a type is a cast, but for functions that make a value of several.
+    known && !has && type_by_name(name).is_none()
 }

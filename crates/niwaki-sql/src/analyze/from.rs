@@ -619,6 +619,10 @@ impl Analyzer<'_> {
             RelationKind::View if relation.query.is_some() => {
                 return self.written_view(&relation, kind);
             }
+            RelationKind::View if relation.is_system() => {
+                let what = format!("changing the system catalog (\"{}\")", relation.name);
+                return Err(self.unsupported(what, -1));
+            }
             kind => {
                 return Err(self.error(
                     "42809",

@@ -14,6 +14,9 @@ use crate::query::{
     Body, Distinct, From, FromItem, ItemKind, JoinTree, Query, Select, shift_depth,
 };
 
+/// The FROM item that such a query has, which has no alias in any text.
+pub(crate) const COMPARED: &str = "compared";
+
 impl Analyzer<'_> {
     /// A query whose rows say of each row of `query` how `parts`, which are as many as its columns, compare with it.
     pub(super) fn rows_compared(
@@ -49,9 +52,7 @@ impl Analyzer<'_> {
         let compared = self.compared_pairs(name, pairs, location)?;
         let width = kinds.len();
         let slots = SlotRange { start: 0, end: width };
-        let mut item =
-            FromItem::new(ItemKind::Query(Box::new(query)), "compared".to_owned(), slots);
-        item.aliases = (1..=width).map(|number| format!("column{number}")).collect();
+        let item = FromItem::new(ItemKind::Query(Box::new(query)), COMPARED.to_owned(), slots);
         let (items, tree) = (vec![item], Some(JoinTree::Item(0)));
         let select = Select {
             from: From { items, tree, conditions: Vec::new(), width, recheck: None },

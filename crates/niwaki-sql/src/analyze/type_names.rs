@@ -8,7 +8,9 @@ use pg_query::protobuf::{self, a_const};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::numbered::NUMBERS;
-use crate::types::{array_of, encode_typmod, format_oid, format_type, type_by_name};
+use crate::types::{
+    array_of, encode_typmod, format_oid, format_type, is_absent_type, type_by_name,
+};
 
 impl Analyzer<'_> {
     /// The name of a type without modifier, as messages show it.
@@ -52,7 +54,7 @@ impl Analyzer<'_> {
         let mut found = builtin.map(ColumnType::new).or(own);
         if let Some(found) = found {
             self.note_type(location, found.declared())?;
-        } else if schema != Some("pg_catalog") && !KNOWN_TYPES.contains(&base) {
+        } else if schema != Some("pg_catalog") && !is_absent_type(base) {
             found = self.row_type_named(schema, base, location)?;
         }
         if found.is_none() && schema == Some(NUMBERS) && self.reads_numbers() {
@@ -62,7 +64,7 @@ impl Analyzer<'_> {
             return Err(undefined());
         }
         let mut found = found.ok_or_else(|| {
-            if KNOWN_TYPES.contains(&base) {
+            if is_absent_type(base) {
                 self.unsupported(format!("type {base}"), location)
             } else {
                 undefined()
@@ -115,38 +117,3 @@ impl Analyzer<'_> {
         Ok(found)
     }
 }
-
-/// Types that PostgreSQL has and Niwaki does not: their absence is said as such.
-const KNOWN_TYPES: &[&str] = &[
-    "bit",
-    "varbit",
-    "money",
-    "inet",
-    "cidr",
-    "macaddr",
-    "xml",
-    "point",
-    "line",
-    "lseg",
-    "box",
-    "path",
-    "polygon",
-    "circle",
-    "tsvector",
-    "tsquery",
-    "int4range",
-    "int8range",
-    "numrange",
-    "daterange",
-    "tsrange",
-    "tstzrange",
-    "aclitem",
-    "pg_node_tree",
-    "cstring",
-    "oidvector",
-    "int2vector",
-    "xid8",
-    "cid",
-    "hstore",
-    "citext",
-];

@@ -105,7 +105,7 @@ impl Analyzer<'_> {
             self.unseen.extend(list.iter().rev().map(|cte| cte.ctename.clone()));
             for cte in list {
                 let number = self.new_shared(cte);
-                let query = self.at_level(level, |this| this.with_query(cte, None))?;
+                let query = self.at_level(level, |this| this.with_query(cte, number, None))?;
                 self.unseen.pop();
                 let at = self.ctes.len();
                 let (name, columns) = (cte.ctename.clone(), query.columns.clone());
@@ -135,7 +135,10 @@ impl Analyzer<'_> {
             _ => None,
         };
         let (name, query) = (cte.ctename.clone(), Query::empty());
-        self.shared.push(SharedQuery { name, query, references: 0, materialized });
+        let aliases = names_of(&cte.aliascolnames).into_iter().map(str::to_owned).collect();
+        let own_names = Vec::new();
+        let shared = SharedQuery { name, aliases, own_names, query, references: 0, materialized };
+        self.shared.push(shared);
         self.shared.len() - 1
     }
 
@@ -180,7 +183,8 @@ impl Analyzer<'_> {
             references: 0,
             contexts: self.contexts.len(),
         });
-        let query = self.at_level(level, |this| this.with_query(&cte, Some(at)));
+        let number = self.ctes[at].number;
+        let query = self.at_level(level, |this| this.with_query(&cte, number, Some(at)));
         self.recursions.pop();
         self.ctes.truncate(list.1);
         self.ctes.extend(hidden);
@@ -190,8 +194,13 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Analyzes what stands in the brackets. `at`: the place of one of WITH RECURSIVE.
-    fn with_query(&mut self, cte: &protobuf::CommonTableExpr, at: Option<usize>) -> Result<Query> {
+    /// Analyzes what stands in the brackets of the query with this number. `at`: the place of one of WITH RECURSIVE.
+    fn with_query(
+        &mut self,
+        cte: &protobuf::CommonTableExpr,
+        number: usize,
+        at: Option<usize>,
+    ) -> Result<Query> {
         let node = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
         let before = self.ctes.len();
         let changed = match node {
@@ -200,6 +209,8 @@ impl Analyzer<'_> {
                     return self.recursive_query(cte, at, select);
                 }
                 let mut query = self.nested_query(select, None)?;
+                let own = query.columns.iter().map(|column| column.name.clone());
+                self.shared[number].own_names = own.collect();
                 self.name_columns(cte, &mut query.columns)?;
                 return Ok(query);
             }

@@ -89,6 +89,9 @@ fn write_join(
     } else if let Some(on) = conjunction(&join.on) {
         let on = style.writer(level, out.indent).show(&on, Parent::None);
         out.push(&if style.pretty { format!(" ON {on}") } else { format!(" ON ({on})") });
+    } else if join.kind != JoinType::Inner {
+        // Without common columns, NATURAL asks for nothing; nor does a condition that is always true.
+        out.push(" ON TRUE");
     }
     if !style.pretty {
         out.push(")");

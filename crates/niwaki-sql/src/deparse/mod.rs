@@ -23,7 +23,8 @@ use crate::sessionless;
 pub(crate) use level::Level;
 pub(crate) use query::nested;
 
-/// The query of a user's view, as PostgreSQL shows it; without needless brackets if `pretty`.
+/// The query of a user's view, as PostgreSQL shows it; without needless brackets if `pretty`. Constants are shown as
+/// `styles` says, whatever they were written like.
 ///
 /// # Errors
 /// What is wrong with the view.
@@ -32,11 +33,15 @@ pub fn view_text(
     catalog: &CatalogState,
     path: &SearchPath,
     pretty: bool,
+    styles: &TextSettings,
 ) -> Result<String> {
     let settings =
         TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let ViewQuery { query, shared } = view_query(relation, &context)?;
+    let types = Arc::clone(catalog.types_of_values());
+    let shown = TextSettings { types, ..styles.clone() };
+    let context = AnalyzeContext { text: &shown, ..context };
     Ok(sessionless::with_names(&context, |exec| query::whole(&query, &shared, pretty, exec)))
 }

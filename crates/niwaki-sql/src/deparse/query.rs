@@ -6,6 +6,7 @@ use super::Level;
 use super::from::write_from;
 use super::level::{Row, direction, slot_names, sort_key};
 use super::lines::{ITEM, Lines, STEP};
+use crate::analyze::COMPARED;
 use crate::context::ExecContext;
 use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::plan::SetKind;
@@ -105,8 +106,10 @@ fn write_with(out: &mut Lines, named: &[usize], style: &Style<'_, '_>) {
             out.push(", ");
         }
         out.push(&quote_identifier(&with.name));
-        if let Some(columns) = renamed(&with.query) {
-            out.push(&format!("({columns})"));
+        if !with.aliases.is_empty() {
+            let aliases: Vec<String> =
+                with.aliases.iter().map(|name| quote_identifier(name)).collect();
+            out.push(&format!("({})", aliases.join(", ")));
         }
         out.push(match with.materialized {
             None => " AS (",
@@ -114,21 +117,15 @@ fn write_with(out: &mut Lines, named: &[usize], style: &Style<'_, '_>) {
             Some(false) => " AS NOT MATERIALIZED (",
         });
         let mut inner = Lines { text: String::new(), indent: STEP };
-        write_query(&mut inner, &with.query, None, None, style);
+        let own: Vec<&str> = with.own_names.iter().map(String::as_str).collect();
+        let renamed = matches!(with.query.body, Body::Select(_)) && !with.aliases.is_empty();
+        write_query(&mut inner, &with.query, renamed.then_some(&*own), None, style);
         out.line(STEP);
         out.push(&inner.text);
         out.line(STEP);
         out.push(")");
     }
     out.line(0);
-}
-
-/// The names of a WITH query's columns, where they are not those of its targets.
-fn renamed(query: &Query) -> Option<String> {
-    let recursive = matches!(&query.body, Body::Set(set) if set.recursive.is_some());
-    let names = || query.columns.iter().map(|column| quote_identifier(&column.name));
-    (recursive || matches!(query.body, Body::Values(_)))
-        .then(|| names().collect::<Vec<_>>().join(", "))
 }
 
 /// Writes a query. `names` are those that its columns have to whoever reads it; without them its own are shown, and
@@ -167,6 +164,9 @@ pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> 
     let Nested::Query(query) = &sub.query else { return None };
     let level = writer.level()?;
     let style = Style { pretty: writer.is_pretty(), shared: level.shared, exec: writer.exec() };
+    if let Some(text) = rows_compared(sub, query, level, &style, writer.indent()) {
+        return Some(text);
+    }
     let mut inner = Lines { text: String::new(), indent: writer.indent() };
     write_query(&mut inner, query, None, Some(level), &style);
     let text = inner.text;
@@ -176,14 +176,68 @@ pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> 
         SubQueryKind::Array => format!("ARRAY({text})"),
         SubQueryKind::Compare { function, any, left, .. } => {
             let left = writer.show(left, Parent::Operator(function.name, true));
-            let word = match (function.name, any) {
-                ("=", true) => "IN".to_owned(),
-                (name, true) => format!("{name} ANY"),
-                (name, false) => format!("{name} ALL"),
-            };
-            format!("({left} {word} ({text}))")
+            format!("({left} {} ({text}))", comparison_word(function.name, *any))
         }
     })
+}
+
+fn comparison_word(operator: &str, any: bool) -> String {
+    match (operator, any) {
+        ("=", true) => "IN".to_owned(),
+        (name, true) => format!("{name} ANY"),
+        (name, false) => format!("{name} ALL"),
+    }
+}
+
+/// A row that is compared with those of a query, as it was written.
+fn rows_compared(
+    sub: &SubQuery,
+    query: &Query,
+    level: &Level<'_>,
+    style: &Style<'_, '_>,
+    indent: usize,
+) -> Option<String> {
+    let (SubQueryKind::Compare { any, .. }, Body::Select(select)) = (&sub.kind, &query.body) else {
+        return None;
+    };
+    let ([item], [compared]) = (select.from.items.as_slice(), select.targets.as_slice()) else {
+        return None;
+    };
+    let ItemKind::Query(inner) = &item.kind else { return None };
+    if item.name != COMPARED || item.aliased {
+        return None;
+    }
+    let row = Row::From(slot_names(&select.from, style.shared));
+    let below = Level { up: Some(level), row, sets: &[], windowing: None, shared: style.shared };
+    let (name, parts) = compared_parts(compared)?;
+    let writer = style.writer(&below, indent);
+    let parts: Vec<String> = parts.iter().map(|part| writer.show(part, Parent::None)).collect();
+    let mut text = Lines { text: String::new(), indent };
+    write_query(&mut text, inner, None, Some(&below), style);
+    let word = comparison_word(name, *any);
+    Some(format!("(({}) {word} ({}))", parts.join(", "), text.text))
+}
+
+/// The operator and the left sides of a comparison of rows: each part compared, or for an order all but the last twice.
+fn compared_parts(expr: &Expr) -> Option<(&'static str, Vec<&Expr>)> {
+    let call = |expr: &'_ Expr| -> bool { matches!(expr.kind, ExprKind::Call { .. }) };
+    match &expr.kind {
+        ExprKind::Call { function, arguments } => Some((function.name, vec![arguments.first()?])),
+        ExprKind::And(parts) | ExprKind::Or(parts) if parts.iter().all(call) => {
+            let (name, _) = compared_parts(parts.first()?)?;
+            let left = parts.iter().map(|part| Some(compared_parts(part)?.1));
+            Some((name, left.collect::<Option<Vec<_>>>()?.concat()))
+        }
+        ExprKind::And(parts) => {
+            let [first, rest] = parts.as_slice() else { return None };
+            let ExprKind::Or(rest) = &rest.kind else { return None };
+            let (name, behind) = compared_parts(rest.last()?)?;
+            let (_, mut left) = compared_parts(first)?;
+            left.extend(behind);
+            Some((name, left))
+        }
+        _ => None,
+    }
 }
 
 /// All of some conditions as one.
@@ -231,7 +285,7 @@ fn write_select(
     }
     let visible = select.targets.iter().take(query.columns.len());
     for (number, target) in visible.enumerate() {
-        let mut text = style.writer(level, indent).show(target, Parent::None);
+        let mut text = style.writer(level, indent).column(target);
         let own = level.column_name(target);
         if let Some(name) = names.get(number)
             && own.unwrap_or("?column?") != *name
@@ -367,8 +421,7 @@ fn write_values(
     out.indent += STEP;
     let writer = style.writer(&nothing, out.indent);
     let rows = rows.iter().map(|row| {
-        let values: Vec<String> =
-            row.iter().map(|value| writer.show(value, Parent::None)).collect();
+        let values: Vec<String> = row.iter().map(|value| writer.column(value)).collect();
         format!("({})", values.join(","))
     });
     out.push(&format!(" VALUES {}", rows.collect::<Vec<_>>().join(", ")));

@@ -124,12 +124,15 @@ pub(crate) fn cast_value(
 pub(crate) fn value_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
     match value {
         Datum::Oid(number) if oid.is_object_name() => object_name(*number, oid, exec),
-        Datum::Array(element, values) if element.is_object_name() => {
+        // Numbers are of the type that they were cast to, which the array itself does not know.
+        Datum::Array(own, values) if element_of(oid).unwrap_or(*own).is_object_name() => {
+            let element = element_of(oid).unwrap_or(*own);
             let names = values.iter().map(|value| match value {
                 Datum::Null => Datum::Null,
-                value => Datum::Text(value_text(value, *element, exec).into()),
+                value => Datum::Text(value_text(value, element, exec).into()),
             });
-            let names = Datum::array(TypeOid::TEXT, names.collect::<Vec<_>>());
+            let names = Arc::new(values.with_values(names.collect()));
+            let names = Datum::Array(TypeOid::TEXT, names);
             niwaki_types::to_text(&names, TypeOid::TEXT_ARRAY, exec.text)
         }
         value => niwaki_types::to_text(value, oid, exec.text),

@@ -73,7 +73,8 @@ fn constraint_text(found: &NumberedConstraint<'_>, exec: &ExecContext<'_>, prett
             let over = Some(found.table);
             let shown = crate::shown::show(text, over, None, exec.catalog, exec.path, pretty);
             let shown = shown.unwrap_or_else(|_| text.clone());
-            return format!("CHECK ({shown}){}", validity(found));
+            let inherited = if check.no_inherit { " NO INHERIT" } else { "" };
+            return format!("CHECK ({shown}){inherited}{}", validity(found));
         }
         TableConstraint::ForeignKey(key) => return foreign_key_text(found, key, exec),
         TableConstraint::Index(index) => index,
@@ -164,7 +165,8 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
             Err(SqlError::unsupported("the definition of a system view"))
         }
         Some(relation) if relation.query.is_some() => {
-            crate::deparse::view_text(relation, exec.catalog, exec.path, pretty).map(string)
+            crate::deparse::view_text(relation, exec.catalog, exec.path, pretty, exec.text)
+                .map(string)
         }
         _ => Ok(Datum::Null),
     }

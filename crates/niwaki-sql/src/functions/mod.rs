@@ -321,7 +321,7 @@ pub fn is_operator_shown(number: u32) -> bool {
 /// The functions of this name that take their last arguments as one array: `f(VARIADIC array)`.
 pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC]))
+    MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC, json::VARIADIC]))
         .get(name)
         .map_or(&[], Vec::as_slice)
 }

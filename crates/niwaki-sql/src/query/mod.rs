@@ -43,6 +43,10 @@ pub(crate) enum StatementBody {
 #[derive(Debug)]
 pub(crate) struct SharedQuery {
     pub(crate) name: String,
+    /// The names that WITH gives its first columns.
+    pub(crate) aliases: Vec<String>,
+    /// The names that its columns have without them.
+    pub(crate) own_names: Vec<String>,
     pub(crate) query: Query,
     /// How many FROM items name it.
     pub(crate) references: usize,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use niwaki_types::{DateOrder, DateStyle, IntervalStyle, quote_identifier};
+use niwaki_types::{DateOrder, DateStyle, IntervalStyle};
 
 use super::table::{Context, SETTINGS, SettingDefinition, position};
 use super::value::Value;
@@ -579,6 +579,11 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
         Err(SettingError::new("0A000", format!("{what} \"{text}\" is not supported yet")))
     };
     match definition.name {
+        name @ "standard_conforming_strings" if &**given == "off" => unsupported(name),
+        "role" if &**given != "none" => unsupported("SET ROLE"),
+        "session_authorization" if value != Value::default_of(definition) => {
+            unsupported("SET SESSION AUTHORIZATION")
+        }
         "client_encoding" => {
             let folded: String = given
                 .chars()
@@ -598,10 +603,8 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
             Ok(zone) => Ok(Value::Text(Arc::from(zone.name()))),
             Err(_) => Err(invalid()),
         },
-        "search_path" => {
-            let names = split_identifiers(given).ok_or_else(invalid)?;
-            let quoted: Vec<String> = names.iter().map(|n| quote_identifier(n)).collect();
-            Ok(Value::Text(Arc::from(quoted.join(", "))))
+        "search_path" if split_identifiers(given).is_none() => {
+            Err(invalid().with_detail("List syntax is invalid.".to_owned()))
         }
         "application_name" => {
             let printable: String =
@@ -779,7 +782,7 @@ mod tests {
         assert_eq!(s.search_path(), ["$user", "public"]);
         s.set("search_path", "A, \"B c\"", false).unwrap();
         assert_eq!(s.search_path(), ["a", "B c"]);
-        assert_eq!(s.show("search_path").unwrap(), "a, \"B c\"");
+        assert_eq!(s.show("search_path").unwrap(), "A, \"B c\"");
         assert!(s.set("search_path", "a,,b", false).is_err());
     }
 

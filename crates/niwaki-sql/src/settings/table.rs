@@ -263,6 +263,8 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("commit_delay", int(Unit::None, 0, 100_000, 0), User),
     ignored("commit_siblings", int(Unit::None, 0, 1000, 5), User),
+    ignored("compute_query_id", Enum(&["auto", "regress", "on", "off"]), User),
+    ignored("constraint_exclusion", Enum(&["partition", "on", "off"]), User),
     setting(
         "cpu_index_tuple_cost",
         float(0.0, f64::MAX, 0.005),
@@ -335,6 +337,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets how many reads of a scan may be under way; 0: none ahead of its need.",
     ),
+    ignored("enable_async_append", Bool(true), User),
     setting(
         "enable_bitmapscan",
         Bool(true),
@@ -344,6 +347,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("enable_gathermerge", Bool(true), User),
     ignored("enable_hashagg", Bool(true), User),
     setting("enable_hashjoin", Bool(true), User, "Enables the planner's use of hash join plans."),
+    ignored("enable_incremental_sort", Bool(true), User),
     setting(
         "enable_indexonlyscan",
         Bool(true),
@@ -355,7 +359,11 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("enable_memoize", Bool(true), User),
     setting("enable_mergejoin", Bool(true), User, "Enables the planner's use of merge join plans."),
     setting("enable_nestloop", Bool(true), User, "Enables the planner's use of nested-loop plans."),
+    ignored("enable_parallel_append", Bool(true), User),
+    ignored("enable_parallel_hash", Bool(true), User),
     ignored("enable_partition_pruning", Bool(true), User),
+    ignored("enable_partitionwise_aggregate", Bool(false), User),
+    ignored("enable_partitionwise_join", Bool(false), User),
     setting(
         "enable_seqscan",
         Bool(true),
@@ -387,6 +395,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Starts a thread that sees to what the last writers of a table left behind.",
     ),
     ignored("geqo", Bool(true), User),
+    ignored("geqo_threshold", int(Unit::None, 2, INT_MAX, 12), User),
     ignored("gin_fuzzy_search_limit", int(Unit::None, 0, INT_MAX, 0), User),
     setting(
         "hash_mem_multiplier",
@@ -455,6 +464,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Shows whether the current user is a superuser.",
     ),
     ignored("jit", Bool(false), User),
+    ignored("jit_above_cost", float(-1.0, f64::MAX, 100_000.0), User),
     ignored("join_collapse_limit", int(Unit::None, 1, INT_MAX, 8), User),
     setting("lc_collate", Text("C.UTF-8"), Internal, "Shows the collation order locale."),
     setting(
@@ -467,6 +477,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("lc_monetary", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
     ignored("lc_numeric", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
     ignored("lc_time", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
+    ignored("lo_compat_privileges", Bool(false), User),
     setting(
         "lock_timeout",
         int(Unit::Milliseconds, 0, INT_MAX, 0),
@@ -550,6 +561,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("parallel_leader_participation", Bool(true), User),
     ignored("parallel_setup_cost", float(0.0, f64::MAX, 1000.0), User),
     ignored("parallel_tuple_cost", float(0.0, f64::MAX, 0.1), User),
+    ignored("password_encryption", Enum(&["scram-sha-256", "md5"]), User),
     ignored("plan_cache_mode", Enum(&["auto", "force_generic_plan", "force_custom_plan"]), User),
     ignored("quote_all_identifiers", Bool(false), User),
     setting(
@@ -558,6 +570,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the planner's estimate of the cost of a nonsequentially fetched disk page.",
     ),
+    setting("role", Text("none"), User, "Sets the current role."),
     ignored("row_security", Bool(true), User),
     setting(
         "search_path",
@@ -590,7 +603,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Internal,
         "Shows the server version as an integer.",
     ),
-    reported("session_authorization", Text("postgres"), Internal, "Shows the session user name."),
+    reported("session_authorization", Text("postgres"), User, "Sets the session user name."),
     ignored("session_replication_role", Enum(&["origin", "replica", "local"]), User),
     setting(
         "shared_buffers",
@@ -600,7 +613,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     reported(
         "standard_conforming_strings",
-        Enum(&["on"]),
+        Enum(&["on", "off"]),
         User,
         "Causes '...' strings to treat backslashes literally.",
     ),
@@ -610,6 +623,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the maximum allowed duration of any statement.",
     ),
+    ignored("stats_fetch_consistency", Enum(&["cache", "none", "snapshot"]), User),
     ignored("synchronize_seqscans", Bool(true), User),
     setting(
         "synchronous_commit",
@@ -632,8 +646,10 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the time zone for displaying and interpreting time stamps.",
     ),
+    ignored("timezone_abbreviations", Text("Default"), User),
     ignored("track_activities", Bool(true), User),
     ignored("track_counts", Bool(true), User),
+    ignored("track_functions", Enum(&["none", "pl", "all"]), User),
     ignored("track_io_timing", Bool(false), User),
     ignored("track_wal_io_timing", Bool(false), User),
     setting(

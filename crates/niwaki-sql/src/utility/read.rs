@@ -714,9 +714,13 @@ pub(super) fn switch_of(element: &DefElem) -> Result<bool> {
     }
 }
 
-/// WITH options as written.
+/// WITH options as written, those of a namespace (`toast.…`) behind its name.
 pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
-    elements(nodes).map(|e| (e.defname.clone(), string_of(e))).collect()
+    let name = |e: &DefElem| match e.defnamespace.as_str() {
+        "" => e.defname.clone(),
+        namespace => format!("{namespace}.{}", e.defname),
+    };
+    elements(nodes).map(|e| (name(e), string_of(e))).collect()
 }
 
 /// The name that an unsupported statement gets in its error.

@@ -104,6 +104,7 @@ pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
         match option.defname.as_str() {
             "concurrently" => concurrently = switch_of(option)?,
             "verbose" => verbose = switch_of(option)?,
+            "tablespace" => return Err(SqlError::unsupported("REINDEX into a tablespace")),
             other => {
                 let message = format!("unrecognized REINDEX option \"{other}\"");
                 return Err(SqlError::new("42601", message)

@@ -425,6 +425,9 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         }
         T::AtDropNotNull => column_action(AlterColumn::DropNotNull),
         T::AtSetNotNull => column_action(AlterColumn::SetNotNull),
+        T::AtSetStatistics if c.name.is_empty() => {
+            Err(SqlError::unsupported("SET STATISTICS of a column by its number"))
+        }
         T::AtSetStatistics
         | T::AtSetStorage
         | T::AtSetCompression
@@ -506,7 +509,12 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         },
         T::AtSetRelOptions => Ok(AlterCommand::SetOptions(options(list()))),
         T::AtResetRelOptions => {
-            Ok(AlterCommand::ResetOptions(options(list()).into_iter().map(|(n, _)| n).collect()))
+            let options = options(list());
+            if options.iter().any(|(_, value)| value.is_some()) {
+                let message = "RESET must not include values for parameters";
+                return Err(SqlError::new("42601", message));
+            }
+            Ok(AlterCommand::ResetOptions(options.into_iter().map(|(n, _)| n).collect()))
         }
         T::AtChangeOwner => Ok(AlterCommand::Owner(role_name(c.newowner.as_ref())?)),
         T::AtAttachPartition | T::AtDetachPartition => match definition() {

@@ -35,7 +35,7 @@ fn create_table_with_everything() {
         ConstraintSpecKind::Check {
             expression: "b > 0".to_owned(),
             column: Some("b".to_owned()),
-            no_inherit: false
+            no_inherit: false,
         }
     );
     assert_eq!(

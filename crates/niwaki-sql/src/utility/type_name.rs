@@ -6,7 +6,7 @@ use pg_query::protobuf::{TypeName, a_const};
 
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
-use crate::types::{array_of, encode_typmod};
+use crate::types::{array_of, encode_typmod, is_absent_type};
 
 /// An integer type that draws its values from a sequence of its own.
 pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
@@ -82,10 +82,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "json" => none(TypeOid::JSON),
         "jsonb" => none(TypeOid::JSONB),
         "jsonpath" => none(TypeOid::JSONPATH),
-        "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point" | "xml"
-        | "int4range" | "tsvector" | "box" | "circle" => {
-            Err(SqlError::unsupported(format!("type {name}")))
-        }
+        _ if is_absent_type(name) => Err(SqlError::unsupported(format!("type {name}"))),
         _ => Err(undefined(&shown)),
     }
     .map_err(at)?;

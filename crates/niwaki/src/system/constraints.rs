@@ -220,7 +220,10 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             number(part_of.unwrap_or(Oid(0))),
             Datum::Bool(!inherited),
             int4(inherited.into()),
-            Datum::Bool(index.0 != 0 && part_of.is_none()),
+            Datum::Bool(match found.constraint {
+                TableConstraint::Check(check) => check.no_inherit,
+                _ => index.0 != 0 && part_of.is_none(),
+            }),
             column_numbers(constraint_columns(&found).into_iter()),
             foreign_columns(|key| &key.referenced),
             operators(|all| all[0]),

@@ -211,7 +211,8 @@ pub(super) const PG_VIEWS: Computed = Computed {
 pub(super) fn view_definition(state: &CatalogState, relation: &Relation) -> Option<String> {
     let path = state.search_path(&["public".to_owned()], OWNER_NAME);
     let query = relation.query.as_ref()?;
-    let shown = niwaki_sql::view_text(relation, state, &path, false);
+    let styles = niwaki_types::TextSettings::default();
+    let shown = niwaki_sql::view_text(relation, state, &path, false, &styles);
     Some(shown.unwrap_or_else(|_| query.text.clone()))
 }
 

@@ -114,11 +114,12 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             _ => Oid(0),
         };
         let stored = relation.view.is_none();
-        let options = if relation.options.0.is_empty() {
+        // Those of a namespace are not the table's own.
+        let own = || relation.options.0.iter().filter(|(name, _)| !name.contains('.'));
+        let options = if own().next().is_none() {
             Datum::Null
         } else {
-            let all = relation.options.0.iter().map(|(n, v)| text(format!("{n}={v}")));
-            array(TypeOid::TEXT, all)
+            array(TypeOid::TEXT, own().map(|(n, v)| text(format!("{n}={v}"))))
         };
         let all_visible = relation.table.as_ref().and_then(|table| table.all_visible_pages().ok());
         let (pages, rows) = match relation.kind {
@@ -239,6 +240,10 @@ pub(super) const PG_ATTRIBUTE: Computed = Computed {
     rows: pg_attribute,
 };
 
+/// Numbers of collations: the database's, and `C`.
+const DEFAULT_COLLATION: u32 = 100;
+const C_COLLATION: u32 = 950;
+
 /// The columns that every stored table has, with their numbers.
 const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 6] = [
     ("tableoid", TypeOid::OID, -6),
@@ -290,7 +295,11 @@ fn attribute(
     let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
     let oid = if column.dropped { 0 } else { column.column_type().declared().0 };
     let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();
-    let collation = kind.map_or(0, |kind| kind.collation);
+    let collation = match kind.map_or(0, |kind| kind.collation) {
+        // PostgreSQL's own tables have no text that a collation orders.
+        DEFAULT_COLLATION if builtin_kind(relation) == Some("r") => C_COLLATION,
+        collation => collation,
+    };
     emit(&[
         number(relation),
         text(&column.name),

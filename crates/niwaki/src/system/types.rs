@@ -6,7 +6,7 @@ use niwaki_catalog::{
     CatalogState, DomainDefinition, Oid, Relation, StoredAttribute, TypeDefinition, builtin_types,
     label_oid,
 };
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{Datum, EnumLabel, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, number, optional, text};
 use super::{OWNER, builtin_function, domains, relations};
@@ -258,9 +258,9 @@ fn pg_enum(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         if wanted.is_some_and(|wanted| wanted != oid.0) {
             continue;
         }
-        let mut order = 0.0;
-        for (place, label) in definition.labels().iter().enumerate() {
-            order += 1.0;
+        let labels = definition.labels();
+        let orders = EnumLabel::sort_orders(labels.iter().map(|label| label.position));
+        for (place, (label, order)) in labels.iter().zip(orders).enumerate() {
             emit(&[
                 number(label_oid(definition.oid, place)),
                 Datum::Oid(oid.0),

@@ -51,6 +51,31 @@ pub(super) fn row_to_json(
     array_to_json(exec, types, values)
 }
 
+/// What builds a value of arguments and their types.
+type Build = fn(&mut ExecContext<'_>, &[TypeOid], &[Datum]) -> Result<Datum>;
+
+/// The same of the elements of an array, of all its dimensions: `VARIADIC array`.
+fn of_elements(build: Build, exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Array(element, elements)] = values else { return Ok(Datum::Null) };
+    build(exec, &vec![*element; elements.len()], elements)
+}
+
+pub(super) fn json_array_of(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_elements(json_array, exec, values)
+}
+
+pub(super) fn jsonb_array_of(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_elements(jsonb_array, exec, values)
+}
+
+pub(super) fn json_object_of(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_elements(json_object, exec, values)
+}
+
+pub(super) fn jsonb_object_of(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_elements(jsonb_object, exec, values)
+}
+
 pub(super) fn json_array(
     exec: &mut ExecContext<'_>,
     types: &[TypeOid],

@@ -73,6 +73,14 @@ pub(crate) fn is_unsupported(name: &str) -> bool {
     UNSUPPORTED.contains(&name)
 }
 
+/// Those that take their arguments as one array.
+pub(super) const VARIADIC: &[Function] = functions! {
+    "json_build_array" (ARRAY) JSON nullable single stable Context(build::json_array_of);
+    "jsonb_build_array" (ARRAY) JSONB nullable single stable Context(build::jsonb_array_of);
+    "json_build_object" (ARRAY) JSON nullable single stable Context(build::json_object_of);
+    "jsonb_build_object" (ARRAY) JSONB nullable single stable Context(build::jsonb_object_of);
+};
+
 pub(super) const OPERATORS: &[Function] = functions! {
     "->" (JSON, TEXT) JSON strict single immutable Binary(access::field);
     "->" (JSON, INT4) JSON strict single immutable Binary(access::item);

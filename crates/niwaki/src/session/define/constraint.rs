@@ -77,7 +77,8 @@ impl Definer<'_> {
         let ConstraintSpecKind::Check { expression, no_inherit, .. } = &constraint.kind else {
             return Ok(());
         };
-        if *no_inherit && table.partition_key.is_some() {
+        let no_inherit = *no_inherit;
+        if no_inherit && table.partition_key.is_some() {
             let message =
                 format!("cannot add NO INHERIT constraint to partitioned table \"{}\"", table.name);
             return Err(SqlError::new("42P16", message));
@@ -114,7 +115,7 @@ impl Definer<'_> {
         let expression = self.with_texts(constraint.stored, |definer| {
             definer.session.with_analysis(|context| define_check(expression, &over, context))
         })?;
-        table.checks.push(Check { name, expression, not_valid: false, comment: None });
+        table.checks.push(Check { name, expression, not_valid: false, no_inherit, comment: None });
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
     }

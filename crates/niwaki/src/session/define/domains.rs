@@ -104,6 +104,7 @@ impl Definer<'_> {
             name: constraint.clone(),
             expression,
             not_valid,
+            no_inherit: false,
             comment: None,
         });
         domain.checks.sort_by(|a, b| a.name.cmp(&b.name));

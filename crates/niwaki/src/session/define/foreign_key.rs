@@ -213,7 +213,7 @@ fn positions(relation: &Relation, names: &[String]) -> Result<Vec<u16>> {
 }
 
 fn set_columns(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Result<Vec<u16>> {
-    let set = positions(table, &spec.set_columns)?;
+    let mut set = positions(table, &spec.set_columns)?;
     for (at, name) in set.iter().zip(&spec.set_columns) {
         if !columns.contains(at) {
             let message = format!(
@@ -222,6 +222,14 @@ fn set_columns(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Resu
             return Err(SqlError::new("42P10", message));
         }
     }
+    // A column that is named again says nothing new.
+    let mut seen = Vec::new();
+    set.retain(|column| {
+        !seen.contains(column) && {
+            seen.push(*column);
+            true
+        }
+    });
     Ok(set)
 }
 

@@ -50,7 +50,7 @@ impl Definer<'_> {
                     kind: ConstraintSpecKind::Check {
                         expression: check.expression.clone(),
                         column: None,
-                        no_inherit: false,
+                        no_inherit: check.no_inherit,
                     },
                     not_valid: false,
                     stored: true,

@@ -15,6 +15,9 @@ enum Accepts {
 }
 
 fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
+    if let (RelationKind::Table, Some(name)) = (kind, name.strip_prefix(TOAST)) {
+        return toast_option(name);
+    }
     let accepts = match (kind, name) {
         (RelationKind::Table | RelationKind::Index, "fillfactor") => {
             Accepts::Integer { least: 10, most: 100 }
@@ -23,13 +26,7 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
         (RelationKind::Table, "heap_only_updates") => {
             Accepts::OneOf(&["any_key", "same_keys", "off"])
         }
-        (
-            RelationKind::Table,
-            "autovacuum_enabled"
-            | "toast.autovacuum_enabled"
-            | "vacuum_truncate"
-            | "user_catalog_table",
-        )
+        (RelationKind::Table, "autovacuum_enabled" | "vacuum_truncate" | "user_catalog_table")
         | (
             RelationKind::Index,
             "deduplicate_items"
@@ -43,12 +40,23 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
         (RelationKind::Index, "version_hint") => Accepts::OneOf(&["last_item", "page"]),
         (RelationKind::Table, "parallel_workers") => Accepts::Integer { least: 0, most: 1024 },
         (RelationKind::Table, "toast_tuple_target") => Accepts::Integer { least: 128, most: 8160 },
-        (RelationKind::Table, name) => {
-            return autovacuum_option(name.strip_prefix("toast.").unwrap_or(name));
-        }
+        (RelationKind::Table, name) => return autovacuum_option(name),
         _ => return None,
     };
     Some(accepts)
+}
+
+/// The namespace of what PostgreSQL's tables say of the files of their long values. It is taken and has no effect.
+const TOAST: &str = "toast.";
+
+fn toast_option(name: &str) -> Option<Accepts> {
+    match name {
+        "autovacuum_enabled" | "vacuum_truncate" | "vacuum_index_cleanup" => {
+            option(RelationKind::Table, name)
+        }
+        "autovacuum_analyze_threshold" | "autovacuum_analyze_scale_factor" => None,
+        name => autovacuum_option(name),
+    }
 }
 
 /// What tables say to autovacuum. Those of freezing are taken and have no effect.
@@ -85,8 +93,13 @@ pub(super) fn set(
     into: &mut RelationOptions,
     given: &[(String, Option<String>)],
 ) -> Result<()> {
-    for (name, value) in given {
-        let accepts = option(kind, name).ok_or_else(|| unknown(name))?;
+    for (number, (name, value)) in given.iter().enumerate() {
+        if given.iter().take(number).any(|(other, _)| other == name) {
+            let message = format!("parameter \"{name}\" specified more than once");
+            return Err(SqlError::new("22023", message));
+        }
+        let accepts = option(kind, name).ok_or_else(|| unknown(kind, name))?;
+        let (full, name) = (name, name.strip_prefix(TOAST).unwrap_or(name));
         let text = value.as_deref().unwrap_or("true");
         let value = match accepts {
             Accepts::Integer { least, most } => {
@@ -132,7 +145,7 @@ pub(super) fn set(
                 word
             }
         };
-        into.set(name, &value);
+        into.set(full, &value);
     }
     Ok(())
 }
@@ -148,15 +161,21 @@ pub(super) fn reset(
 ) -> Result<()> {
     for name in names {
         if option(kind, name).is_none() {
-            return Err(unknown(name));
+            return Err(unknown(kind, name));
         }
         from.reset(name);
     }
     Ok(())
 }
 
-fn unknown(name: &str) -> SqlError {
-    SqlError::new("22023", format!("unrecognized parameter \"{name}\""))
+fn unknown(kind: RelationKind, name: &str) -> SqlError {
+    let (namespace, bare) = name.split_once('.').unwrap_or(("", name));
+    let known = namespace.is_empty() || kind == RelationKind::Table && name.starts_with(TOAST);
+    let message = match known {
+        true => format!("unrecognized parameter \"{bare}\""),
+        false => format!("unrecognized parameter namespace \"{namespace}\""),
+    };
+    SqlError::new("22023", message)
 }
 
 fn out_of_bounds(
