@@ -76,6 +76,11 @@ fn partition_index_only() {
 }
 
 #[test]
+fn partition_alter() {
+    check("partition_alter", include_str!("../testscripts/partition_alter.test"));
+}
+
+#[test]
 fn partition_analyze() {
     check("partition_analyze", include_str!("../testscripts/partition_analyze.test"));
 }

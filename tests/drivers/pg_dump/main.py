@@ -62,7 +62,7 @@ def main():
                     if form == "custom":
                         run("pg_restore", "-d", "postgres", "--clean", "--if-exists", f"{folder}/{form}", port=server.port)
                         print(f"restored once more into {kind.name}:", "the same" if dump(port=server.port) == first else "different")
-                    print(run("psql", "-X", "-A", "-t", "-c", "select (select count(*) from app.customers), (select sum(amount) from app.orders), (select max(id) from app.rich)", port=server.port), end="")
+                    print(run("psql", "-X", "-A", "-t", "-c", "select (select count(*) from app.customers), (select sum(amount) from app.orders), (select max(id) from app.rich), (select count(*) from app.events), (select sum(id) from app.events_far), (select count(*) from app.only_events)", port=server.port), end="")
 
 
 main()

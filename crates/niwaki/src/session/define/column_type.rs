@@ -58,6 +58,12 @@ impl Definer<'_> {
         }
         self.check_references(&definition)?;
         let same_values = using.is_none() && !column.generated && keeps_values(from, to);
+        if relation.is_partitioned() {
+            // Its partitions have the values, and change after it.
+            self.retype_indexes(relation, &after)?;
+            self.update(definition)?;
+            return self.check_expressions(relation.oid);
+        }
         if same_values {
             definition.stats = RelationStats::default();
             self.update(definition)?;

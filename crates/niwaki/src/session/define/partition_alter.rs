@@ -26,17 +26,17 @@ impl Definer<'_> {
                 self.refuse_key_column(table, name, "drop")?;
                 return Ok(false);
             }
-            AlterCommand::Column { name, action: AlterColumn::Type { .. } } => {
-                self.refuse_key_column(table, name, "alter")?;
-                return Err(SqlError::unsupported("ALTER COLUMN TYPE of a partitioned table"));
-            }
             AlterCommand::Column {
                 name,
                 action:
-                    action @ (AlterColumn::Default(_)
+                    action @ (AlterColumn::Type { .. }
+                    | AlterColumn::Default(_)
                     | AlterColumn::SetNotNull
                     | AlterColumn::DropNotNull),
             } => {
+                if matches!(action, AlterColumn::Type { .. }) {
+                    self.refuse_key_column(table, name, "alter")?;
+                }
                 for each in self.tree_of(table) {
                     let each = self.current(each.oid)?;
                     self.alter_column(&each, name, action)?;

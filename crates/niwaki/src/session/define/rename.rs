@@ -54,6 +54,21 @@ impl Definer<'_> {
         }
         let mut definition = relation.definition.clone();
         match &spec.target {
+            RenameTarget::Constraint(from)
+                if relation.checks.iter().any(|check| check.name == *from) =>
+            {
+                if spec.relation.only && has_partitions(&relation) {
+                    let message = format!(
+                        "inherited constraint \"{from}\" must be renamed in child tables too"
+                    );
+                    return Err(SqlError::new("42P16", message));
+                }
+                // As in PostgreSQL the partitions before the table itself.
+                let tree = self.tree_of(&relation);
+                for each in tree.iter().skip(1).chain([&relation]) {
+                    self.rename_check(each, from, &spec.to)?;
+                }
+            }
             RenameTarget::Relation => {
                 self.name_is_free(relation.schema, &spec.to, false)?;
                 definition.name.clone_from(&spec.to);
@@ -72,20 +87,13 @@ impl Definer<'_> {
                     .iter()
                     .find(|i| i.name == *from && i.definition.constraint.is_some());
                 let mut taken = ConstraintNames::of(&definition, &relation.indexes);
-                if index.is_some()
-                    || definition.checks.iter().any(|c| c.name == *from)
-                    || definition.foreign_key(from).is_some()
-                {
+                if index.is_some() || definition.foreign_key(from).is_some() {
                     taken.take(&spec.to, &relation.name)?;
                 }
                 if let Some(index) = index {
                     self.name_is_free(relation.schema, &spec.to, false)?;
                     let mut definition = self.current(index.oid)?.definition.clone();
                     definition.name.clone_from(&spec.to);
-                    self.update(definition)?;
-                } else if let Some(check) = definition.checks.iter_mut().find(|c| c.name == *from) {
-                    check.name.clone_from(&spec.to);
-                    definition.checks.sort_by(|a, b| a.name.cmp(&b.name));
                     self.update(definition)?;
                 } else if let Some(key) =
                     definition.foreign_keys.iter_mut().find(|key| key.name == *from)
@@ -104,6 +112,17 @@ impl Definer<'_> {
             }
         }
         Ok(tag)
+    }
+
+    /// Renames a check of one table.
+    fn rename_check(&mut self, relation: &Relation, from: &str, to: &str) -> Result<()> {
+        let mut definition = relation.definition.clone();
+        ConstraintNames::of(&definition, &relation.indexes).take(to, &relation.name)?;
+        let check = definition.checks.iter_mut().find(|check| check.name == from);
+        let check = check.ok_or_else(|| SqlError::internal("a partition without a check"))?;
+        to.clone_into(&mut check.name);
+        definition.checks.sort_by(|a, b| a.name.cmp(&b.name));
+        self.update(definition)
     }
 
     /// Renames a column of one table.
@@ -154,9 +173,6 @@ impl Definer<'_> {
 
     /// 42P16 for what a partition has from its table.
     fn refuse_inherited(&mut self, relation: &Relation, target: &RenameTarget) -> Result<()> {
-        if relation.is_partitioned() && matches!(target, RenameTarget::Constraint(_)) {
-            return Err(SqlError::unsupported("RENAME CONSTRAINT of a partitioned table"));
-        }
         let Some(of) = &relation.partition_of else { return Ok(()) };
         let parent = self.current(of.parent)?;
         let inherited = match target {
