@@ -22,6 +22,23 @@ pub(crate) struct MaintainedTable {
     automatic: bool,
 }
 
+/// Takes the lock of those who maintain a table, SHARE UPDATE EXCLUSIVE; false under [`WaitPolicy::Skip`] when it is not free.
+///
+/// # Errors
+/// Those of the wait: deadlock, the session's interrupts, 55P03.
+pub(crate) fn lock_to_maintain(
+    transaction: &Transaction,
+    oid: Oid,
+    policy: WaitPolicy,
+) -> Result<bool> {
+    Ok(transaction.manager().locks().acquire_table(
+        transaction,
+        TableId(u64::from(oid.0)),
+        TableLockMode::ShareUpdateExclusive,
+        policy,
+    )?)
+}
+
 impl MaintainedTable {
     /// Locks a table in SHARE UPDATE EXCLUSIVE mode. `None` when it has gone, and under [`WaitPolicy::Skip`] when it is
     /// not free.
@@ -34,12 +51,7 @@ impl MaintainedTable {
         oid: Oid,
         policy: WaitPolicy,
     ) -> Result<Option<Self>> {
-        let locked = transaction.manager().locks().acquire_table(
-            transaction,
-            TableId(u64::from(oid.0)),
-            TableLockMode::ShareUpdateExclusive,
-            policy,
-        )?;
+        let locked = lock_to_maintain(transaction, oid, policy)?;
         // As it is now that the lock is held.
         let found = catalog.state().relation(oid).filter(|_| locked).cloned();
         Ok(found.and_then(|relation| {

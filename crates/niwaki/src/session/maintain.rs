@@ -9,12 +9,12 @@ use niwaki_catalog::{
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Vacuum};
 use niwaki_storage::ReadAhead;
-use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use super::{Block, Session};
 use crate::Result;
-use crate::maintenance::MaintainedTable;
+use crate::maintenance::{MaintainedTable, lock_to_maintain};
 use crate::progress::Vacuuming;
 use crate::result::ResultSink;
 use crate::vacuum_options::{by_settings, of_statement, read_ahead_of};
@@ -128,12 +128,7 @@ impl Session {
     ) -> Result<()> {
         let policy = if vacuum.skip_locked { WaitPolicy::Skip } else { WaitPolicy::Block };
         let (transaction, _) = self.transaction_and_catalog()?;
-        let locked = transaction.manager().locks().acquire_table(
-            transaction,
-            TableId(u64::from(oid.0)),
-            TableLockMode::ShareUpdateExclusive,
-            policy,
-        )?;
+        let locked = lock_to_maintain(transaction, oid, policy)?;
         let Some(table) = self.catalog.state().relation(oid).cloned() else { return Ok(()) };
         if !locked {
             self.not_free(&table, vacuum, out);
