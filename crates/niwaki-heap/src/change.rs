@@ -535,6 +535,10 @@ impl PrunePlan {
                     let bits = fields.u8()?;
                     let (heap_updated, keys_updated) = (bits & 1 != 0, bits & 2 != 0);
                     let moved = bits & 4 != 0;
+                    // Who went to another table was deleted here.
+                    if moved && (heap_updated || link != NO_LINK) {
+                        return None;
+                    }
                     Some(Relink { offset, xmax, link, heap_updated, keys_updated, moved })
                 })
                 .collect::<Option<Vec<_>>>()

@@ -386,7 +386,7 @@ fn records_read_back_and_cut_ones_do_not() {
         relinked: vec![Relink {
             offset: 11,
             xmax: 12,
-            link: Tid::new(13, 14),
+            link: NO_LINK,
             heap_updated: false,
             keys_updated: true,
             moved: true,
@@ -402,12 +402,25 @@ fn records_read_back_and_cut_ones_do_not() {
     for cut in 0..bytes.len() {
         assert_eq!(PrunePlan::decode(&bytes[..cut]), None, "cut at {cut}");
     }
+    let mut moved_on = PrunePlan::decode(&bytes).unwrap();
+    moved_on.relinked[0].link = Tid::new(13, 14);
+    bytes.clear();
+    moved_on.encode(&mut bytes);
+    assert_eq!(PrunePlan::decode(&bytes), None, "it went to another table, and is here");
     let end =
         EndVersion { offset: 1, link: Tid::new(2, 3), xmax_flags: flags::KEYS_UPDATED, cid: None };
     let bytes = encode_end(&end);
     let read = decode_end(&bytes).unwrap();
     assert_eq!((read.offset, read.link, read.xmax_flags), (1, Tid::new(2, 3), flags::KEYS_UPDATED));
     assert!(decode_end(&bytes[..9]).is_none());
+    let moved = EndVersion { link: NO_LINK, xmax_flags: flags::KEYS_UPDATED | flags::MOVED, ..end };
+    assert!(decode_end(&encode_end(&moved)).is_some());
+    for wrong in [
+        EndVersion { link: end.link, ..moved },
+        EndVersion { xmax_flags: moved.xmax_flags | flags::XMAX_LOCK_ONLY, ..moved },
+    ] {
+        assert!(decode_end(&encode_end(&wrong)).is_none());
+    }
     let place = PlaceRow {
         offset: 1,
         natts: 2,
