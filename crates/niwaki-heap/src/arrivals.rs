@@ -17,6 +17,8 @@
 //! Roots share counts, by their TIDs alone, whatever heap they are in: a line pointer that is used again, of an emptied
 //! table too, has the count that it had. Who finds a count changed by another root looks in vain, no more.
 
+use std::num::NonZeroU64;
+
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_storage::{BlockNumber, Tid};
@@ -27,9 +29,9 @@ use crate::relation::Heap;
 const COUNTS: usize = 1 << 17;
 
 /// How many versions had come to a root, and to those that share its count. Counts are compared, no more; they
-/// never come round in the life of a machine.
+/// never come round in the life of a machine. One more than the count, so that "none" takes no room beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived(u64);
+pub struct Arrived(NonZeroU64);
 
 /// The counts.
 #[derive(Debug)]
@@ -71,7 +73,8 @@ impl Heap<'_> {
     /// the latch of any leaf as long as the count is the same.
     #[inline]
     pub fn arrived(&self, root: Tid) -> Arrived {
-        Arrived(self.relation.shared.arrivals.of(root).load(Ordering::Relaxed))
+        let count = self.relation.shared.arrivals.of(root).load(Ordering::Relaxed);
+        Arrived(NonZeroU64::MIN.saturating_add(count))
     }
 }
 

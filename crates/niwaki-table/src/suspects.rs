@@ -25,9 +25,10 @@ use niwaki_storage::Tid;
 const PART: u64 = 42;
 /// The same where most are of versions that left entries behind in several indexes: who changes a row sees to that many for it,
 /// so more of them shall share a visit. Not of those that moved: updates do that now and then, and leave some in each index.
-const PART_OF_SEVERAL: u64 = 10;
-/// Most bytes that are gathered; what comes then is forgotten.
-const BYTES_MAX: usize = 1 << 20;
+const PART_OF_SEVERAL: u64 = 8;
+/// Most bytes that are gathered; what comes then is forgotten. Half of it is enough for a visit, however large the index:
+/// with a quarter of this, what is gathered for an index of 10 MB has eight on a leaf, not fourteen.
+const BYTES_MAX: usize = 4 << 20;
 /// How many are handed out at once: what one write may have to do for others.
 const TAKEN: usize = 64;
 
