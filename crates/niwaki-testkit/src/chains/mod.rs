@@ -313,7 +313,7 @@ impl Run {
         let mut new = Row { stamp: self.stamp, ..old.clone() };
         // Mostly one column, and not always to another value.
         for _ in 0..=self.rng.below(2) {
-            new.change(&self.rng, 1 + self.rng.below(5) as usize);
+            new.change_any(&self.rng);
         }
         if self.rng.chance(1, 10) {
             new.id = self.rng.below(IDS as u64) as i32;

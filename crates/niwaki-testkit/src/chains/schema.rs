@@ -19,7 +19,9 @@ const B: usize = 2;
 pub(crate) const U: usize = 3;
 const N: usize = 4;
 const T: usize = 5;
-pub(crate) const COLUMNS: usize = 7;
+const F: usize = 6;
+const STAMP: usize = 7;
+pub(crate) const COLUMNS: usize = 8;
 const TYPES: [TypeOid; COLUMNS] = [
     TypeOid::INT4,
     TypeOid::INT4,
@@ -27,6 +29,7 @@ const TYPES: [TypeOid; COLUMNS] = [
     TypeOid::INT4,
     TypeOid::NUMERIC,
     TypeOid::TEXT,
+    TypeOid::FLOAT8,
     TypeOid::INT4,
 ];
 
@@ -42,6 +45,8 @@ pub(crate) struct Row {
     /// A numeric's text: 1, 1.0 and 1.00 are equal, and different.
     pub(crate) n: String,
     pub(crate) t: String,
+    /// A number's text: 0 and -0 are equal, and different.
+    pub(crate) f: String,
     /// Tells one write from another.
     pub(crate) stamp: i32,
 }
@@ -60,6 +65,7 @@ impl Row {
             Datum::Int4(self.u),
             Datum::Numeric(Arc::new(numeric)),
             Datum::text(&self.t),
+            Datum::Float8(self.f.parse().expect("a number")),
             Datum::Int4(self.stamp),
         ]
     }
@@ -70,7 +76,9 @@ impl Row {
             Datum::Null => None,
             other => panic!("{other:?} is no integer"),
         };
-        let (Datum::Numeric(n), Datum::Text(t)) = (&datums[N], &datums[T]) else {
+        let (Datum::Numeric(n), Datum::Text(t), Datum::Float8(f)) =
+            (&datums[N], &datums[T], &datums[F])
+        else {
             panic!("a row of the wrong shape: {datums:?}");
         };
         Self {
@@ -80,25 +88,33 @@ impl Row {
             u: int(&datums[U]).expect("u"),
             n: n.to_string(),
             t: t.to_string(),
-            stamp: int(&datums[6]).expect("a stamp"),
+            f: f.to_string(),
+            stamp: int(&datums[STAMP]).expect("a stamp"),
         }
     }
 
     /// A row of values of which there are few.
     pub(crate) fn random(rng: &SeededRng, id: i32, stamp: i32) -> Self {
-        let mut row = Self { id, a: None, b: 0, u: 0, n: "0".to_owned(), t: String::new(), stamp };
-        (A..=T).for_each(|column| row.change(rng, column));
+        let (n, t, f) = ("0".to_owned(), String::new(), "0".to_owned());
+        let mut row = Self { id, a: None, b: 0, u: 0, n, t, f, stamp };
+        (A..=F).for_each(|column| row.change(rng, column));
         row
     }
 
+    /// Gives some column, but not the id, another value, or the same.
+    pub(crate) fn change_any(&mut self, rng: &SeededRng) {
+        self.change(rng, A + rng.below((F - A + 1) as u64) as usize);
+    }
+
     /// Gives a column another value, or the same.
-    pub(crate) fn change(&mut self, rng: &SeededRng, column: usize) {
+    fn change(&mut self, rng: &SeededRng, column: usize) {
         let small = |bound| i32::try_from(rng.below(bound)).expect("small");
         match column {
             A => self.a = Some(small(5)).filter(|a| *a < 4),
             B => self.b = small(4),
             U => self.u = small(10),
             N => self.n = ["1", "1.0", "1.00", "2", "2.0"][rng.below(5) as usize].to_owned(),
+            F => self.f = ["0", "-0", "1.5", "NaN", "-inf"][rng.below(5) as usize].to_owned(),
             _ => {
                 // Mostly short; sometimes so long that a page holds few.
                 let length = [2400, 900, 20, 3, 2, 1, 1, 0][rng.below(8) as usize];
@@ -108,7 +124,8 @@ impl Row {
                         let letter = |_| char::from(b'!' + (rng.below(90)) as u8);
                         (0..length).map(letter).collect()
                     }
-                    0 | 1 => "x".repeat(length),
+                    0 => "X".repeat(length),
+                    1 => "x".repeat(length),
                     _ => "y".repeat(length),
                 };
             }
@@ -127,6 +144,8 @@ enum Formula {
     Large,
     /// a is not NULL and even.
     Even,
+    /// How t begins, in small letters: what an operator class that does not tell cases apart would compare.
+    Folded,
 }
 
 #[derive(Debug)]
@@ -142,6 +161,13 @@ impl KeyExpression for Computed {
 
     fn evaluate(&self, row: &[Datum]) -> Result<Datum, ExpressionError> {
         Ok(match (self.formula, &row[A], &row[B]) {
+            (Formula::Folded, ..) => match &row[T] {
+                Datum::Text(t) => {
+                    let begin: String = t.chars().take(3).collect();
+                    Datum::text(&begin.to_lowercase())
+                }
+                _ => Datum::Null,
+            },
             (Formula::Large, _, Datum::Int4(b)) => Datum::Bool(*b > 1),
             (Formula::Even, Datum::Int4(a), _) => Datum::Bool(a % 2 == 0),
             (Formula::Odd, Datum::Int4(a), _) => Datum::Int4(a % 2),
@@ -160,6 +186,7 @@ fn computed(formula: Formula) -> Arc<dyn KeyExpression> {
         Formula::Sum => &[A, B],
         Formula::Large => &[B],
         Formula::Odd | Formula::Even => &[A],
+        Formula::Folded => &[T],
     };
     Arc::new(Computed { formula, columns: columns.iter().copied().collect() })
 }
@@ -205,7 +232,7 @@ pub(crate) fn random(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition
     }
     let mut include = Vec::new();
     if rng.chance(1, 3) {
-        include.push([A, B, N, T][rng.below(4) as usize]);
+        include.push([A, B, N, T, F][rng.below(5) as usize]);
     }
     let predicate =
         rng.chance(1, 3).then(|| [Formula::Large, Formula::Even][rng.below(2) as usize]);
@@ -222,12 +249,15 @@ fn key_column(rng: &SeededRng) -> KeyColumn {
         true => KeyOrder::descending(oid),
         false => KeyOrder::ascending(oid),
     };
-    let formula = match rng.below(7) {
+    let formula = match rng.below(9) {
         0 | 1 => return KeyColumn::column(A, order(TypeOid::INT4)),
         2 | 3 => return KeyColumn::column(B, order(TypeOid::INT4)),
         4 => return KeyColumn::column(N, order(TypeOid::NUMERIC)),
-        5 => Formula::Sum,
+        5 => return KeyColumn::column(F, order(TypeOid::FLOAT8)),
+        6 => Formula::Sum,
+        7 => Formula::Folded,
         _ => Formula::Odd,
     };
-    KeyColumn { source: KeySource::Expression(computed(formula)), order: order(TypeOid::INT4) }
+    let oid = if formula == Formula::Folded { TypeOid::TEXT } else { TypeOid::INT4 };
+    KeyColumn { source: KeySource::Expression(computed(formula)), order: order(oid) }
 }
