@@ -39,6 +39,7 @@ async fn main() -> sqlx::Result<()> {
     println!("{:?}", select.fetch_one(&mut *c).await?);
     let mut nullable: Vec<Option<String>> = sqlx::query_scalar!("SELECT o.name FROM items i LEFT JOIN owners o ON o.id = i.owner").fetch_all(&mut *c).await?;
     nullable.sort();
+    let nullable = nullable.last();
     let count: Option<i64> = sqlx::query_scalar!("SELECT count(*) FROM items").fetch_one(&mut *c).await?;
     let counted: i64 = sqlx::query_scalar!(r#"SELECT count(*) AS "count!" FROM items WHERE price > $1"#, price).fetch_one(&mut *c).await?;
     println!("{nullable:?} {count:?} {counted}");
