@@ -696,7 +696,9 @@ fn explain_says_what_steps_give() {
     run(
         &mut s,
         "create table a (id int primary key, x text, unread text);
-         create table b (id int primary key, y text not null)",
+         create table b (id int primary key, y text not null);
+         insert into a select i, 'x' from generate_series(1, 1000) i; insert into b values (1, 'y');
+         analyze a, b",
     );
     let outer = "select a.x, b.y, a.id + 1 from a left join b on b.id = a.id";
     let plan = run(&mut s, &format!("explain (verbose, costs off) {outer}"));
