@@ -640,7 +640,11 @@ fn bind_portal(
             1 => niwaki_types::read_binary(kind(type_oid), bytes, &settings.types),
             other => return Err(unsupported_format(other)),
         };
-        value.map_err(|error| {
+        value.map_err(|mut error| {
+            // Bytes behind a value: PostgreSQL says which parameter has them.
+            if error.message == "incorrect binary data format" {
+                error.message = format!("{} in bind parameter {}", error.message, number + 1);
+            }
             let portal = match bind.portal {
                 "" => "unnamed portal".to_owned(),
                 name => format!("portal \"{name}\""),

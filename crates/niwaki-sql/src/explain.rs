@@ -2,6 +2,8 @@
 
 mod aggregate;
 mod deparse;
+mod json;
+mod output;
 mod partitions;
 
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -20,6 +22,7 @@ use crate::plan::{
 use crate::store::ScanEffort;
 
 use deparse::{Names, expression, sort_key};
+use json::json_string;
 
 pub(crate) use deparse::{table_expression, type_text};
 
@@ -31,13 +34,25 @@ pub struct ExplainOptions {
     pub(crate) timing: bool,
     /// Whether the time of the whole run is told; it is unless this says no.
     summary: bool,
+    /// What each step gives is told.
+    verbose: bool,
     json: bool,
 }
 
 impl ExplainOptions {
-    pub(crate) fn parse(nodes: &[Node]) -> Result<Self> {
-        let mut options =
-            Self { analyze: false, costs: true, timing: true, summary: true, json: false };
+    /// Reads the options of a statement.
+    ///
+    /// # Errors
+    /// 0A000 for formats that are not there, 42601 for what is no option.
+    pub fn parse(nodes: &[Node]) -> Result<Self> {
+        let mut options = Self {
+            analyze: false,
+            costs: true,
+            timing: true,
+            summary: true,
+            verbose: false,
+            json: false,
+        };
         for node in nodes {
             let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
             let name = element.defname.as_str();
@@ -46,8 +61,9 @@ impl ExplainOptions {
                 "costs" => options.costs = flag(element.arg.as_deref(), name)?,
                 "timing" => options.timing = flag(element.arg.as_deref(), name)?,
                 "summary" => options.summary = flag(element.arg.as_deref(), name)?,
+                "verbose" => options.verbose = flag(element.arg.as_deref(), name)?,
                 // Nothing more is known that these could show.
-                "verbose" | "buffers" | "settings" | "wal" => {
+                "buffers" | "settings" | "wal" => {
                     flag(element.arg.as_deref(), name)?;
                 }
                 "format" => {
@@ -69,6 +85,12 @@ impl ExplainOptions {
             }
         }
         Ok(options)
+    }
+
+    /// The one column of the result, whose type is that of the format.
+    pub fn column(&self) -> ColumnInfo {
+        let kind = if self.json { TypeOid::JSON } else { TypeOid::TEXT };
+        ColumnInfo::computed("QUERY PLAN", ColumnType::new(kind))
     }
 }
 
@@ -98,11 +120,6 @@ fn flag(node: Option<&Node>, name: &str) -> Result<bool> {
     }
 }
 
-/// The one column of EXPLAIN's result.
-pub(crate) fn columns() -> Vec<ColumnInfo> {
-    vec![ColumnInfo::computed("QUERY PLAN", ColumnType::new(TypeOid::TEXT))]
-}
-
 /// One step as EXPLAIN shows it.
 struct Shown {
     /// What it computes, if not rows for the step above: a line of its own.
@@ -110,7 +127,13 @@ struct Shown {
     title: String,
     node_type: &'static str,
     relation: Option<String>,
+    /// What a scan's rows are called.
+    alias: Option<String>,
     index: Option<String>,
+    /// Of a join.
+    join: Option<JoinKind>,
+    /// The columns of its rows, with VERBOSE.
+    output: Vec<String>,
     rows: f64,
     cost: f64,
     /// What it did, once it is measured. Some steps exist in EXPLAIN's output only.
@@ -130,7 +153,10 @@ impl Shown {
             title: node_type.to_owned(),
             node_type,
             relation: None,
+            alias: None,
             index: None,
+            join: None,
+            output: Vec::new(),
             rows,
             cost,
             measure: None,
@@ -143,9 +169,9 @@ impl Shown {
 
     /// A step of EXPLAIN's output that passes this one's rows on.
     fn below(self, node_type: &'static str) -> Self {
-        let measure = self.measure;
+        let (measure, output) = (self.measure, self.output.clone());
         let above = Self::new(node_type, self.rows, self.cost, vec![self]);
-        Self { measure, ..above }
+        Self { measure, output, ..above }
     }
 
     fn number(&mut self, label: &'static str, value: String) {
@@ -165,10 +191,10 @@ pub(crate) fn explain(
     exec: &ExecContext<'_>,
 ) -> Result<Vec<String>> {
     let measures = measured.map(|(measures, _)| measures);
-    let shown = describe(root, &Describing { exec, measures });
+    let shown = describe(root, &Describing { exec, measures, verbose: options.verbose });
     if options.json {
         let mut text = String::from("[\n  {\n    \"Plan\": ");
-        json(&shown, 4, options, &mut text);
+        json::write(&shown, None, 4, options, &mut text);
         if let (Some((_, micros)), true) = (measured, options.summary) {
             text.push_str(&format!(",\n    \"Execution Time\": {}", milliseconds(micros)));
         }
@@ -285,6 +311,9 @@ fn text(shown: &Shown, at: Option<usize>, options: &ExplainOptions, lines: &mut 
     lines.push(line);
     let below = at.map_or(2, |at| at + 6);
     let inner = " ".repeat(below);
+    if !shown.output.is_empty() {
+        lines.push(format!("{inner}Output: {}", shown.output.join(", ")));
+    }
     for (label, detail) in &shown.details {
         lines.push(format!("{inner}{label}: {detail}"));
     }
@@ -320,72 +349,6 @@ impl Averages {
     }
 }
 
-fn json_string(text: &str) -> String {
-    let mut result = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' => result.push_str("\\\""),
-            '\\' => result.push_str("\\\\"),
-            '\n' => result.push_str("\\n"),
-            c if c < ' ' => result.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => result.push(c),
-        }
-    }
-    result.push('"');
-    result
-}
-
-fn json(shown: &Shown, indent: usize, options: &ExplainOptions, out: &mut String) {
-    let pad = " ".repeat(indent + 2);
-    let mut fields = vec![format!("\"Node Type\": {}", json_string(shown.node_type))];
-    if let Some(label) = &shown.label {
-        fields.push(format!("\"Subplan Name\": {}", json_string(label)));
-    }
-    if let Some(relation) = &shown.relation {
-        fields.push(format!("\"Relation Name\": {}", json_string(relation)));
-    }
-    if let Some(index) = &shown.index {
-        fields.push(format!("\"Index Name\": {}", json_string(index)));
-    }
-    if options.costs {
-        fields.push(format!("\"Total Cost\": {:.2}", shown.cost));
-        fields.push(format!("\"Plan Rows\": {:.0}", shown.rows.max(1.0)));
-    }
-    if let Some(measure) = shown.measure {
-        let zero = || milliseconds(0);
-        let Averages { first, total, rows, loops } = Averages::of(measure)
-            .unwrap_or_else(|| Averages { first: zero(), total: zero(), rows: 0, loops: 0 });
-        if options.timing {
-            fields.push(format!("\"Actual Startup Time\": {first}"));
-            fields.push(format!("\"Actual Total Time\": {total}"));
-        }
-        fields.push(format!("\"Actual Rows\": {rows}"));
-        fields.push(format!("\"Actual Loops\": {loops}"));
-    }
-    for (label, detail) in
-        shown.details.iter().filter(|(label, _)| aggregate::in_json(shown, label))
-    {
-        fields.push(format!("{}: {}", json_string(label), json_string(detail)));
-    }
-    for (label, value) in &shown.numbers {
-        fields.push(format!("{}: {value}", json_string(label)));
-    }
-    out.push_str("{\n");
-    out.push_str(&fields.iter().map(|f| format!("{pad}{f}")).collect::<Vec<_>>().join(",\n"));
-    if !shown.children.is_empty() {
-        out.push_str(&format!(",\n{pad}\"Plans\": [\n"));
-        for (number, child) in shown.children.iter().enumerate() {
-            if number > 0 {
-                out.push_str(",\n");
-            }
-            out.push_str(&" ".repeat(indent + 4));
-            json(child, indent + 4, options, out);
-        }
-        out.push_str(&format!("\n{pad}]"));
-    }
-    out.push_str(&format!("\n{}}}", " ".repeat(indent)));
-}
-
 fn named(relation: &str, name: &str) -> String {
     let relation_name = niwaki_types::quote_identifier(relation);
     if relation == name {
@@ -400,6 +363,7 @@ struct Describing<'d, 'e> {
     exec: &'d ExecContext<'e>,
     /// What the steps did, if they were run.
     measures: Option<&'d Measures>,
+    verbose: bool,
 }
 
 fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
@@ -412,6 +376,9 @@ fn describe_named(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
     shown.measure = with.measures.map(|measures| measures.of(node));
     if let Some(measure) = shown.measure {
         add_space(&mut shown, measure.space);
+    }
+    if with.verbose {
+        output::add(node, &mut shown, names, with);
     }
     add_nested(node, &mut shown, with);
     shown
@@ -434,6 +401,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
             shown.title = format!("Seq Scan on {}", named(&relation.name, name));
             shown.relation = Some(relation.name.clone());
+            shown.alias = Some(name.clone());
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
@@ -445,6 +413,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             let mut shown = Shown::new("Subquery Scan", child.rows, child.cost, vec![child]);
             shown.title = format!("Subquery Scan on {name}");
+            shown.alias = Some(name.clone());
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
@@ -453,6 +422,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let cost = below.total + below.rows * 0.02;
             let mut shown = Shown::new("CTE Scan", below.rows, cost, Vec::new());
             shown.title = format!("CTE Scan on {}", named(query, name));
+            shown.alias = Some(name.clone());
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
@@ -481,12 +451,14 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let rows = function.rows().unwrap_or(1000.0);
             let mut shown = Shown::new("Function Scan", rows, rows * 0.01, Vec::new());
             shown.title = format!("Function Scan on {}", named(function.name(), name));
+            shown.alias = Some(name.clone());
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
         PlanNode::Single { name, filter, .. } => {
             let mut shown = Shown::new("Function Scan", 1.0, 0.01, Vec::new());
             shown.title = format!("Function Scan on {name}");
+            shown.alias = Some(name.clone());
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
@@ -518,6 +490,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
                 inner = inner.below("Materialize");
             }
             let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
+            shown.join = Some(join.kind);
             let word = match join.kind {
                 JoinKind::Inner => "",
                 JoinKind::Left => " Left",
@@ -656,6 +629,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let mut shown = Shown::new("ModifyTable", child.rows, child.cost, vec![child]);
             shown.title = format!("{word} on {}", named(&modify.relation.name, &modify.name));
             shown.relation = Some(modify.relation.name.clone());
+            shown.alias = Some(modify.name.clone());
             if let Some(conflict) = &modify.conflict {
                 add_conflict(&mut shown, modify, conflict, with);
             }
@@ -724,6 +698,7 @@ fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> S
     };
     let mut shown = Shown::new("Seq Scan", scan.rows, scan.cost, Vec::new());
     shown.relation = Some(scan.relation.name.clone());
+    shown.alias = Some(scan.name.clone());
     match &scan.path {
         PathPlan::Sequential => shown.title = format!("Seq Scan on {target}"),
         PathPlan::Tids { condition, .. } => {

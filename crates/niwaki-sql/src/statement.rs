@@ -100,7 +100,10 @@ impl Planned {
 
     /// Result columns; empty for statements that return no rows.
     pub fn columns(&self) -> Vec<ColumnInfo> {
-        if self.explain.is_some() { explain::columns() } else { self.columns.clone() }
+        match &self.explain {
+            Some(options) => vec![options.column()],
+            None => self.columns.clone(),
+        }
     }
 
     /// Whether the statement returns rows.

@@ -91,6 +91,11 @@ fn partition_conflicts() {
 }
 
 #[test]
+fn partition_constraints() {
+    check("partition_constraints", include_str!("../testscripts/partition_constraints.test"));
+}
+
+#[test]
 fn partition_definitions() {
     check("partition_definitions", include_str!("../testscripts/partition_definitions.test"));
 }

@@ -690,6 +690,35 @@ fn explain_analyze_measures_every_step() {
 }
 
 #[test]
+fn explain_says_what_steps_give() {
+    let db = database();
+    let mut s = db.session();
+    run(
+        &mut s,
+        "create table a (id int primary key, x text, unread text);
+         create table b (id int primary key, y text not null);
+         insert into a select i, 'x' from generate_series(1, 1000) i; insert into b values (1, 'y');
+         analyze a, b",
+    );
+    let outer = "select a.x, b.y, a.id + 1 from a left join b on b.id = a.id";
+    let plan = run(&mut s, &format!("explain (verbose, costs off) {outer}"));
+    let given: Vec<_> =
+        plan.iter().filter_map(|line| line.trim().strip_prefix("Output: ")).collect();
+    assert_eq!(given, ["a.x, b.y, (a.id + 1)", "a.id, a.x", "b.id, b.y", "b.id, b.y"], "{plan:#?}");
+    // A client reads from these three what may be NULL.
+    let plan = run(&mut s, &format!("explain (verbose, costs off, format json) {outer}")).concat();
+    for expected in [
+        "\"Join Type\": \"Left\"",
+        "\"Parent Relationship\": \"Inner\"",
+        "\"Output\": [\"a.x\", \"b.y\", \"(a.id + 1)\"]",
+    ] {
+        assert!(plan.contains(expected), "{expected}: {plan}");
+    }
+    let plan = run(&mut s, "explain (costs off, format json) select 1 from a").concat();
+    assert!(!plan.contains("Output"), "{plan}");
+}
+
+#[test]
 fn prepared_by_name_and_cursors() {
     let db = database();
     let mut s = db.session();

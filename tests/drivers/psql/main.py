@@ -21,6 +21,7 @@ def main():
         # What differs from run to run, and from file to file.
         shown = re.sub(r"\b\d+ (bytes|kB)\b *", "(size) ", re.sub(r"Time: [\d.]+ ms", "Time: (time)", shown))
         shown = re.sub(r"^LOCATION: .*\n", "", re.sub(r"port \d+", "port (port)", shown), flags=re.M)
+        shown = re.sub(r"partition\('\d+'::oid", "partition('(oid)'::oid", shown)
         shown = re.sub(r"^.*\(every", "(time) (every", shown, flags=re.M)
         print(f"=> {command}\n{shown}")
     for options in (["-i", "-s", "1", "-q"], ["-i", "-I", "dtGvpf", "--unlogged-tables"], ["-i", "-I", "dtgvp", "--fillfactor=80", "-q"]):

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use super::deparse::{Names, expression};
-use super::{Describing, Shown, json_string};
+use super::json::json_string;
+use super::{Describing, Shown};
 use crate::plan::{PlanNode, estimate};
 
 /// What rows are grouped by at once, and, where that is by hashing beside others, each set.

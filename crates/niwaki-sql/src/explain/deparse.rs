@@ -173,6 +173,19 @@ impl Names {
         Self { own: start..start + width + 3, ..self.clone() }
     }
 
+    /// The same names, each with its table.
+    pub(super) fn qualified(&self) -> Self {
+        Self { tables: self.tables + 2, own: 0..0, ..self.clone() }
+    }
+
+    /// What the slots of a range are called, in their order; those that nothing names are left out.
+    pub(super) fn range(&self, range: std::ops::Range<usize>) -> Vec<String> {
+        let mut slots: Vec<usize> =
+            self.slots.keys().copied().filter(|slot| range.contains(slot)).collect();
+        slots.sort_unstable();
+        slots.into_iter().map(|slot| self.slot(slot)).collect()
+    }
+
     fn slot(&self, slot: usize) -> String {
         match self.slots.get(&slot) {
             Some((table, column)) => {

@@ -15,6 +15,7 @@ mod math;
 mod moments;
 mod operators;
 mod overlaps;
+mod partition_constraint;
 mod partitions;
 mod pattern;
 mod prewarm;
@@ -137,14 +138,14 @@ impl Function {
 
     /// What its one column is called in FROM, if that is not the function's name.
     pub(crate) fn column_name(&self) -> Option<&'static str> {
-        let elements = matches!(
-            self.name,
+        match self.name {
             "json_array_elements"
-                | "jsonb_array_elements"
-                | "json_array_elements_text"
-                | "jsonb_array_elements_text"
-        );
-        elements.then_some("value")
+            | "jsonb_array_elements"
+            | "json_array_elements_text"
+            | "jsonb_array_elements_text" => Some("value"),
+            "pg_partition_ancestors" => Some("relid"),
+            _ => None,
+        }
     }
 
     /// Whether it gives an array of a type that its arguments decide.

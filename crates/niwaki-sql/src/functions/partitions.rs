@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, PartitionBound, RangeValue, Relation, partition_key_text};
-use niwaki_types::{Datum, quote_identifier};
+use niwaki_catalog::{CatalogState, Oid, Relation, partition_key_text};
+use niwaki_types::Datum;
 
-use super::{EmitRow, Function, RowsFunction, T, functions, quote_string};
+use super::partition_constraint::definition;
+use super::{EmitRow, Function, RowsFunction, T, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::types::format_type;
 
 /// The relation that an argument names, if it is there.
-fn named<'c>(catalog: &'c CatalogState, values: &[Datum]) -> Result<Option<&'c Arc<Relation>>> {
+pub(super) fn named<'c>(
+    catalog: &'c CatalogState,
+    values: &[Datum],
+) -> Result<Option<&'c Arc<Relation>>> {
     let [Datum::Oid(number)] = values else {
         return Err(SqlError::internal("a partition function was given values of other types"));
     };
@@ -95,72 +98,10 @@ fn key_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
     Ok(text.map_or(Datum::Null, |text| Datum::Text(text.into())))
 }
 
-/// `pg_get_partition_constraintdef(table)`
-fn constraint_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let Some(relation) = named(exec.catalog, values)? else { return Ok(Datum::Null) };
-    let mut parts = Vec::new();
-    let mut inner = relation;
-    while let Some(of) = &inner.partition_of {
-        let parent = exec.catalog.relation(of.parent);
-        let parent = parent.ok_or_else(|| SqlError::internal("a partition of no table"))?;
-        parts.splice(0..0, conditions(parent, &of.bound)?);
-        inner = parent;
-    }
-    if parts.is_empty() {
-        return Ok(Datum::Null);
-    }
-    let text = parts.join(" AND ");
-    let shown = crate::shown::show(&text, Some(relation), None, exec.catalog, exec.path, false)?;
-    Ok(Datum::Text(shown.into()))
-}
-
-/// What a bound says of rows, as conditions on the column of the key.
-fn conditions(parent: &Relation, bound: &PartitionBound) -> Result<Vec<String>> {
-    let columns = parent.partition_key.as_ref().map_or(&[][..], |key| &key.columns);
-    let column = match columns {
-        [column] => parent.columns.get(usize::from(*column)),
-        _ => None,
-    };
-    let refused = || {
-        let what =
-            "pg_get_partition_constraintdef of a default or hash partition, or by several columns";
-        SqlError::unsupported(what)
-    };
-    let column = column.ok_or_else(refused)?;
-    let name = quote_identifier(&column.name);
-    let kind = format_type(column.column_type());
-    let constant = |text: &str| format!("{}::{kind}", quote_string(text));
-    let not_null = format!("{name} IS NOT NULL");
-    Ok(match bound {
-        PartitionBound::List(values) => {
-            let given: Vec<String> = values.iter().flatten().map(|text| constant(text)).collect();
-            let listed = match given.as_slice() {
-                [] => return Ok(vec![format!("{name} IS NULL")]),
-                [one] => format!("{name} = {one}"),
-                all => format!("{name} = ANY (ARRAY[{}])", all.join(", ")),
-            };
-            match values.contains(&None) {
-                true => vec![format!("({name} IS NULL OR {listed})")],
-                false => vec![not_null, listed],
-            }
-        }
-        PartitionBound::Range { from, to } => {
-            let mut parts = vec![not_null];
-            for (side, operator) in [(from, ">="), (to, "<")] {
-                if let [RangeValue::Value(text)] = side.as_slice() {
-                    parts.push(format!("{name} {operator} {}", constant(text)));
-                }
-            }
-            parts
-        }
-        PartitionBound::Default | PartitionBound::Hash { .. } => return Err(refused()),
-    })
-}
-
 pub(super) static FUNCTIONS: &[Function] = functions![
     "pg_partition_ancestors" (REGCLASS) REGCLASS strict single volatile Set(partition_ancestors);
     "pg_partition_root" (REGCLASS) REGCLASS strict single immutable Context(partition_root);
     "pg_partition_tree" (REGCLASS) RECORD strict single volatile Rows(&TREE);
     "pg_get_partkeydef" (OID) TEXT strict single stable Context(key_definition);
-    "pg_get_partition_constraintdef" (OID) TEXT strict single stable Context(constraint_definition);
+    "pg_get_partition_constraintdef" (OID) TEXT strict single stable Context(definition);
 ];

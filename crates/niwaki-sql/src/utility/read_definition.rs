@@ -9,7 +9,7 @@ use super::read::{
     elements, expression_text, int_of, options, persistence, qualified, relation_name, strings,
     switch_of,
 };
-use super::statement::{Reindex, ReindexTarget, SequenceOptions, Utility};
+use super::statement::{Name, Reindex, ReindexTarget, SequenceOptions, Utility};
 use super::table::{CreateIndex, IndexKeySource, IndexKeySpec};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -50,7 +50,8 @@ pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
         name: (!s.idxname.is_empty()).then(|| s.idxname.clone()),
         if_not_exists: s.if_not_exists,
         unique: s.unique,
-        table: relation_name(s.relation.as_ref(), source)?,
+        // PostgreSQL does not say where the name of a table stands that is not there.
+        table: Name { position: None, ..relation_name(s.relation.as_ref(), source)? },
         include: include.collect::<Result<_>>()?,
         key: s.index_params.iter().map(index_key).collect::<Result<_>>()?,
         predicate: s.where_clause.as_deref().map(expression_text).transpose()?,
@@ -245,7 +246,7 @@ pub(super) fn sequence_options(nodes: &[Node], source: &str) -> Result<SequenceO
     Ok(result)
 }
 
-fn owner(arg: Option<&Node>) -> Result<Option<(super::Name, String)>> {
+fn owner(arg: Option<&Node>) -> Result<Option<(Name, String)>> {
     let Some(NodeEnum::List(l)) = arg.and_then(|a| a.node.as_ref()) else {
         return Err(SqlError::unsupported("this form of OWNED BY"));
     };

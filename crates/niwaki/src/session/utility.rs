@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, Utility};
-use niwaki_sql::{ColumnInfo, SqlError};
+use niwaki_sql::{ColumnInfo, ExplainOptions, SqlError};
 use niwaki_txn::{Isolation, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::NodeEnum;
 
 use super::prepared::no_statement;
 use super::{Block, Session, define};
@@ -35,7 +36,12 @@ impl Session {
                 Some(Arc::from([text_column(&self.settings.canonical_name(name))]))
             }
             Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name)?,
-            Utility::ExplainExecute { .. } => Some(Arc::from([text_column("QUERY PLAN")])),
+            Utility::ExplainExecute { explain, .. } => {
+                let NodeEnum::ExplainStmt(explain) = &**explain else {
+                    return Err(SqlError::internal("EXPLAIN EXECUTE without an EXPLAIN"));
+                };
+                Some(Arc::from([ExplainOptions::parse(&explain.options)?.column()]))
+            }
             Utility::Execute { name, .. } => {
                 let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
                 named.statement.described.columns.clone()

@@ -1,0 +1,105 @@
+//! EXPLAIN (FORMAT JSON), with PostgreSQL's keys in its order.
+
+use super::{Averages, ExplainOptions, Shown, aggregate, milliseconds};
+
+pub(super) fn json_string(text: &str) -> String {
+    let mut result = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => result.push_str("\\\""),
+            '\\' => result.push_str("\\\\"),
+            '\n' => result.push_str("\\n"),
+            c if c < ' ' => result.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => result.push(c),
+        }
+    }
+    result.push('"');
+    result
+}
+
+/// What a step is to the one above it, of which it is the `number`th child.
+fn relationship(above: &Shown, shown: &Shown, number: usize) -> &'static str {
+    match shown.label.as_deref() {
+        Some(label) if label.starts_with("SubPlan") => return "SubPlan",
+        Some(_) => return "InitPlan",
+        None => {}
+    }
+    match above.node_type {
+        "Append" | "BitmapAnd" | "BitmapOr" => "Member",
+        "Subquery Scan" => "Subquery",
+        _ if number == 1 => "Inner",
+        _ => "Outer",
+    }
+}
+
+/// Writes a step and those below it. `relationship`: what it is to the one above.
+pub(super) fn write(
+    shown: &Shown,
+    relationship: Option<&'static str>,
+    indent: usize,
+    options: &ExplainOptions,
+    out: &mut String,
+) {
+    let pad = " ".repeat(indent + 2);
+    let mut fields = vec![format!("\"Node Type\": {}", json_string(shown.node_type))];
+    if let Some(relationship) = relationship {
+        fields.push(format!("\"Parent Relationship\": {}", json_string(relationship)));
+    }
+    if let Some(label) = &shown.label {
+        fields.push(format!("\"Subplan Name\": {}", json_string(label)));
+    }
+    // No step is divided among processes, or waits for several others at once.
+    fields.extend(["\"Parallel Aware\": false", "\"Async Capable\": false"].map(str::to_owned));
+    if let Some(kind) = shown.join {
+        fields.push(format!("\"Join Type\": \"{kind:?}\""));
+    }
+    let names =
+        [("Index Name", &shown.index), ("Relation Name", &shown.relation), ("Alias", &shown.alias)];
+    for (label, name) in names {
+        fields.extend(name.as_ref().map(|name| format!("\"{label}\": {}", json_string(name))));
+    }
+    if options.costs {
+        fields.push(format!("\"Total Cost\": {:.2}", shown.cost));
+        fields.push(format!("\"Plan Rows\": {:.0}", shown.rows.max(1.0)));
+    }
+    if let Some(measure) = shown.measure {
+        let zero = || milliseconds(0);
+        let Averages { first, total, rows, loops } = Averages::of(measure)
+            .unwrap_or_else(|| Averages { first: zero(), total: zero(), rows: 0, loops: 0 });
+        if options.timing {
+            fields.push(format!("\"Actual Startup Time\": {first}"));
+            fields.push(format!("\"Actual Total Time\": {total}"));
+        }
+        fields.push(format!("\"Actual Rows\": {rows}"));
+        fields.push(format!("\"Actual Loops\": {loops}"));
+    }
+    if !shown.output.is_empty() {
+        let columns: Vec<String> = shown.output.iter().map(|column| json_string(column)).collect();
+        fields.push(format!("\"Output\": [{}]", columns.join(", ")));
+    }
+    for (label, detail) in
+        shown.details.iter().filter(|(label, _)| aggregate::in_json(shown, label))
+    {
+        fields.push(format!("{}: {}", json_string(label), json_string(detail)));
+    }
+    for (label, value) in &shown.numbers {
+        fields.push(format!("{}: {value}", json_string(label)));
+    }
+    out.push_str("{\n");
+    out.push_str(&fields.iter().map(|f| format!("{pad}{f}")).collect::<Vec<_>>().join(",\n"));
+    if !shown.children.is_empty() {
+        out.push_str(&format!(",\n{pad}\"Plans\": [\n"));
+        for (number, child) in shown.children.iter().enumerate() {
+            if number > 0 {
+                out.push_str(",\n");
+            }
+            out.push_str(&" ".repeat(indent + 4));
+            // With statements in WITH the rows come from a later child.
+            let labelled = shown.children.iter().take(number).filter(|c| c.label.is_some()).count();
+            let relationship = self::relationship(shown, child, number - labelled);
+            write(child, Some(relationship), indent + 4, options, out);
+        }
+        out.push_str(&format!("\n{pad}]"));
+    }
+    out.push_str(&format!("\n{}}}", " ".repeat(indent)));
+}

@@ -1,0 +1,3 @@
+DROP TRIGGER stamp ON items;
+DROP FUNCTION stamp();
+DROP VIEW seen;

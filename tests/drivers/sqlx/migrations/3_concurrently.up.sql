@@ -1,0 +1,2 @@
+-- no-transaction
+CREATE INDEX CONCURRENTLY items_title ON items (lower(title));
