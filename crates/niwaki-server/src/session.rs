@@ -642,7 +642,7 @@ fn bind_portal(
         };
         value.map_err(|mut error| {
             // Bytes behind a value: PostgreSQL says which parameter has them.
-            if error.message == "incorrect binary data format" {
+            if error.message == niwaki_types::BYTES_LEFT_OVER {
                 error.message = format!("{} in bind parameter {}", error.message, number + 1);
             }
             let portal = match bind.portal {

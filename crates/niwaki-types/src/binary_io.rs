@@ -241,9 +241,12 @@ fn too_short() -> TypeError {
     TypeError::new("08P01", "insufficient data left in message")
 }
 
+/// The message of a value with bytes behind its end: who knows which value it was adds that.
+pub const BYTES_LEFT_OVER: &str = "incorrect binary data format";
+
 #[cold]
-fn left_over() -> TypeError {
-    TypeError::invalid_binary("incorrect binary data format")
+pub(crate) fn left_over() -> TypeError {
+    TypeError::invalid_binary(BYTES_LEFT_OVER)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ mod vector;
 
 pub use arith::{ArithmeticOperator, absolute, arithmetic, negate, zoned_arithmetic};
 pub use array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
-pub use binary_io::{read_binary, write_binary};
+pub use binary_io::{BYTES_LEFT_OVER, read_binary, write_binary};
 pub use cast::cast;
 pub use column::ColumnType;
 pub use compare::{compare, compare_ordered, equal, hash};

@@ -103,7 +103,7 @@ impl Numeric {
             return Err(short());
         }
         if digits.len() > count * 2 {
-            return Err(TypeError::invalid_binary("incorrect binary data format"));
+            return Err(crate::binary_io::left_over());
         }
         match sign {
             WIRE_POSITIVE | WIRE_NEGATIVE => {}
