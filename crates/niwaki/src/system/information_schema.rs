@@ -431,7 +431,7 @@ fn views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in tables_and_views(reader) {
         if kind_letter(relation) == "v" {
             let mut row = place(reader, relation).to_vec();
-            row.push(optional(super::objects::view_definition(reader.state, relation)));
+            row.push(optional(super::objects::view_definition(reader, relation)));
             row.push(text(match relation.options.get("check_option") {
                 Some("local") => "LOCAL",
                 Some("cascaded") => "CASCADED",
