@@ -28,7 +28,7 @@ pub(super) const TABLES: Computed = Computed {
 
 /// Tables and views, those of the key's name only if there is one.
 fn tables_and_views<'r>(reader: &Reader<'r>) -> Vec<&'r Arc<Relation>> {
-    let mut all = super::relations::wanted(reader, "", Some("table_name"));
+    let mut all = relations::wanted(reader, "", Some("table_name"));
     all.retain(|relation| matches!(relation.kind, RelationKind::Table | RelationKind::View));
     all
 }
