@@ -273,6 +273,7 @@ class Comparer:
         theirs = self.theirs.run(sqls[1], data)
         ours = self.ours.run(sqls[0], data)
         kind = self.judge(ours, theirs, sqls[1])
+        before = set(self.objects)
         changes = not re.match(r"(select|values|table|explain|show|with)\b", sqls[1], re.I) or re.search(r"\b(into|insert|update|delete|merge)\b", sqls[1], re.I)
         if changes and not re.match(r"(begin|start|commit|end|rollback|abort|savepoint|release)\b", sqls[1], re.I):
             self.look_for_objects()
@@ -299,8 +300,8 @@ class Comparer:
             # What it made or changed is not the same from here on, nor what is made of it.
             if re.search(r"\b(rule|insert|update|delete|merge|copy)\b", sqls[1], re.I):
                 names = self.with_behind(names)
-            # With a type goes that of its arrays.
-            self.unlike |= names | {f"_{name}" for name in names} | catalogs_of(sqls[1])
+            # With a type goes that of its arrays, and what has a name that nobody said (a range's multirange, a key's index).
+            self.unlike |= names | {f"_{name}" for name in names} | (self.objects - before) | catalogs_of(sqls[1])
         self.verdicts.append(Verdict(kind, name, line, sqls[1], shown(ours), shown(theirs)))
         # A transaction that failed on one side alone is ended on both, or all that follows in it would differ.
         if self.ours.client.status != self.theirs.client.status and b"E" in (self.ours.client.status, self.theirs.client.status):

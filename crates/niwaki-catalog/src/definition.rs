@@ -90,6 +90,9 @@ pub struct Column {
     /// The domain whose values they are; type and modifier are those that it is made of in the end.
     #[serde(rename = "dom", default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Oid>,
+    /// Its collation, where it is another one than its type's.
+    #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Oid>,
     /// NOT NULL (a primary key sets it too).
     #[serde(rename = "nn", default, skip_serializing_if = "is_false")]
     pub not_null: bool,
@@ -125,6 +128,7 @@ impl Column {
             type_oid: column_type.oid.0,
             typmod: column_type.typmod,
             domain: domain_number(column_type),
+            collation: None,
             not_null: false,
             default: None,
             identity: None,
@@ -221,6 +225,9 @@ pub struct IndexColumn {
     /// Name of the operator class, when it is not the type's default one.
     #[serde(rename = "class", default, skip_serializing_if = "Option::is_none")]
     pub operator_class: Option<String>,
+    /// Its collation, where it is another one than the column's.
+    #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Oid>,
 }
 
 impl IndexColumn {
@@ -235,6 +242,7 @@ impl IndexColumn {
             nulls_first: false,
             expression: None,
             operator_class: None,
+            collation: None,
         }
     }
 

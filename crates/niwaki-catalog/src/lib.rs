@@ -4,6 +4,7 @@
 mod build;
 mod builtin;
 mod catalog;
+mod collation;
 mod compile;
 mod definition;
 mod error;
@@ -34,6 +35,7 @@ pub use builtin::{
     builtin_operators, builtin_relations, builtin_rows, builtin_types, builtin_value,
 };
 pub use catalog::Catalog;
+pub use collation::{collation_name, collations, type_collation};
 pub use compile::ExpressionCompiler;
 pub use overlay::{CatalogChanges, CatalogTransaction};
 

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
+use crate::collation::collation_name;
 use crate::definition::{Oid, RelationDefinition};
 use crate::partition_hash::hash_of_row;
 use crate::relation::Relation;
@@ -48,6 +49,9 @@ pub struct PartitionKey {
     pub strategy: PartitionStrategy,
     /// By which columns: positions in the table.
     pub columns: Vec<u16>,
+    /// Their collations, where they are others than the columns'; empty where none is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collations: Vec<Option<Oid>>,
 }
 
 /// One value of a bound of a range.
@@ -506,9 +510,16 @@ impl Relation {
 /// PARTITION BY as PostgreSQL shows it: `RANGE (a, b)`.
 pub fn partition_key_text(table: &RelationDefinition) -> Option<String> {
     let key = table.partition_key.as_ref()?;
-    let columns = key.columns.iter().filter_map(|column| table.columns.get(usize::from(*column)));
-    let names: Vec<String> =
-        columns.map(|column| niwaki_types::quote_identifier(&column.name)).collect();
+    let shown = |(at, column): (usize, &u16)| {
+        let column = table.columns.get(usize::from(*column))?;
+        let name = niwaki_types::quote_identifier(&column.name);
+        let collation = key.collations.get(at).copied().flatten().and_then(collation_name);
+        Some(match collation {
+            Some(of) => format!("{name} COLLATE {}", niwaki_types::quote_identifier(of)),
+            None => name,
+        })
+    };
+    let names: Vec<String> = key.columns.iter().enumerate().filter_map(shown).collect();
     Some(format!("{} ({})", key.strategy.word(), names.join(", ")))
 }
 

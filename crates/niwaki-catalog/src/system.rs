@@ -6,7 +6,7 @@ use niwaki_types::Datum;
 
 use crate::definition::Oid;
 use crate::error::Result;
-use crate::state::CatalogState;
+use crate::state::{CatalogState, SearchPath};
 
 /// The one value of a column that a reader wants; never NULL.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,10 @@ pub trait SystemSource {
     fn wal_insert_lsn(&self) -> u64;
     /// Up to where the log is durable.
     fn wal_flushed_lsn(&self) -> u64;
+    /// By which search path definitions are shown; without one they are shown by the usual one.
+    fn search_path(&self) -> Option<&SearchPath> {
+        None
+    }
     /// This session's number, as `pg_backend_pid()` shows it.
     fn session_id(&self) -> i32;
     /// Asks another session to cancel its statement; false when there is no such session.

@@ -35,6 +35,9 @@ pub struct DomainDefinition {
     /// The domain that it was made of, if it was made of one, whose constraints are its own too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Oid>,
+    /// Its collation, where it is another one than that of what it is made of.
+    #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Oid>,
     /// NOT NULL
     #[serde(rename = "nn", default, skip_serializing_if = "std::ops::Not::not")]
     pub not_null: bool,
@@ -70,6 +73,9 @@ pub struct StoredAttribute {
     /// The modifier of that type, -1 when none.
     #[serde(rename = "m")]
     pub typmod: i32,
+    /// Its collation, where it is another one than its type's.
+    #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Oid>,
 }
 
 impl StoredAttribute {

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, IndexColumn, Relation, SearchPath, StoredExpression};
+use niwaki_catalog::{
+    CatalogState, IndexColumn, Relation, SearchPath, StoredExpression, collation_name,
+};
 use niwaki_types::quote_identifier;
+use pg_query::NodeEnum;
+
+use crate::walk::each_node;
 
 /// The CREATE INDEX statement of an index; `None` when the relation is no index.
 pub fn index_definition_text(
@@ -32,7 +37,8 @@ pub(crate) fn definition_text(
     };
     let shown =
         |expression: &StoredExpression| expression_text(expression, table, state, path, pretty);
-    let key: Vec<String> = index.key.iter().map(|key| key_text(key, table, &shown)).collect();
+    let key: Vec<String> =
+        index.key.iter().map(|key| key_text(key, (state, table), &shown)).collect();
     let mut text = format!(
         "CREATE {}INDEX {} ON {}{schema}{} USING btree ({})",
         if index.unique { "UNIQUE " } else { "" },
@@ -119,7 +125,11 @@ fn key_source(
     match &key.expression {
         Some(expression) => {
             let text = shown(expression);
-            if is_call(&text) { text } else { format!("({text})") }
+            if is_call(&text) || has_own_brackets(&text, expression) {
+                text
+            } else {
+                format!("({text})")
+            }
         }
         None => quote_identifier(key.shown(table)),
     }
@@ -133,12 +143,27 @@ fn is_call(text: &str) -> bool {
         })
 }
 
+/// Whether it is a call that has brackets in its own syntax: `(x AT TIME ZONE y)`.
+fn has_own_brackets(shown: &str, expression: &StoredExpression) -> bool {
+    let mut root = None;
+    let read = each_node(&expression.text, |node| {
+        root.get_or_insert(matches!(node, NodeEnum::FuncCall(_)));
+    });
+    shown.starts_with('(') && read.is_ok() && root == Some(true)
+}
+
 fn key_text(
     key: &IndexColumn,
-    table: &Relation,
+    (state, table): (&CatalogState, &Relation),
     shown: &dyn Fn(&StoredExpression) -> String,
 ) -> String {
     let mut text = key_source(key, table, shown);
+    let of_column = table.columns.get(usize::from(key.column));
+    let of_column = of_column.and_then(|column| state.column_collation(column));
+    let other = key.collation.filter(|own| of_column != Some(*own));
+    if let Some(name) = other.and_then(collation_name) {
+        text.push_str(&format!(" COLLATE {}", quote_identifier(name)));
+    }
     if let Some(class) = &key.operator_class {
         text.push_str(&format!(" {class}"));
     }

@@ -3,6 +3,7 @@
 
 mod aggregates;
 mod analyze;
+mod collation;
 mod column_names;
 mod context;
 pub mod copy;
@@ -41,6 +42,7 @@ pub use analyze::{
     check_stored_trigger, check_trigger, check_view, condition_columns, define_check,
     define_default, define_domain_check, view_not_updatable,
 };
+pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,

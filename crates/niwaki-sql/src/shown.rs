@@ -1,8 +1,12 @@
 //! Stored expressions as PostgreSQL shows them: defaults, checks, keys and predicates of indexes.
 
+mod syntax;
+
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Column, Relation, RelationDefinition, SearchPath};
+use niwaki_catalog::{
+    CatalogState, Column, Relation, RelationDefinition, SearchPath, collation_name,
+};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use crate::analyze::{domain_check, shown_condition, stored_expression};
@@ -299,6 +303,12 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
+        if let Some(name) = expr.collation.and_then(collation_name) {
+            let plain = Expr { collation: None, ..expr.clone() };
+            let text =
+                format!("{} COLLATE {}", self.show(&plain, Parent::Tight), quote_identifier(name));
+            return self.bracketed(text, parent != Parent::None);
+        }
         if let Some(text) = self.level.and_then(|level| self.inside(level, expr, parent)) {
             return text;
         }
@@ -339,7 +349,7 @@ impl Writer<'_, '_> {
                     if arguments.is_empty() && VALUE_FUNCTIONS.contains(&word.as_str()) {
                         return word;
                     }
-                    if let Some(text) = self.special(function.name, arguments) {
+                    if let Some(text) = self.own_syntax(function.name, arguments, expr.own_syntax) {
                         return text;
                     }
                     let name = quote_identifier(function.name);
@@ -523,23 +533,6 @@ impl Writer<'_, '_> {
         };
         text.push_str(&format!("{}ELSE {otherwise}{}END", line(4), line(0)));
         text
-    }
-
-    /// Functions that are always called by a syntax of their own.
-    fn special(&self, name: &str, arguments: &[Expr]) -> Option<String> {
-        let [first, second] = arguments else { return None };
-        match (name, &first.kind) {
-            ("extract", ExprKind::Const(Datum::Text(field))) => {
-                let from = self.show(second, Parent::None);
-                Some(format!("EXTRACT({} FROM {from})", quote_identifier(field)))
-            }
-            ("position", _) => {
-                let (within, what) =
-                    (self.show(first, Parent::None), self.show(second, Parent::None));
-                Some(format!("POSITION(({what}) IN ({within}))"))
-            }
-            _ => None,
-        }
     }
 
     /// What stands only inside queries.

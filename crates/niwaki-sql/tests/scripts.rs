@@ -326,6 +326,11 @@ fn time() {
 }
 
 #[test]
+fn interval_texts() {
+    check("interval_texts", include_str!("../testscripts/interval_texts.test"));
+}
+
+#[test]
 fn json_that_is_not_there_is_refused_by_name() {
     for (statement, name) in [
         ("select jsonb_to_record('{}')", "function jsonb_to_record"),

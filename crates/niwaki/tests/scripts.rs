@@ -41,6 +41,16 @@ fn catalog() {
 }
 
 #[test]
+fn shown_syntax() {
+    check("shown_syntax", include_str!("../testscripts/shown_syntax.test"));
+}
+
+#[test]
+fn collations() {
+    check("collations", include_str!("../testscripts/collations.test"));
+}
+
+#[test]
 fn system_catalogs() {
     check("system_catalogs", include_str!("../testscripts/system_catalogs.test"));
 }

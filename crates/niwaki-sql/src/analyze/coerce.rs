@@ -1,5 +1,6 @@
 //! Making expressions have the types that their places ask for.
 
+use niwaki_catalog::type_collation;
 use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
@@ -19,6 +20,12 @@ impl Analyzer<'_> {
         if expr.ty == to {
             // Of its base type from here on: what a value of a domain is, it stays.
             return Ok(Some(Expr { domain: None, ..expr }));
+        }
+        if let Some(collation) = expr.collation.take() {
+            // As in PostgreSQL what is converted is what COLLATE is said of.
+            let value = self.coerce(expr, to, context)?;
+            let collation = type_collation(to).map(|_| collation);
+            return Ok(value.map(|value| Expr { collation, ..value }));
         }
         if expr.ty == TypeOid::UNKNOWN {
             return self.coerce_unknown(expr, to).map(Some);
@@ -271,7 +278,9 @@ impl Analyzer<'_> {
     /// An output column: untyped literals become text.
     pub(super) fn to_output(&mut self, expr: Expr) -> Result<Expr> {
         if expr.ty == TypeOid::UNKNOWN {
-            return self.coerce_unknown(expr, TypeOid::TEXT);
+            let collation = expr.collation;
+            let value = self.coerce_unknown(expr, TypeOid::TEXT)?;
+            return Ok(Expr { collation, ..value });
         }
         Ok(expr)
     }

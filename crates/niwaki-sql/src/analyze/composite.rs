@@ -467,5 +467,5 @@ fn taken_field(value: Expr, at: usize, name: &str, column: ColumnType) -> Expr {
     let location = value.location;
     let (argument, name) = (Box::new(value), Arc::from(name));
     let kind = ExprKind::Field { argument, field: at, name, kind: column.oid };
-    Expr { kind, ty: column.oid, typmod: column.typmod, domain: column.domain, location }
+    Expr { typmod: column.typmod, domain: column.domain, ..Expr::new(kind, column.oid, location) }
 }

@@ -68,7 +68,7 @@ fn checked(expr: Expr, rules: Arc<DomainRules>) -> Expr {
     let (ty, typmod, location) = (expr.ty, expr.typmod, expr.location);
     let domain = Some(rules.oid);
     let kind = ExprKind::Domain { argument: Box::new(expr), rules };
-    Expr { kind, ty, typmod, domain, location }
+    Expr { typmod, domain, ..Expr::new(kind, ty, location) }
 }
 
 /// Analyzes a stored CHECK of a domain over values of the type `value`, which stand in slot 0 and are called VALUE.

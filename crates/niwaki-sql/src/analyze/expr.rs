@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_catalog::type_collation;
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 use pg_query::protobuf::{
     self, BoolExprType, BoolTestType, MinMaxOp, NullTestType, SqlValueFunctionOp, SubLinkType,
@@ -13,6 +14,7 @@ use pg_query::{Node, NodeEnum};
 use super::rows::row_of;
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
+use crate::collation::{collation_named, refuse_uncollated};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::functions::functions_named;
@@ -112,18 +114,16 @@ impl Analyzer<'_> {
             NodeEnum::AArrayExpr(array) => self.array(array, None),
             NodeEnum::AIndirection(indirection) => self.indirection(indirection),
             NodeEnum::CollateClause(collate) => {
-                let names = names_of(&collate.collname);
-                match names.last() {
-                    Some(&("C" | "POSIX" | "default" | "C.UTF-8" | "ucs_basic")) => {
-                        self.expr_of(collate.arg.as_deref())
-                    }
-                    Some(name) => Err(self.error(
-                        "42704",
-                        format!("collation \"{name}\" for encoding \"UTF8\" does not exist"),
-                        collate.location,
-                    )),
-                    None => Err(SqlError::internal("COLLATE without a name")),
+                let mut value = self.expr_of(collate.arg.as_deref())?;
+                if value.ty != TypeOid::UNKNOWN && type_collation(value.ty).is_none() {
+                    let refused = refuse_uncollated(&self.format_oid(value.declared()));
+                    return Err(refused.with_position(self.at(collate.location)));
                 }
+                let collation = collation_named(&names_of(&collate.collname));
+                let collation =
+                    collation.map_err(|error| error.with_position(self.at(collate.location)))?;
+                value.collation = Some(collation);
+                Ok(value)
             }
             NodeEnum::SetToDefault(default) => {
                 Err(self.error("42601", "DEFAULT is not allowed in this context", default.location))
@@ -457,16 +457,9 @@ impl Analyzer<'_> {
             }
             _ => return Err(self.unsupported("this kind of nested query", location)),
         };
-        Ok(Expr {
-            kind: ExprKind::SubQuery(Box::new(SubQuery {
-                kind,
-                query: Nested::Query(Box::new(query)),
-            })),
-            ty,
-            typmod,
-            domain,
-            location,
-        })
+        let query = Nested::Query(Box::new(query));
+        let kind = ExprKind::SubQuery(Box::new(SubQuery { kind, query }));
+        Ok(Expr { typmod, domain, ..Expr::new(kind, ty, location) })
     }
 
     pub(super) fn set_place(&mut self, place: Place) -> Result<()> {

@@ -170,7 +170,9 @@ impl Analyzer<'_> {
             let function = SetFunction::Builtin(resolved.function);
             return self.set_call(function, converted, resolved.result.into(), location);
         }
-        Ok(Expr::call(resolved.function, converted, resolved.result, location))
+        let own_syntax = call.funcformat() == protobuf::CoercionForm::CoerceSqlSyntax;
+        let value = Expr::call(resolved.function, converted, resolved.result, location);
+        Ok(Expr { own_syntax, ..value })
     }
 
     /// Refuses OVER behind a function of one row.

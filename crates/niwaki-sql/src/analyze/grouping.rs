@@ -40,6 +40,8 @@ impl Analyzer<'_> {
         };
         if let Some(slot) = group_of(expr) {
             expr.kind = ExprKind::Slot { depth: level, slot };
+            // What is said of the group already is not said again.
+            expr.collation = expr.collation.filter(|own| groups[slot].collation != Some(*own));
             return Ok(());
         }
         match &mut expr.kind {

@@ -69,7 +69,7 @@ impl Analyzer<'_> {
                 let result = composite.unwrap_or_else(|| arguments[0].clone());
                 let (ty, typmod) = (result.ty, result.typmod);
                 let kind = ExprKind::NullIf { result: Box::new(result), equal: Box::new(equal) };
-                Ok(Expr { kind, ty, typmod, domain: None, location })
+                Ok(Expr { typmod, ..Expr::new(kind, ty, location) })
             }
             AExprKind::AexprIn => self.in_list(expr, name),
             AExprKind::AexprBetween

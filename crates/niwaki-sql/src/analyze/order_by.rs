@@ -57,7 +57,8 @@ impl Analyzer<'_> {
             Some(target) => target,
             None => {
                 let expr = self.expr(key)?;
-                match targets.iter().position(|t| t.expr.same(&expr)) {
+                let known = |t: &Target| t.expr.same(&expr) && t.expr.collation == expr.collation;
+                match targets.iter().position(known) {
                     Some(target) => target,
                     None => {
                         let (name, origin, junk) = (String::new(), (0, 0), true);

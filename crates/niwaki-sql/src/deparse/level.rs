@@ -100,7 +100,10 @@ impl<'l> Level<'l> {
 
     /// The name of the column that an expression is, if it is one.
     pub(super) fn column_name(&self, expr: &Expr) -> Option<&str> {
-        let ExprKind::Slot { depth, slot } = expr.kind else { return None };
+        let (ExprKind::Slot { depth, slot }, None) = (&expr.kind, expr.collation) else {
+            return None;
+        };
+        let (depth, slot) = (*depth, *slot);
         let level = self.at(depth)?;
         match &level.row {
             Row::From(names) => {
@@ -148,6 +151,7 @@ pub(super) fn aggregate(call: &AggregateCall, writer: &Writer<'_, '_>) -> String
 pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
     let text = writer.show(expr, Parent::None);
     let plain = match &expr.kind {
+        _ if expr.collation.is_some() => !writer.is_pretty(),
         ExprKind::Const(_) => true,
         ExprKind::Window(_) => false,
         ExprKind::Slot { .. } if writer.stands_for_grouping(expr) => !writer.is_pretty(),

@@ -12,6 +12,7 @@ mod walk;
 
 use std::sync::Arc;
 
+use niwaki_catalog::Oid;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::functions::Function;
@@ -36,6 +37,10 @@ pub(crate) struct Expr {
     pub(crate) typmod: i32,
     /// The domain whose values these are; `ty` and `typmod` are what it is made of in the end.
     pub(crate) domain: Option<TypeOid>,
+    /// COLLATE, which changes no value: what is shown, and nothing else, depends on it.
+    pub(crate) collation: Option<Oid>,
+    /// Of a call: whether it was written in a syntax of its own (`x AT TIME ZONE y`), in which it is shown.
+    pub(crate) own_syntax: bool,
     pub(crate) location: i32,
 }
 
@@ -237,7 +242,7 @@ pub(crate) enum SubQueryKind {
 
 impl Expr {
     pub(crate) fn new(kind: ExprKind, ty: TypeOid, location: i32) -> Self {
-        Self { kind, ty, typmod: -1, domain: None, location }
+        Self { kind, ty, typmod: -1, domain: None, collation: None, own_syntax: false, location }
     }
     pub(crate) fn constant(value: Datum, ty: TypeOid, location: i32) -> Self {
         Self::new(ExprKind::Const(value), ty, location)
@@ -248,6 +253,8 @@ impl Expr {
             ty: column.oid,
             typmod: column.typmod,
             domain: column.domain,
+            collation: None,
+            own_syntax: false,
             location: -1,
         }
     }

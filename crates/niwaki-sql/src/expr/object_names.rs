@@ -1,13 +1,14 @@
 //! Names of catalog objects as values: `regclass`, `regtype`, `regproc` and their like, in and out.
 
 use niwaki_catalog::{
-    CatalogState, Oid, SearchPath, builtin_functions, builtin_operators, builtin_rows,
-    builtin_types,
+    CatalogState, Oid, SearchPath, builtin_functions, builtin_operators, builtin_types,
+    collation_name,
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 
 use super::cast::{regclass_input, split_identifier};
+use crate::collation::collation_named;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::types::{array_of, format_oid, type_by_name};
@@ -107,9 +108,7 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
         TypeOid::REGNAMESPACE => {
             exec.catalog.schema(Oid(number)).map(|schema| quote_identifier(&schema.name))
         }
-        TypeOid::REGCOLLATION => {
-            collations().find(|(oid, _)| *oid == number).map(|(_, name)| quote_identifier(name))
-        }
+        TypeOid::REGCOLLATION => collation_name(Oid(number)).map(quote_identifier),
         _ => None,
     };
     known.unwrap_or_else(|| number.to_string())
@@ -165,15 +164,6 @@ fn relation_name(number: u32, exec: &ExecContext<'_>) -> Option<String> {
     Some(match exec.catalog.schema(relation.schema) {
         Some(schema) => format!("{}.{name}", quote_identifier(&schema.name)),
         None => name,
-    })
-}
-
-/// Numbers and names of collations.
-fn collations() -> impl Iterator<Item = (u32, &'static str)> {
-    let rows = builtin_rows("pg_collation").into_iter().flat_map(|rows| rows.rows());
-    rows.filter_map(|mut row| {
-        let oid = row.next().flatten()?.parse().ok()?;
-        Some((oid, row.next().flatten()?))
     })
 }
 
@@ -380,8 +370,5 @@ fn regnamespace(text: &str, catalog: &CatalogState) -> Result<u32> {
 
 fn regcollation(text: &str) -> Result<u32> {
     let name = builtin_part(text, "collation")?;
-    let found = collations().find(|(_, collation)| *collation == name).map(|(oid, _)| oid);
-    found.ok_or_else(|| {
-        SqlError::new("42704", format!("collation \"{name}\" for encoding \"UTF8\" does not exist"))
-    })
+    collation_named(&[&name]).map(|oid| oid.0)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, Interval, TextSettings, TimeTz, TimeZone, TypeOid, datetime};
 
 use super::operators::{add, subtract, wrong_types};
+use super::time::convert_time;
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -50,6 +51,12 @@ fn current_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 fn local_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let now = exec.environment.transaction_timestamp();
     convert_time_of_day(&Datum::TimestampTz(now), TypeOid::TIME, exec.text, now)
+}
+
+/// The moment of a date and a time of day on clocks of the session's zone.
+fn moment_in_zone(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [date, time] = values else { return Err(wrong_types("timestamptz")) };
+    convert_time(&add(date, time)?, TypeOid::TIMESTAMPTZ, exec.text)
 }
 
 fn make_time(values: &[Datum]) -> Result<Datum> {
@@ -116,6 +123,9 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "extract" (TEXT, TIMETZ) NUMERIC strict single immutable Context(super::time::extract);
     "date_part" (TEXT, TIME) FLOAT8 strict single immutable Context(super::time::date_part);
     "date_part" (TEXT, TIMETZ) FLOAT8 strict single immutable Context(super::time::date_part);
+    "timestamp" (DATE, TIME) TIMESTAMP strict single immutable Binary(add);
+    "timestamptz" (DATE, TIME) TIMESTAMPTZ strict single stable Context(moment_in_zone);
+    "timestamptz" (DATE, TIMETZ) TIMESTAMPTZ strict single immutable Binary(add);
     "make_time" (INT4, INT4, FLOAT8) TIME strict single immutable Pure(make_time);
     "timezone" (TEXT, TIMETZ) TIMETZ strict single stable Context(at_zone);
     "timezone" (INTERVAL, TIMETZ) TIMETZ strict single immutable Context(at_interval);

@@ -5,11 +5,10 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{AlterDomainStmt, ConstrType, Constraint, CreateDomainStmt, Node};
 
 use super::read::{expression_text, qualified, strings, unexpected};
-use super::read_table::{named_type, refuse_collation};
+use super::read_table::{collation_of, named_type};
 use super::statement::{Name, Utility};
 use super::types::{TypeStatement, UserTypeName};
 use crate::error::{Result, SqlError};
-use crate::parse::position_of;
 
 /// CREATE DOMAIN
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +19,8 @@ pub struct DomainSpec {
     pub column_type: ColumnType,
     /// The user's type that it is made of, if it is made of one.
     pub user_type: Option<UserTypeName>,
+    /// COLLATE, when given.
+    pub collation: Option<niwaki_catalog::Oid>,
     /// NOT NULL
     pub not_null: bool,
     /// The DEFAULT: nothing was said, NULL, or an expression's text.
@@ -65,14 +66,11 @@ pub enum DomainAction {
 pub(super) fn create_domain(s: &CreateDomainStmt, source: &str) -> Result<Utility> {
     let type_name = s.type_name.as_ref().ok_or_else(|| unexpected("CREATE DOMAIN"))?;
     let (column_type, user_type) = named_type(type_name, source)?;
-    if let Some(collation) = &s.coll_clause {
-        refuse_collation(&strings(&collation.collname))
-            .map_err(|e| e.with_position(position_of(source, collation.location)))?;
-    }
     let mut spec = DomainSpec {
         name: qualified(&strings(&s.domainname))?,
         column_type,
         user_type,
+        collation: collation_of(s.coll_clause.as_deref(), source)?,
         not_null: false,
         default: None,
         checks: Vec::new(),

@@ -1,11 +1,12 @@
 //! PARTITION BY, FOR VALUES, ATTACH and DETACH PARTITION.
 
-use niwaki_catalog::PartitionStrategy;
+use niwaki_catalog::{Oid, PartitionStrategy};
 use pg_query::protobuf::{self, PartitionBoundSpec, PartitionSpec};
 use pg_query::{Node, NodeEnum};
 
-use super::read::{expression_text, relation_name, unexpected};
+use super::read::{expression_text, relation_name, strings, unexpected};
 use super::statement::{AlterCommand, Name};
+use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 
@@ -14,8 +15,8 @@ use crate::parse::position_of;
 pub struct PartitionBy {
     /// How.
     pub strategy: PartitionStrategy,
-    /// By which columns: names, and where they stand.
-    pub columns: Vec<(String, Option<u32>)>,
+    /// By which columns: names, collations when given, and where they stand.
+    pub columns: Vec<(String, Option<Oid>, Option<u32>)>,
 }
 
 /// One value of FROM or TO.
@@ -71,8 +72,13 @@ pub(super) fn partition_by(spec: &PartitionSpec, source: &str) -> Result<Partiti
             let what = "an operator class in PARTITION BY";
             return Err(SqlError::unsupported(what).with_position(at));
         }
-        super::read_table::refuse_collation_of(&element.collation)?;
-        columns.push((element.name.clone(), at));
+        let collation = strings(&element.collation);
+        let collation: Vec<&str> = collation.iter().map(String::as_str).collect();
+        let collation = match collation[..] {
+            [] => None,
+            _ => Some(collation_named(&collation).map_err(|e| e.with_position(at))?),
+        };
+        columns.push((element.name.clone(), collation, at));
     }
     if strategy == PartitionStrategy::List && columns.len() > 1 {
         let message = "cannot use \"list\" partition strategy with more than one column";

@@ -11,6 +11,7 @@ use super::read::{
 };
 use super::statement::{Name, Reindex, ReindexTarget, SequenceOptions, Utility};
 use super::table::{CreateIndex, IndexKeySource, IndexKeySpec};
+use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 
@@ -35,6 +36,9 @@ pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
         match key.source {
             IndexKeySource::Expression { .. } => {
                 Err(SqlError::new("0A000", "expressions are not supported in included columns"))
+            }
+            _ if key.collation.is_some() => {
+                refused("including column does not support a collation")
             }
             _ if key.operator_class.is_some() => {
                 refused("including column does not support an operator class")
@@ -65,19 +69,24 @@ fn index_key(node: &Node) -> Result<IndexKeySpec> {
     let Some(NodeEnum::IndexElem(e)) = node.node.as_ref() else {
         return Err(SqlError::unsupported("this form of an index column"));
     };
-    let source = match e.expr.as_deref() {
+    let mut collation = strings(&e.collation);
+    let mut given = e.expr.as_deref();
+    // COLLATE of the whole key is the key's, wherever the brackets are.
+    while let Some(NodeEnum::CollateClause(clause)) = given.and_then(|node| node.node.as_ref()) {
+        if collation.is_empty() {
+            collation = strings(&clause.collname);
+        }
+        given = clause.arg.as_deref();
+    }
+    let source = match given {
         Some(expr) => IndexKeySource::Expression {
             text: expression_text(expr)?,
             name: expression_name(expr).unwrap_or("expr").to_owned(),
         },
         None => IndexKeySource::Column(e.name.clone()),
     };
-    let collation = strings(&e.collation);
-    if let Some(name) = collation.last()
-        && !matches!(name.as_str(), "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8")
-    {
-        return Err(SqlError::unsupported(format!("collation \"{name}\"")));
-    }
+    let collation: Vec<&str> = collation.iter().map(String::as_str).collect();
+    let collation = if collation.is_empty() { None } else { Some(collation_named(&collation)?) };
     if !e.opclassopts.is_empty() {
         return Err(SqlError::unsupported("operator class options"));
     }
@@ -88,7 +97,7 @@ fn index_key(node: &Node) -> Result<IndexKeySpec> {
         _ => descending,
     };
     let operator_class = strings(&e.opclass).pop();
-    Ok(IndexKeySpec { source, operator_class, descending, nulls_first })
+    Ok(IndexKeySpec { source, operator_class, collation, descending, nulls_first })
 }
 
 pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {

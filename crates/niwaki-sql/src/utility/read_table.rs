@@ -1,11 +1,11 @@
 //! CREATE TABLE and ALTER TABLE.
 
-use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
+use niwaki_catalog::{ConstraintTime, Identity, Oid, RelationKind};
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
-    AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, CreateStmt,
-    DropBehavior, Node, ObjectType, OnCommitAction, TypeName,
+    AlterTableCmd, AlterTableStmt, AlterTableType, CollateClause, ColumnDef, ConstrType,
+    Constraint, CreateStmt, DropBehavior, Node, ObjectType, OnCommitAction, TypeName,
 };
 
 use super::foreign_key::foreign_key;
@@ -17,6 +17,7 @@ use super::read_definition::sequence_options;
 use super::statement::{AlterColumn, AlterCommand, Utility};
 use super::table::{ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Like, OnCommit};
 use super::type_name::{column_type, serial_type};
+use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 
@@ -109,11 +110,9 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         // That of the table that it is a partition of.
         (None, None) => (ColumnType::new(TypeOid::UNKNOWN), None),
     };
-    if let Some(collation) = &c.coll_clause {
-        refuse_collation(&strings(&collation.collname)).map_err(at)?;
-    }
     let mut spec = ColumnSpec {
         user_type,
+        collation: collation_of(c.coll_clause.as_deref(), source)?,
         serial: serial.is_some(),
         not_null: serial.is_some() || c.is_not_null,
         default: c.raw_default.as_deref().map(expression_text).transpose()?,
@@ -298,18 +297,13 @@ fn identity_kind(letter: &str) -> Identity {
     }
 }
 
-/// Only the order of bytes is there.
-pub(super) fn refuse_collation(parts: &[String]) -> Result<()> {
-    let name = parts.last().map_or("", String::as_str);
-    if matches!(name, "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8") {
-        return Ok(());
-    }
-    Err(SqlError::unsupported(format!("collation \"{name}\"")))
-}
-
-/// The same for COLLATE where it stands as a name in parts.
-pub(super) fn refuse_collation_of(name: &[Node]) -> Result<()> {
-    if name.is_empty() { Ok(()) } else { refuse_collation(&strings(name)) }
+/// The collation that a COLLATE clause names.
+pub(super) fn collation_of(clause: Option<&CollateClause>, source: &str) -> Result<Option<Oid>> {
+    let Some(clause) = clause else { return Ok(None) };
+    let names = strings(&clause.collname);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let found = collation_named(&names);
+    found.map(Some).map_err(|e| e.with_position(position_of(source, clause.location)))
 }
 
 enum TableConstraint {
@@ -437,14 +431,12 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
             let Some(NodeEnum::ColumnDef(d)) = definition() else {
                 return Err(unexpected("ALTER COLUMN TYPE"));
             };
-            if let Some(collation) = &d.coll_clause {
-                refuse_collation(&strings(&collation.collname))?;
-            }
             let name = d.type_name.as_ref().ok_or_else(|| unexpected("ALTER COLUMN TYPE"))?;
             let (column_type, user_type) = named_type(name, source)?;
             column_action(AlterColumn::Type {
                 column_type,
                 user_type,
+                collation: collation_of(d.coll_clause.as_deref(), source)?,
                 using: d.raw_default.as_deref().map(expression_text).transpose()?,
             })
         }

@@ -243,6 +243,8 @@ pub enum AlterColumn {
         column_type: ColumnType,
         /// The name of the new type, if it is none of PostgreSQL's own.
         user_type: Option<super::UserTypeName>,
+        /// COLLATE, when given.
+        collation: Option<niwaki_catalog::Oid>,
         /// USING, as SQL text.
         using: Option<String>,
     },

@@ -1,6 +1,6 @@
 //! What CREATE TABLE and CREATE INDEX ask for.
 
-use niwaki_catalog::{ConstraintTime, Identity};
+use niwaki_catalog::{ConstraintTime, Identity, Oid};
 use niwaki_types::ColumnType;
 
 use super::UserTypeName;
@@ -16,6 +16,8 @@ pub struct ColumnSpec {
     pub column_type: ColumnType,
     /// The type's name, where the catalog alone knows which it is.
     pub user_type: Option<UserTypeName>,
+    /// COLLATE, when given.
+    pub collation: Option<Oid>,
     /// `serial` and its like.
     pub serial: bool,
     /// NOT NULL given, or implied by serial and identity.
@@ -37,6 +39,7 @@ impl ColumnSpec {
             name,
             column_type,
             user_type: None,
+            collation: None,
             serial: false,
             not_null: false,
             default: None,
@@ -194,6 +197,8 @@ pub struct IndexKeySpec {
     pub source: IndexKeySource,
     /// Operator class, when given.
     pub operator_class: Option<String>,
+    /// COLLATE, when given.
+    pub collation: Option<Oid>,
     /// DESC
     pub descending: bool,
     /// NULLS FIRST, given or by DESC.

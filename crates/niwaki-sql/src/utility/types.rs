@@ -7,7 +7,7 @@ use niwaki_types::ColumnType;
 
 use super::domain::{DomainAction, DomainSpec};
 use super::read::{qualified, relation_name, strings, unexpected};
-use super::read_table::{named_type, refuse_collation};
+use super::read_table::{collation_of, named_type};
 use super::statement::{Name, Utility};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -128,6 +128,8 @@ pub struct AttributeSpec {
     pub column_type: ColumnType,
     /// The user's type that it is of, if it is of one.
     pub user_type: Option<UserTypeName>,
+    /// COLLATE, when given.
+    pub collation: Option<niwaki_catalog::Oid>,
 }
 
 /// A type that a column's definition names, and that is none of PostgreSQL's own.
@@ -166,10 +168,7 @@ pub(super) fn create_composite(s: &protobuf::CompositeTypeStmt, source: &str) ->
         };
         let type_name = c.type_name.as_ref().ok_or_else(|| unexpected("CREATE TYPE"))?;
         let (column_type, user_type) = named_type(type_name, source)?;
-        if let Some(collation) = &c.coll_clause {
-            refuse_collation(&strings(&collation.collname))
-                .map_err(|e| e.with_position(position_of(source, collation.location)))?;
-        }
+        let collation = collation_of(c.coll_clause.as_deref(), source)?;
         if attributes.iter().any(|known| known.name == c.colname) {
             let message = format!("column \"{}\" specified more than once", c.colname);
             return Err(SqlError::new("42701", message));
@@ -178,7 +177,8 @@ pub(super) fn create_composite(s: &protobuf::CompositeTypeStmt, source: &str) ->
             let message = format!("column \"{}\" has pseudo-type record", c.colname);
             return Err(SqlError::new("42P16", message));
         }
-        attributes.push(AttributeSpec { name: c.colname.clone(), column_type, user_type });
+        let name = c.colname.clone();
+        attributes.push(AttributeSpec { name, column_type, user_type, collation });
     }
     Ok(Utility::Type(TypeStatement::CreateComposite { name, attributes }))
 }

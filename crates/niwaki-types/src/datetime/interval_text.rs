@@ -1,5 +1,7 @@
 //! Text to interval: `1 year 2 months 3 days 04:05:06`, `1-2 3 4:05:06`, `P1Y2M3DT4H5M6S`.
 
+mod duration;
+
 use super::Interval;
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::fields::fraction_micros;
@@ -16,8 +18,9 @@ use crate::error::{Result, TypeError};
 pub fn parse_interval(text: &str, typmod: i32, style: IntervalStyle) -> Result<Interval> {
     let trimmed = text.trim_matches(crate::text_io::is_space);
     let fields = range::of(typmod);
-    let result = match trimmed.strip_prefix('P') {
-        Some(iso) => read_iso(iso),
+    // Around the ISO form no blanks may stand.
+    let result = match text.strip_prefix('P') {
+        Some(iso) => duration::read(iso),
         None => read(trimmed, fields, style == IntervalStyle::SqlStandard),
     };
     let sum = result.map_err(|fault| match fault {
@@ -28,17 +31,15 @@ pub fn parse_interval(text: &str, typmod: i32, style: IntervalStyle) -> Result<I
             TypeError::new("22015", format!("interval field value out of range: \"{text}\""))
         }
     })?;
-    let months = i32::try_from(sum.months).map_err(|_| out_of_range())?;
     let fit = || {
-        Some(Interval {
-            months,
-            days: i32::try_from(sum.days).ok()?,
-            micros: i64::try_from(sum.micros).ok()?,
-        })
+        let (years, months) = (i32::try_from(sum.years).ok()?, i32::try_from(sum.months).ok()?);
+        let all = i64::from(years) * 12 + i64::from(months);
+        Some((all, i32::try_from(sum.days).ok()?, i64::try_from(sum.micros).ok()?))
     };
-    fit().ok_or_else(|| {
+    let (months, days, micros) = fit().ok_or_else(|| {
         TypeError::new("22015", format!("interval field value out of range: \"{text}\""))
-    })
+    })?;
+    Ok(Interval { months: i32::try_from(months).map_err(|_| out_of_range())?, days, micros })
 }
 
 enum Fault {
@@ -63,15 +64,15 @@ pub(super) enum Unit {
     Millennium,
 }
 
-/// The unit that a word means, in any case of its letters.
+/// Letters of a word that are looked at.
+const UNIT_LETTERS: usize = 10;
+
+/// The unit that a word means, in any case of its letters; those behind the tenth do not count.
 pub(super) fn unit(word: &str) -> Option<Unit> {
+    let word = word.get(..UNIT_LETTERS).unwrap_or(word);
     Some(match word.to_ascii_lowercase().as_str() {
-        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => {
-            Unit::Microsecond
-        }
-        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => {
-            Unit::Millisecond
-        }
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecon" => Unit::Microsecond,
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecon" => Unit::Millisecond,
         "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
         "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
         "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
@@ -89,6 +90,7 @@ pub(super) fn unit(word: &str) -> Option<Unit> {
 /// Parts of an interval before they are known to fit.
 #[derive(Default)]
 struct Sum {
+    years: i128,
     months: i128,
     days: i128,
     micros: i128,
@@ -126,6 +128,12 @@ impl Sum {
         } else {
             self.mark(unit)?;
         }
+        self.add_again(number, unit);
+        Ok(())
+    }
+
+    /// Adds to what there is of the unit.
+    fn add_again(&mut self, number: Number, unit: Unit) {
         let Number { whole, fraction } = number;
         match unit {
             Unit::Microsecond => self.add_time(number, 1),
@@ -150,7 +158,6 @@ impl Sum {
             Unit::Century => self.add_years(number, 100),
             Unit::Millennium => self.add_years(number, 1000),
         }
-        Ok(())
     }
 
     fn add_time(&mut self, number: Number, micros: i64) {
@@ -171,7 +178,7 @@ impl Sum {
 
     fn add_years(&mut self, number: Number, years: i32) {
         let months = f64::from(years) * 12.0;
-        self.months += number.whole * i128::from(years) * 12;
+        self.years += number.whole * i128::from(years);
         self.months += (number.fraction * months).round_ties_even() as i128;
     }
 }
@@ -198,16 +205,19 @@ fn default_unit(fields: i32) -> Unit {
 
 fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
-    let mut rest = text.strip_prefix('@').unwrap_or(text);
+    let mut rest = text;
     let negative = one_sign && has_one_minus(rest);
     let mut ago = false;
     let mut empty = true;
     loop {
-        rest = rest.trim_start_matches(|c| crate::text_io::is_space(c) || c == ',');
+        rest = rest.trim_start_matches(is_between);
         let Some(first) = rest.chars().next() else { break };
         if first.is_ascii_alphabetic() {
             let (word, after) = split_while(rest, |c| c.is_ascii_alphabetic());
-            if !word.eq_ignore_ascii_case("ago") || empty || !after.trim().is_empty() {
+            if !word.eq_ignore_ascii_case("ago")
+                || empty
+                || !after.trim_matches(is_between).is_empty()
+            {
                 return Err(Fault::Syntax);
             }
             ago = true;
@@ -256,11 +266,11 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
             {
                 return Err(Fault::Syntax);
             }
-            let after = rest.trim_start_matches(crate::text_io::is_space);
+            let after = rest.trim_start_matches(is_between);
             let (word, after_word) = split_while(after, |c| c.is_ascii_alphabetic());
             if word.is_empty() || word.eq_ignore_ascii_case("ago") {
                 // Days may stand bare before a time.
-                let time_follows = after.contains(':');
+                let time_follows = after.contains(':') || are_hours(after, fields);
                 if word.eq_ignore_ascii_case("ago") {
                     return Err(Fault::Syntax);
                 }
@@ -288,9 +298,24 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
     Ok(sum)
 }
 
+/// What may stand between parts, and means nothing.
+fn is_between(c: char) -> bool {
+    crate::text_io::is_space(c) || matches!(c, ',' | '@')
+}
+
+/// Whether a text starts with a number of hours.
+fn are_hours(text: &str, fields: i32) -> bool {
+    let in_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
+    let (number, after) = split_while(text, in_number);
+    let after = after.trim_start_matches(is_between);
+    let (word, _) = split_while(after, |c| c.is_ascii_alphabetic());
+    let unit = if after.is_empty() { Some(default_unit(fields)) } else { unit(word) };
+    !number.is_empty() && unit == Some(Unit::Hour)
+}
+
 /// Whether the first part has a minus and no other part a sign.
 fn has_one_minus(text: &str) -> bool {
-    let text = text.trim_start_matches(crate::text_io::is_space);
+    let text = text.trim_start_matches(is_between);
     // Inside of a part, as in `1-2`, something of a number stands before.
     let starts_part = |before: &u8| !(before.is_ascii_digit() || matches!(before, b'.' | b':'));
     let later_sign = text
@@ -316,8 +341,9 @@ fn whole(digits: &str) -> Result<i128, Fault> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Fault::Syntax);
     }
-    // Far beyond any part of an interval, yet far from the end of the sums.
-    digits.parse::<i64>().map(i128::from).map_err(|_| Fault::FieldRange)
+    // Far beyond any part of an interval, yet far from the end of the sums. With a minus the last one fits, too.
+    let value = digits.parse::<u64>().ok().filter(|value| *value <= i64::MIN.unsigned_abs());
+    value.map(i128::from).ok_or(Fault::FieldRange)
 }
 
 fn number(text: &str) -> Result<Number, Fault> {
@@ -381,59 +407,4 @@ fn clock(text: &str, fields: i32) -> Result<i128, Fault> {
         return Err(if negative { Fault::Syntax } else { Fault::FieldRange });
     }
     Ok(if negative { -total } else { total })
-}
-
-/// What follows the `P` of an ISO 8601 duration with designators.
-fn read_iso(text: &str) -> Result<Sum, Fault> {
-    let mut sum = Sum::default();
-    let mut time = false;
-    let mut rest = text;
-    let mut empty = true;
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix('T') {
-            if time {
-                return Err(Fault::Syntax);
-            }
-            time = true;
-            rest = after;
-            continue;
-        }
-        let (item, after) =
-            split_while(rest, |c| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | ':'));
-        if item.trim_start_matches('-').contains(['-', ':']) {
-            read_iso_alternative(item, time, &mut sum)?;
-            rest = after;
-            empty = false;
-            continue;
-        }
-        let designator = after.chars().next().ok_or(Fault::Syntax)?;
-        let unit = match (designator, time) {
-            ('Y', false) => Unit::Year,
-            ('M', false) => Unit::Month,
-            ('W', false) => Unit::Week,
-            ('D', false) => Unit::Day,
-            ('H', true) => Unit::Hour,
-            ('M', true) => Unit::Minute,
-            ('S', true) => Unit::Second,
-            _ => return Err(Fault::Syntax),
-        };
-        sum.add(number(item)?, unit)?;
-        rest = &after[1..];
-        empty = false;
-    }
-    if empty { Err(Fault::Syntax) } else { Ok(sum) }
-}
-
-/// `years-months-days`, or after the `T` `hours:minutes:seconds`.
-fn read_iso_alternative(item: &str, time: bool, sum: &mut Sum) -> Result<(), Fault> {
-    if time {
-        sum.mark(Unit::Hour)?;
-        sum.micros += clock(item, range::FULL)?;
-        return Ok(());
-    }
-    let mut parts = item.split('-');
-    for unit in [Unit::Year, Unit::Month, Unit::Day] {
-        sum.add(number(parts.next().ok_or(Fault::Syntax)?)?, unit)?;
-    }
-    if parts.next().is_some() { Err(Fault::Syntax) } else { Ok(()) }
 }

@@ -220,6 +220,7 @@ impl Session {
         let source = SessionSource {
             database: &self.database,
             session: self.control.backend(),
+            path: &path,
             settings: &settings,
             opened: Opened { portals: &self.portals, statements: &self.statements },
         };

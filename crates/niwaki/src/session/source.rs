@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SystemSource};
+use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SearchPath, SystemSource};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
@@ -28,6 +28,7 @@ type Result<T> = niwaki_catalog::Result<T>;
 pub(super) struct SessionSource<'s> {
     pub(super) database: &'s Database,
     pub(super) session: i32,
+    pub(super) path: &'s SearchPath,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
     pub(super) opened: Opened<'s>,
 }
@@ -103,6 +104,10 @@ impl SystemSource for SessionSource<'_> {
 
     fn wal_flushed_lsn(&self) -> u64 {
         self.database.engine().storage().wal().flushed().0
+    }
+
+    fn search_path(&self) -> Option<&SearchPath> {
+        Some(self.path)
     }
 
     fn session_id(&self) -> i32 {

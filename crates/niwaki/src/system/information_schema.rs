@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Identity, Relation, RelationKind, builtin_rows};
+use niwaki_catalog::{Identity, Relation, RelationKind, collation_name, collations};
 use niwaki_sql::types::{element_of, format_oid};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::relations::kind_letter;
+use super::relations::{self, kind_letter};
 use super::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
 use super::{DATABASE, OWNER_NAME, domains};
 use crate::session::schema_name;
@@ -28,7 +28,7 @@ pub(super) const TABLES: Computed = Computed {
 
 /// Tables and views, those of the key's name only if there is one.
 fn tables_and_views<'r>(reader: &Reader<'r>) -> Vec<&'r Arc<Relation>> {
-    let mut all = super::relations::wanted(reader, "", Some("table_name"));
+    let mut all = relations::wanted(reader, "", Some("table_name"));
     all.retain(|relation| matches!(relation.kind, RelationKind::Table | RelationKind::View));
     all
 }
@@ -96,6 +96,9 @@ pub(super) const COLUMNS: Computed = Computed {
         "is_generated",
         "generation_expression",
         "is_updatable",
+        "collation_catalog",
+        "collation_schema",
+        "collation_name",
     ],
     keys: &["table_name"],
     rows: columns,
@@ -212,6 +215,11 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let fields = niwaki_types::datetime::interval_typmod_text(kind.typmod);
             let fields = fields.split('(').next().unwrap_or_default().trim().to_ascii_uppercase();
             let interval = kind.oid == TypeOid::INTERVAL && !fields.is_empty();
+            // The database's own is not named.
+            let collation = relations::collation(reader.state, relation.oid, column);
+            let collation = collation.filter(|of| *of != relations::DEFAULT_COLLATION);
+            let collation = collation.and_then(collation_name);
+            let of_collation = |value: &str| optional(collation.map(|_| value));
             emit(&[
                 database,
                 schema,
@@ -249,6 +257,9 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 text(if column.generated { "ALWAYS" } else { "NEVER" }),
                 optional(generation),
                 yes_or_no(writable.rows && writable.columns.get(at).copied().unwrap_or(false)),
+                of_collation(DATABASE),
+                of_collation("pg_catalog"),
+                optional(collation),
             ])?;
         }
     }
@@ -431,7 +442,7 @@ fn views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in tables_and_views(reader) {
         if kind_letter(relation) == "v" {
             let mut row = place(reader, relation).to_vec();
-            row.push(optional(super::objects::view_definition(reader.state, relation)));
+            row.push(optional(super::objects::view_definition(reader, relation)));
             row.push(text(match relation.options.get("check_option") {
                 Some("local") => "LOCAL",
                 Some("cascaded") => "CASCADED",
@@ -532,18 +543,12 @@ fn column_privileges(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Names of the collations that there are.
-fn collation_names() -> impl Iterator<Item = &'static str> {
-    let rows = builtin_rows("pg_collation").into_iter().flat_map(|rows| rows.rows());
-    rows.filter_map(|mut row| row.nth(1).flatten())
-}
-
 pub(super) const COLLATIONS: Computed = Computed {
     name: "collations",
     columns: &["collation_catalog", "collation_schema", "collation_name", "pad_attribute"],
     keys: &[],
     rows: |_, emit| {
-        collation_names().try_for_each(|name| {
+        collations().try_for_each(|(_, name)| {
             emit(&[text(DATABASE), text("pg_catalog"), text(name), text("NO PAD")])
         })
     },
@@ -554,7 +559,7 @@ pub(super) const COLLATION_CHARACTER_SETS: Computed = Computed {
     columns: &["collation_catalog", "collation_schema", "collation_name", "character_set_name"],
     keys: &[],
     rows: |_, emit| {
-        collation_names().try_for_each(|name| {
+        collations().try_for_each(|(_, name)| {
             emit(&[text(DATABASE), text("pg_catalog"), text(name), text("UTF8")])
         })
     },

@@ -1,6 +1,6 @@
 //! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
 
-use niwaki_catalog::{CatalogState, Oid, Relation, SchemaEntry};
+use niwaki_catalog::{Oid, Relation, SchemaEntry};
 use niwaki_types::{Datum, TypeOid};
 
 use super::depend::NAMESPACE;
@@ -207,9 +207,11 @@ pub(super) const PG_VIEWS: Computed = Computed {
     rows: pg_views,
 };
 
-/// The query of a user's view as text, with names as the usual search path needs them.
-pub(super) fn view_definition(state: &CatalogState, relation: &Relation) -> Option<String> {
-    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+/// The query of a user's view as text, with names as the search path needs them.
+pub(super) fn view_definition(reader: &Reader<'_>, relation: &Relation) -> Option<String> {
+    let state = reader.state;
+    let usual = || state.search_path(&["public".to_owned()], OWNER_NAME);
+    let path = reader.path.cloned().unwrap_or_else(usual);
     let query = relation.query.as_ref()?;
     let styles = niwaki_types::TextSettings::default();
     let shown = niwaki_sql::view_text(relation, state, &path, false, &styles);
@@ -220,7 +222,7 @@ fn pg_views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in reader.state.in_order() {
         if kind_letter(relation) == "v" {
             let schema = text(schema_name(reader.state, relation.schema));
-            let definition = optional(view_definition(reader.state, relation));
+            let definition = optional(view_definition(reader, relation));
             emit(&[schema, text(&relation.name), text(OWNER_NAME), definition])?;
         }
     }

@@ -5,7 +5,6 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::relations::{operator_class, wanted};
 use super::table::{Computed, Emit, Reader, Result, int4, number, small, text, vector};
-use super::types;
 
 pub(super) const PG_INHERITS: Computed = Computed {
     name: "pg_inherits",
@@ -52,8 +51,12 @@ fn pg_partitioned_table(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let class = operator_class(&IndexColumn::ascending(*column), *kind);
             Datum::Oid(class.map_or(0, |class| class.oid))
         });
-        let collations =
-            kinds.iter().map(|kind| Datum::Oid(types::storage(*kind).map_or(0, |k| k.collation)));
+        let collations = key.columns.iter().enumerate().map(|(at, column)| {
+            let given = key.collations.get(at).copied().flatten();
+            let column = table.columns.get(usize::from(*column));
+            let of_column = || column.and_then(|column| reader.state.column_collation(column));
+            Datum::Oid(given.or_else(of_column).map_or(0, |collation| collation.0))
+        });
         emit(&[
             number(table.oid),
             text(key.strategy.letter()),

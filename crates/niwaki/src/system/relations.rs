@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{
     BuiltinOperatorClass, CatalogState, Column, ConstraintKind, ConstraintTime, Identity,
     IndexColumn, Oid, Relation, RelationKind, bound_text, builtin_operator_classes, default_oid,
-    rule_oid,
+    rule_oid, type_collation,
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
@@ -241,8 +241,8 @@ pub(super) const PG_ATTRIBUTE: Computed = Computed {
 };
 
 /// Numbers of collations: the database's, and `C`.
-const DEFAULT_COLLATION: u32 = 100;
-const C_COLLATION: u32 = 950;
+pub(super) const DEFAULT_COLLATION: Oid = Oid(100);
+const C_COLLATION: Oid = Oid(950);
 
 /// The columns that every stored table has, with their numbers.
 const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 6] = [
@@ -260,13 +260,13 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             for (name, kind, position) in SYSTEM_COLUMNS {
                 let kind = ColumnType::new(kind);
                 let column = Column { not_null: true, ..Column::new(name, kind) };
-                attribute(relation.oid, &column, (position, 0), false, emit)?;
+                attribute(reader.state, relation.oid, &column, (position, 0), false, emit)?;
             }
         }
         for (at, column) in relation.shown_columns(reader.state).iter().enumerate() {
             let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
             let inherited = relation.partition_of.is_some();
-            attribute(relation.oid, column, (position, -1), inherited, emit)?;
+            attribute(reader.state, relation.oid, column, (position, -1), inherited, emit)?;
         }
     }
     let wanted = reader.wanted_oid("attrelid");
@@ -276,15 +276,27 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         }
         for (at, stored) in attributes.iter().enumerate() {
             let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
-            let column = Column::new(&stored.name, stored.column_type());
-            attribute(definition.oid, &column, (position, -1), false, emit)?;
+            let collation = stored.collation;
+            let column = Column { collation, ..Column::new(&stored.name, stored.column_type()) };
+            attribute(reader.state, definition.oid, &column, (position, -1), false, emit)?;
         }
     }
     Ok(())
 }
 
+/// The collation of a column.
+pub(super) fn collation(state: &CatalogState, relation: Oid, column: &Column) -> Option<Oid> {
+    match state.column_collation(column) {
+        _ if column.dropped => None,
+        // PostgreSQL's own tables have no text that a collation orders.
+        Some(DEFAULT_COLLATION) if builtin_kind(relation) == Some("r") => Some(C_COLLATION),
+        collation => collation,
+    }
+}
+
 /// Of a column: its number, and its target of ANALYZE. `inherited`: it is there because a partitioned table has it.
 fn attribute(
+    state: &CatalogState,
     relation: Oid,
     column: &Column,
     (position, target): (i16, i32),
@@ -295,11 +307,6 @@ fn attribute(
     let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
     let oid = if column.dropped { 0 } else { column.column_type().declared().0 };
     let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();
-    let collation = match kind.map_or(0, |kind| kind.collation) {
-        // PostgreSQL's own tables have no text that a collation orders.
-        DEFAULT_COLLATION if builtin_kind(relation) == Some("r") => C_COLLATION,
-        collation => collation,
-    };
     emit(&[
         number(relation),
         text(&column.name),
@@ -325,7 +332,7 @@ fn attribute(
         Datum::Bool(column.dropped),
         Datum::Bool(!inherited),
         int4(inherited.into()),
-        Datum::Oid(if column.dropped { 0 } else { collation }),
+        Datum::Oid(collation(state, relation, column).map_or(0, |collation| collation.0)),
     ])
 }
 
@@ -430,8 +437,14 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let columns: Vec<Datum> =
             columns.map(|c| Datum::Int2(c.wrapping_add(1).cast_signed())).collect();
         let kinds: Vec<TypeOid> = index.key.iter().map(|key| key.type_oid(table)).collect();
-        let collation =
-            |kind: &TypeOid| Datum::Oid(types::storage(*kind).map_or(0, |kind| kind.collation));
+        let collation = |key: &IndexColumn| {
+            let column = table.columns.get(usize::from(key.column));
+            let of_column = || match column {
+                Some(column) => state.column_collation(column),
+                None => type_collation(key.type_oid(table)),
+            };
+            Datum::Oid(key.collation.or_else(of_column).map_or(0, |collation| collation.0))
+        };
         let classes = index.key.iter().zip(&kinds);
         let classes = classes
             .map(|(key, kind)| Datum::Oid(operator_class(key, *kind).map_or(0, |class| class.oid)));
@@ -458,7 +471,7 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(index.ready),
             Datum::Bool(true),
             vector(TypeOid::INT2, columns),
-            vector(TypeOid::OID, kinds.iter().map(collation)),
+            vector(TypeOid::OID, index.key.iter().map(collation)),
             vector(TypeOid::OID, classes),
             vector(TypeOid::INT2, options),
             if shown.is_empty() { Datum::Null } else { text(shown.join(", ")) },

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use niwaki_catalog::{
-    BuiltinColumn, CatalogState, Error, Key, SystemSource, VirtualTable, builtin_rows,
+    BuiltinColumn, CatalogState, Error, Key, SearchPath, SystemSource, VirtualTable, builtin_rows,
     builtin_value,
 };
 use niwaki_types::{Datum, TypeOid};
@@ -15,6 +15,8 @@ pub(super) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<()>;
 /// What rows are computed from, and the one value that is wanted.
 pub(super) struct Reader<'r> {
     pub(super) state: &'r CatalogState,
+    /// The session's search path.
+    pub(super) path: Option<&'r SearchPath>,
     key: Option<(&'r str, &'r Datum)>,
 }
 
@@ -181,7 +183,7 @@ impl VirtualTable for SystemTable {
                     let (name, _) = self.columns.get(key.column)?;
                     Some((*name, key.value))
                 });
-                (computed.rows)(&Reader { state, key }, &mut emit)
+                (computed.rows)(&Reader { state, path: source.search_path(), key }, &mut emit)
             }
         }
     }

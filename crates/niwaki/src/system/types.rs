@@ -18,16 +18,13 @@ pub(super) struct Storage {
     pub(super) by_value: bool,
     pub(super) align: &'static str,
     pub(super) storage: &'static str,
-    pub(super) collation: u32,
 }
 
 /// As PostgreSQL stores the number of a label.
-const ENUM: Storage = Storage { length: 4, by_value: true, align: "i", storage: "p", collation: 0 };
-const ENUM_ARRAY: Storage =
-    Storage { length: -1, by_value: false, align: "i", storage: "x", collation: 0 };
+const ENUM: Storage = Storage { length: 4, by_value: true, align: "i", storage: "p" };
+const ENUM_ARRAY: Storage = Storage { length: -1, by_value: false, align: "i", storage: "x" };
 /// Of composite types and of arrays of them: any field may want it.
-const COMPOSITE: Storage =
-    Storage { length: -1, by_value: false, align: "d", storage: "x", collation: 0 };
+const COMPOSITE: Storage = Storage { length: -1, by_value: false, align: "d", storage: "x" };
 
 /// How values of the type are stored; `None` of a type that is not known.
 pub(super) fn storage(oid: TypeOid) -> Option<Storage> {
@@ -46,7 +43,6 @@ pub(super) fn storage(oid: TypeOid) -> Option<Storage> {
         by_value: kind.by_value,
         align: kind.align,
         storage: kind.storage,
-        collation: kind.collation,
     })
 }
 
@@ -211,6 +207,7 @@ fn domain_row(
     let target = Some((domain.below(), definition.name.as_str()));
     let whole = |default: &String| relations::whole_text(default, None, target, state);
     let default = domains::shown_default(state, definition, domain);
+    let collation = domain.collation.or_else(|| state.own_collation(domain.below()));
     vec![
         Datum::Oid(definition.type_oid().0),
         text(&definition.name),
@@ -237,7 +234,7 @@ fn domain_row(
         Datum::Oid(domain.below().declared().0),
         // That of a domain below is not counted again.
         Datum::Int4(i32::from(is_array && domain.over.is_none())),
-        Datum::Oid(kind.collation),
+        Datum::Oid(collation.map_or(0, |collation| collation.0)),
         optional(domain.default.as_ref().map(whole)),
         optional(default),
         Datum::Oid(0),

@@ -249,13 +249,14 @@ impl Definer<'_> {
         let column = &mut definition.columns[position];
         match action {
             AlterColumn::Nothing => return Ok(()),
-            AlterColumn::Type { column_type, user_type, using } => {
+            AlterColumn::Type { column_type, user_type, collation, using } => {
                 let relation = self.again(relation)?;
                 let to = match user_type {
                     Some(wanted) => self.column_type_of(wanted)?,
                     None => *column_type,
                 };
-                return self.alter_type(&relation, position, to, using.as_deref());
+                let collation = self.collation(*collation, to)?;
+                return self.alter_type(&relation, position, (to, collation), using.as_deref());
             }
             AlterColumn::AddIdentity(identity, options) => {
                 return self.add_identity(relation, position, *identity, options);

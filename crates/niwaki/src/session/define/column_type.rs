@@ -22,7 +22,7 @@ impl Definer<'_> {
         &mut self,
         relation: &Arc<Relation>,
         position: usize,
-        to: ColumnType,
+        (to, collation): (ColumnType, Option<Oid>),
         using: Option<&str>,
     ) -> Result<()> {
         let column = relation.columns[position].clone();
@@ -47,6 +47,7 @@ impl Definer<'_> {
         }
         let mut definition = relation.definition.clone();
         definition.columns[position].set_column_type(to);
+        definition.columns[position].collation = collation;
         // Unopened: only names and types are looked at.
         let after = Arc::new(Relation::unopened(definition.clone()));
         let (computed, derived) = self.conversion(relation, &after, position, using)?;

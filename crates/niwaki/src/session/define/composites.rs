@@ -44,6 +44,7 @@ impl Definer<'_> {
                 name: attribute.name.clone(),
                 type_oid: column.oid.0,
                 typmod: column.typmod,
+                collation: self.collation(attribute.collation, column)?,
             });
         }
         let oid = self.session.new_oid();

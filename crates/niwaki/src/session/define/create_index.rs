@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
-    RelationStats,
+    Column, IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition, RelationKind,
+    RelationOptions, RelationStats,
 };
 use niwaki_sql::utility::{CreateIndex, IndexKeySource, IndexKeySpec};
 use niwaki_sql::{IndexKey, SqlError, read_index_key, read_index_predicate};
 use niwaki_table::{BuildOptions, BuildProgress, Error as TableError};
 use niwaki_txn::TableLockMode;
+use niwaki_types::ColumnType;
 
 use super::partition_index::Takes;
 use super::{Definer, names, operator_class, options};
@@ -153,8 +154,17 @@ impl Definer<'_> {
             nulls_first: spec.nulls_first,
             expression,
             operator_class: None,
+            collation: None,
         };
         let oid = key.type_oid(relation);
+        let of = relation.columns.get(usize::from(column));
+        let of = of.map_or(ColumnType::new(oid), Column::column_type);
+        let own = relation.columns.get(usize::from(column)).and_then(|column| column.collation);
+        key.collation = match self.collation(spec.collation, of)? {
+            // COLLATE that names the type's is another one than that of a column that has its own.
+            None if own.is_some() => spec.collation,
+            given => given.filter(|given| own != Some(*given)),
+        };
         key.operator_class =
             operator_class::choose(&self.state(), oid, spec.operator_class.as_deref())?;
         Ok(key)

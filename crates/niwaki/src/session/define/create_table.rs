@@ -165,6 +165,7 @@ impl Definer<'_> {
             (None, None) => None,
         };
         let mut column = Column {
+            collation: self.collation(spec.collation, column_type)?,
             not_null: spec.not_null,
             default,
             generated: spec.generated.is_some(),

@@ -40,6 +40,7 @@ impl Definer<'_> {
             type_oid: made_of.oid.0,
             typmod: made_of.typmod,
             over: made_of.domain.and_then(TypeOid::user_number).map(Oid),
+            collation: self.collation(spec.collation, made_of)?,
             not_null: spec.not_null,
             default: None,
             checks: Vec::new(),

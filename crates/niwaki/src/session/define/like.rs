@@ -79,8 +79,9 @@ impl Definer<'_> {
                         None => error,
                     });
                 };
-                let column = |attribute: &niwaki_catalog::StoredAttribute| {
-                    ColumnSpec::new(attribute.name.clone(), attribute.column_type())
+                let column = |attribute: &niwaki_catalog::StoredAttribute| ColumnSpec {
+                    collation: attribute.collation,
+                    ..ColumnSpec::new(attribute.name.clone(), attribute.column_type())
                 };
                 return Ok((None, attributes.iter().map(column).collect()));
             }
@@ -107,6 +108,7 @@ impl Definer<'_> {
         let mut spec = ColumnSpec {
             not_null: column.not_null,
             stored: true,
+            collation: column.collation,
             ..ColumnSpec::new(column.name.clone(), column.column_type())
         };
         if let Some(identity) = column.identity {

@@ -5,6 +5,7 @@
 
 mod alter;
 mod alter_column;
+mod collation;
 mod column_type;
 mod comment;
 mod composites;

@@ -32,7 +32,8 @@ impl Definer<'_> {
             return Err(SqlError::new("54011", message));
         }
         let mut columns = Vec::with_capacity(spec.columns.len());
-        for (name, at) in &spec.columns {
+        let mut collations = Vec::with_capacity(spec.columns.len());
+        for (name, collation, at) in &spec.columns {
             let placed = |error: SqlError| error.with_position(*at);
             if matches!(name.as_str(), "ctid" | "tableoid" | "xmin" | "xmax" | "cmin" | "cmax") {
                 let message = format!("cannot use system column \"{name}\" in partition key");
@@ -50,6 +51,8 @@ impl Definer<'_> {
                     .with_detail(format!("Column \"{name}\" is a generated column.")));
             }
             let ty = column.column_type();
+            let collation = self.collation(*collation, ty).map_err(placed)?;
+            collations.push(collation.filter(|_| collation != column.collation));
             operator_class::choose(&self.state(), ty.oid, None).map_err(|error| {
                 error.with_hint(
                     "You must specify a btree operator class or define a default btree operator class for the data type.",
@@ -64,7 +67,10 @@ impl Definer<'_> {
             }
             columns.push(u16::try_from(position).map_err(|_| SqlError::internal("column"))?);
         }
-        Ok(PartitionKey { strategy: spec.strategy, columns })
+        if collations.iter().all(Option::is_none) {
+            collations.clear();
+        }
+        Ok(PartitionKey { strategy: spec.strategy, columns, collations })
     }
 
     /// The table that a new partition is of, locked, and the bound.
@@ -361,6 +367,13 @@ fn refuse_different(parent: &Relation, child: &Relation) -> Result<()> {
                 "child table \"{}\" has different type for column \"{name}\"",
                 child.name
             ));
+        }
+        if own.collation != column.collation {
+            let message = format!(
+                "child table \"{}\" has different collation for column \"{name}\"",
+                child.name
+            );
+            return Err(SqlError::new("42P21", message));
         }
         if column.not_null && !own.not_null {
             return refused(format!("column \"{name}\" in child table must be marked NOT NULL"));

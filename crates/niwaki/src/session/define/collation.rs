@@ -1,0 +1,24 @@
+//! COLLATE in definitions.
+
+use niwaki_catalog::Oid;
+use niwaki_sql::refuse_uncollated;
+use niwaki_types::ColumnType;
+
+use super::Definer;
+use crate::Result;
+use crate::session::type_names::shown_type;
+
+impl Definer<'_> {
+    /// The collation that something of a type was given, as it is stored: `None` for the type's own.
+    ///
+    /// # Errors
+    /// `42804` of a type whose values no collation sorts.
+    pub(super) fn collation(&mut self, given: Option<Oid>, of: ColumnType) -> Result<Option<Oid>> {
+        let Some(given) = given else { return Ok(None) };
+        let state = self.state();
+        match state.own_collation(of) {
+            Some(own) => Ok(Some(given).filter(|given| *given != own)),
+            None => Err(refuse_uncollated(&shown_type(&state, of.declared()))),
+        }
+    }
+}
