@@ -350,8 +350,7 @@ impl<'a> Rebuild<'a> {
     }
 
     pub(crate) fn push(&mut self, tuple: &[u8]) {
-        let number = OffsetNumber(self.page.item_count() + 1);
-        self.fine &= self.page.insert_item(number, tuple);
+        self.fine &= self.page.append_item(tuple);
     }
 
     /// Copies an item of another page with its mark.

@@ -96,8 +96,11 @@ pub(crate) struct Plan {
 impl Plan {
     fn close(&mut self, run: Option<Run<'_>>) {
         let Some(run) = run else { return };
+        if run.items < 2 {
+            return;
+        }
         let list = new_list_tids(run.key.len(), self.merge.tids_max);
-        if run.items < 2 || list < 2 {
+        if list < 2 {
             return;
         }
         let (items, bytes) = merged(run.key.len(), run.tids, list);
@@ -117,8 +120,9 @@ impl Merge {
         let budget = single_value_budget(leaf, new_key);
         let mut run: Option<Run<'_>> = None;
         for offset in leaf.first_entry()..=leaf.item_count() {
-            let bytes = leaf.tuple(offset).len() + LINE_POINTER;
-            let item = LeafTuple::decode(leaf.tuple(offset))
+            let tuple = leaf.tuple(offset);
+            let bytes = tuple.len() + LINE_POINTER;
+            let item = LeafTuple::decode(tuple)
                 .filter(|item| item.payload.is_empty() && !change::is_dead(leaf, offset));
             let Some(item) = item else {
                 plan.close(run.take());

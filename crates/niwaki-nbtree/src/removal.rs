@@ -11,7 +11,7 @@ use niwaki_storage::page::Page;
 use crate::batch::EntryPlace;
 use crate::bits::{NumberReader, NumberWriter};
 use crate::page::IndexPage;
-use crate::tuple::{LeafTuple, push_posting};
+use crate::tuple::{LeafTuple, posting_tids, push_posting};
 
 /// The removal of some entries of a leaf, in the form the log keeps.
 ///
@@ -42,7 +42,7 @@ impl Removal {
         let mut removal = Self { items: Vec::new(), tids: Vec::new() };
         let mut there = leaf.first_entry()..=leaf.item_count();
         // Up to where the TIDs of posting lists are counted, and how many there are before it.
-        let (mut counted, mut first) = (leaf.first_entry(), 0);
+        let (mut counted, mut first) = (leaf.first_entry(), 0u16);
         for group in entries.chunk_by(|a, b| a.offset == b.offset) {
             let offset = group[0].offset;
             let ascending = group.is_sorted_by(|a, b| a.place < b.place);
@@ -60,8 +60,7 @@ impl Removal {
                 continue;
             }
             while counted < offset {
-                let item = LeafTuple::decode(leaf.tuple(counted))?;
-                first += if item.is_posting() { item.tids.len() as u16 } else { 0 };
+                first = first.checked_add(posting_tids(leaf.tuple(counted)))?;
                 counted += 1;
             }
             removal.tids.extend(group.iter().map(|entry| first + u16::from(entry.place)));
@@ -141,14 +140,15 @@ impl Removal {
             if at == self.tids.len() {
                 break;
             }
-            let item = LeafTuple::decode(page.tuple(offset))?;
-            if !item.is_posting() {
+            let tids = posting_tids(page.tuple(offset));
+            if tids == 0 {
                 continue;
             }
-            let end = first + item.tids.len() as u16;
+            let end = first.checked_add(tids)?;
             let here = self.tids[at..].iter().take_while(|&&number| number < end).count();
             if here > 0 {
                 let goes = self.items.binary_search(&OffsetNumber(offset)).is_ok();
+                let item = LeafTuple::decode(page.tuple(offset))?;
                 if goes || here == item.tids.len() {
                     return None;
                 }

@@ -106,16 +106,19 @@ impl<'a> Target<'a> {
     /// How a tuple lies to this place.
     #[inline]
     pub(crate) fn order_of(&self, tuple: &[u8]) -> Ordering {
-        let (key, tid) = sort_key(tuple);
-        self.order(key, tid)
+        self.order_behind(0, tuple)
     }
 
+    /// The same, where the first `same` bytes of the keys are, as far as both have so many.
     #[inline]
-    fn order(&self, key: &[u8], tid: u64) -> Ordering {
+    fn order_behind(&self, same: usize, tuple: &[u8]) -> Ordering {
+        let (key, tid) = sort_key(tuple);
         let common = key.len().min(self.key.len());
-        match key[..common].cmp(&self.key[..common]) {
-            Ordering::Equal => {}
-            unequal => return unequal,
+        if same < common {
+            match key[same..common].cmp(&self.key[same..common]) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            }
         }
         match key.len().cmp(&self.key.len()) {
             Ordering::Less => Ordering::Less,
@@ -138,8 +141,8 @@ pub(crate) trait Keys {
     /// The beginning of an item's tuple: its info word, and the first bytes of its key as a number. On
     /// a damaged page they are some numbers.
     fn head(&self, item: u16) -> (u16, u128);
-    /// How an item lies to `target`.
-    fn order(&self, item: u16, target: &Target<'_>) -> Ordering;
+    /// How an item lies to `target`, where the first `same` bytes of the keys are, as far as both have so many.
+    fn order_behind(&self, same: usize, item: u16, target: &Target<'_>) -> Ordering;
 }
 
 /// Where a tuple may begin, so that its head ends on the page. A key never reaches the last 16 bytes of
@@ -193,8 +196,8 @@ impl Keys for Page {
     }
 
     #[inline]
-    fn order(&self, item: u16, target: &Target<'_>) -> Ordering {
-        target.order_of(self.tuple(item))
+    fn order_behind(&self, same: usize, item: u16, target: &Target<'_>) -> Ordering {
+        target.order_behind(same, self.tuple(item))
     }
 }
 
@@ -222,7 +225,7 @@ impl Keys for Glance<'_> {
         ((self.u64_at(at) >> (8 * INFO_AT)) as u16, key)
     }
 
-    fn order(&self, item: u16, target: &Target<'_>) -> Ordering {
+    fn order_behind(&self, same: usize, item: u16, target: &Target<'_>) -> Ordering {
         /// Most tuples are shorter; a larger buffer would cost more to clear than the comparison.
         const SHORT: usize = 128;
         let id = self.item_id(item);
@@ -230,11 +233,11 @@ impl Keys for Glance<'_> {
         if len <= SHORT {
             let mut bytes = [0; SHORT];
             self.copy(at, &mut bytes[..len]);
-            target.order_of(&bytes[..len])
+            target.order_behind(same, &bytes[..len])
         } else {
             let mut bytes = [0; PIVOT_MAX];
             self.copy(at, &mut bytes[..len]);
-            target.order_of(&bytes[..len])
+            target.order_behind(same, &bytes[..len])
         }
     }
 }
@@ -253,7 +256,7 @@ fn is_before(page: &impl Keys, item: u16, target: &Target<'_>) -> bool {
         Ordering::Less => true,
         Ordering::Greater => false,
         // Cold where keys differ early; there the compiler keeps this out of the loop.
-        Ordering::Equal => page.order(item, target) == Ordering::Less,
+        Ordering::Equal => page.order_behind(WORD, item, target) == Ordering::Less,
     }
 }
 
@@ -414,7 +417,8 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
             for (at, look) in looks.iter_mut().enumerate() {
                 let its = window_at(page, look.head, skip) & look.mask;
                 let is_before = if its == look.word {
-                    page.order(look.bound.wrapping_add(step - 1), &targets[at]) == Ordering::Less
+                    let item = look.bound.wrapping_add(step - 1);
+                    page.order_behind(skip + WINDOW, item, &targets[at]) == Ordering::Less
                 } else {
                     its < look.word
                 };

@@ -42,7 +42,7 @@ use crate::room::Way;
 use crate::search::downlink_item;
 use crate::separator::separator;
 use crate::split::split_item;
-use crate::split_point::{self, Room, SplitItem};
+use crate::split_point::{self, Room, ShiftPoints, SplitItem};
 use crate::stats::count;
 use crate::tuple::{LeafTuple, PivotTuple, push_pivot};
 use crate::wal;
@@ -83,22 +83,26 @@ impl Index {
         xid: Xid,
     ) -> Result<Option<Shift<'_>>> {
         let Some(way) = self.find_way(left, path)? else { return Ok(None) };
-        let (items, new_at, _) = with_new(left, Some(new));
-        if !split_point::may_shift(&self.split_page(left, &items, new_at)) {
-            return Ok(None);
-        }
+        let items = with_new(left, Some(new));
+        let Some(points) = self.shift_points(left, &items) else { return Ok(None) };
         for (pages, &link) in (2..2 + way.passing.len()).zip(&way.passing).rev() {
             let passing = match seeded_bug!("way_trusts_its_links") {
                 true => Some(self.write(link.block, 0)?),
                 false => self.follow_to_write(link, 0)?,
             };
             let Some(passing) = passing else { return Ok(None) };
-            let Some(shift) = self.plan_shift(&passing, None, pages, &way, path)? else {
-                return Ok(None);
-            };
+            let items = with_new(&passing, None);
+            let Some(points) = self.shift_points(&passing, &items) else { return Ok(None) };
+            let shift = self.plan_shift(&passing, (&items, &points), pages, &way, path)?;
+            let Some(shift) = shift else { return Ok(None) };
             drop(self.shift(passing, shift, xid)?);
         }
-        self.plan_shift(left, Some(new), 1, &way, path)
+        self.plan_shift(left, (&items, &points), 1, &way, path)
+    }
+
+    /// Where a leaf with these items may be parted.
+    fn shift_points(&self, leaf: &Page, items: &Items<'_>) -> Option<ShiftPoints> {
+        split_point::may_shift(&self.split_page(leaf, &items.list, items.new_at))
     }
 
     /// The shift of last entries of `left` to its right sibling, whose room it then shares with `pages` leaves
@@ -106,7 +110,7 @@ impl Index {
     fn plan_shift(
         &self,
         left: &PageWrite<'_>,
-        new: Option<Pending<'_>>,
+        (items, points): (&Items<'_>, &ShiftPoints),
         pages: usize,
         way: &Way,
         path: &Path,
@@ -118,17 +122,11 @@ impl Index {
         if right.is_half_dead() {
             return Ok(None);
         }
-        let (items, new_at, is_item) = with_new(left, new);
         let room = self.room_on(&right);
-        let page = self.split_page(left, &items, new_at);
-        if new.is_none() && !split_point::may_shift(&page) {
-            return Ok(None);
-        }
-        let Some(first_right) = split_point::choose_shift(&page, room, pages, way.freed_min())
-        else {
-            return Ok(None);
-        };
-        self.plan_at(left, right, (&items, first_right), (new_at, is_item), way.tight, path)
+        let page = self.split_page(left, &items.list, items.new_at);
+        let chosen = split_point::choose_shift(&page, points, room, pages, way.freed_min());
+        let Some(first_right) = chosen else { return Ok(None) };
+        self.plan_at(left, right, (items, first_right), way.tight, path)
     }
 
     /// The shift of last entries of `left` that fills so much room on `right`, its right sibling; `None`: that is not
@@ -139,26 +137,24 @@ impl Index {
         right: PageWrite<'a>,
         room: Room,
     ) -> Result<Option<Shift<'a>>> {
-        let (items, none, _) = with_new(left, None);
-        let page = self.split_page(left, &items, none);
+        let items = with_new(left, None);
+        let page = self.split_page(left, &items.list, items.new_at);
         let Some(first_right) = split_point::choose_packed(&page, room) else { return Ok(None) };
-        self.plan_at(left, right, (&items, first_right), (none, false), false, &Path::new())
+        self.plan_at(left, right, (&items, first_right), false, &Path::new())
     }
 
-    /// The shift of the items of `left` from one of them on to its right sibling. Of the new item: its place, and whether it is
-    /// an item of its own.
+    /// The shift of the items of `left` from one of them on to its right sibling.
     fn plan_at<'a>(
         &'a self,
         left: &PageWrite<'_>,
         right: PageWrite<'a>,
-        (items, first_right): (&[SplitItem<'_>], usize),
-        (new_at, is_item): (usize, bool),
+        (items, first_right): (&Items<'_>, usize),
         tight: bool,
         path: &Path,
     ) -> Result<Option<Shift<'a>>> {
-        let new_goes_right = new_at >= first_right;
-        let kept = (first_right - usize::from(is_item && !new_goes_right)) as u16;
-        let (last, first) = (items[first_right - 1], items[first_right]);
+        let new_goes_right = items.new_at >= first_right;
+        let kept = (first_right - usize::from(items.new_is_item && !new_goes_right)) as u16;
+        let (last, first) = (items.list[first_right - 1], items.list[first_right]);
         let truncate = self.options().suffix_truncation;
         let cut = separator((last.key, last.last_tid), (first.key, first.tid), truncate);
 
@@ -254,24 +250,31 @@ impl Index {
     }
 }
 
-/// The items of a full leaf with the new entry in its place; the number of that one, or how many they are if there is
-/// none; and whether it is an item of its own, and not inside of a posting list, which is larger by it then.
-fn with_new<'a>(left: &'a Page, new: Option<Pending<'a>>) -> (Vec<SplitItem<'a>>, usize, bool) {
+/// The items of a leaf, with the new entry in its place if there is one.
+struct Items<'a> {
+    list: Vec<SplitItem<'a>>,
+    /// The number of the new one; how many they are if there is none.
+    new_at: usize,
+    /// Whether it is an item of its own, and not inside of a posting list, which is larger by it then.
+    new_is_item: bool,
+}
+
+fn with_new<'a>(left: &'a Page, new: Option<Pending<'a>>) -> Items<'a> {
     let items = (left.first_entry()..=left.item_count()).map(|at| split_item(left.tuple(at)));
-    let mut items: Vec<SplitItem<'_>> = items.collect();
+    // One more than there are, so that the new one finds room.
+    let mut list = Vec::with_capacity(usize::from(left.item_count()) + 1);
+    list.extend(items);
     let at = |offset: u16| usize::from(offset - left.first_entry());
-    match new {
+    let (new_at, new_is_item) = match new {
         Some(Pending { gap: Gap::Before(offset), tuple }) => {
-            items.insert(at(offset), split_item(tuple));
-            (items, at(offset), true)
+            list.insert(at(offset), split_item(tuple));
+            (at(offset), true)
         }
         Some(Pending { gap: Gap::Inside(offset), tuple }) => {
-            items[at(offset)].bytes += tuple.len() + LINE_POINTER;
-            (items, at(offset), false)
+            list[at(offset)].bytes += tuple.len() + LINE_POINTER;
+            (at(offset), false)
         }
-        None => {
-            let none = items.len();
-            (items, none, false)
-        }
-    }
+        None => (list.len(), false),
+    };
+    Items { list, new_at, new_is_item }
 }

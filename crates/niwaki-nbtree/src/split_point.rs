@@ -187,22 +187,27 @@ pub(crate) struct Room {
     pub(crate) items: usize,
 }
 
-/// Whether a full leaf may be parted so that what lies behind goes over to its right sibling. A leaf that a split
-/// would not divide near its middle, between two keys, is packed as it is for a reason.
-pub(crate) fn may_shift(page: &SplitPage<'_>) -> bool {
+/// Points at which a leaf may be parted so that what lies behind goes over to its right sibling.
+pub(crate) struct ShiftPoints(Vec<Candidate>);
+
+/// Where a full leaf may be parted so that what lies behind goes over to its right sibling; `None`: nowhere. A leaf that a
+/// split would not divide near its middle, between two keys, is packed as it is for a reason.
+pub(crate) fn may_shift(page: &SplitPage<'_>) -> Option<ShiftPoints> {
     let divided_anywhere = page.strategy == SplitStrategy::Informed && page.high_key.is_some();
     if !divided_anywhere || is_single_value(page) || ascending_group(page) {
-        return false;
+        return None;
     }
-    shortest_near(&candidates(page), Balance::Half, HALVES_TOLERANCE)
-        .is_some_and(|middle| between_keys(page, middle))
+    let points = candidates(page);
+    let middle = shortest_near(&points, Balance::Half, HALVES_TOLERANCE)?;
+    between_keys(page, middle).then_some(ShiftPoints(points))
 }
 
 /// Where to part a full leaf so that what lies behind goes over to its right sibling: between two keys, with a
 /// short pivot. The leaf has about `shares` times as much room then as the sibling, and `freed_min` bytes at
-/// least. It is one that may shift ([`may_shift`]). `None` where there is no such point.
+/// least. `points`: those of [`may_shift`]. `None` where there is no such point.
 pub(crate) fn choose_shift(
     page: &SplitPage<'_>,
+    points: &ShiftPoints,
     room: Room,
     shares: usize,
     freed_min: usize,
@@ -215,7 +220,7 @@ pub(crate) fn choose_shift(
             && between_keys(page, point);
         fits.then_some(Candidate { right_free, ..*point })
     };
-    let points: Vec<Candidate> = candidates(page).iter().filter_map(after_shift).collect();
+    let points: Vec<Candidate> = points.0.iter().filter_map(after_shift).collect();
     let (balance, tolerance) = match shares {
         0 | 1 => (Balance::Half, SHIFT_TOLERANCE.min(room.bytes / SHIFT_TOLERANCE_PART)),
         _ => (Balance::Fill(100 / (shares + 1)), room.bytes / SHIFT_TOLERANCE_PART),

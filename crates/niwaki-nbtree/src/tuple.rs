@@ -142,6 +142,14 @@ pub(crate) fn item_size(key_len: usize, tids: usize) -> usize {
     TUPLE_HEADER + key_len + if tids > 1 { tids * TID_SIZE } else { 0 }
 }
 
+/// How many TIDs a posting list says that it has; 0 of any other tuple.
+#[inline]
+pub(crate) fn posting_tids(tuple: &[u8]) -> u16 {
+    let Some(head) = tuple.first_chunk::<TUPLE_HEADER>() else { return 0 };
+    let info = u16::from_le_bytes([head[INFO_AT], head[INFO_AT + 1]]);
+    if info & info::POSTING == 0 { 0 } else { read_u16(head, 0) }
+}
+
 /// The TIDs of a leaf item as they are stored: ascending, at least one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tids<'a>(&'a [[u8; TID_SIZE]]);

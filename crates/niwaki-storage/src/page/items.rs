@@ -197,6 +197,23 @@ impl Page {
         self.0.get_mut(usize::from(at)..usize::from(at) + len)
     }
 
+    /// Stores a tuple behind all others, on a page that is being filled: nothing is moved. False, and nothing changed, when it
+    /// is empty or does not fit.
+    #[inline]
+    pub fn append_item(&mut self, bytes: &[u8]) -> bool {
+        if bytes.is_empty() || self.free_bytes() < bytes.len() + ITEM_ID_SIZE {
+            return false;
+        }
+        let (lower, upper) = (usize::from(self.lower()), usize::from(self.upper()));
+        let at = upper - bytes.len();
+        self.0[at..upper].copy_from_slice(bytes);
+        let id = ItemId::normal(at as u16, bytes.len() as u16);
+        self.0[lower..lower + ITEM_ID_SIZE].copy_from_slice(&id.0.to_le_bytes());
+        self.set_lower((lower + ITEM_ID_SIZE) as u16);
+        self.set_upper(at as u16);
+        true
+    }
+
     /// Stores a tuple at `number` (in `1..=item_count() + 1`), moving the line pointers from there on
     /// up by one (nbtree), after compacting where that helps. False, and nothing visible changed, when it does not fit.
     pub fn insert_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
@@ -235,7 +252,7 @@ impl Page {
     }
 
     /// Removes several line pointers, given in ascending order, and moves the rest together (nbtree). The tuples' bytes come
-    /// back when the page is compacted: where there is much coming and going, that is once for many. False, and
+    /// back at once where those stored lowest are as long, which take their places; else when the page is compacted. False, and
     /// nothing changed, when one does not exist or the order is wrong.
     pub fn remove_items(&mut self, numbers: &[OffsetNumber]) -> bool {
         let count = self.item_count();
@@ -246,6 +263,8 @@ impl Page {
             return false;
         }
         let lower = usize::from(self.lower());
+        let ids = numbers.iter().map(|number| self.item_id(*number));
+        let gaps: Vec<ItemId> = ids.filter(|id| id.has_storage()).collect();
         for (place, number) in numbers.iter().enumerate() {
             let from = slot(number.0 + 1);
             let end = numbers.get(place + 1).map_or(lower, |next| slot(next.0));
@@ -254,7 +273,74 @@ impl Page {
         let end = lower - numbers.len() * ITEM_ID_SIZE;
         self.0[end..lower].fill(0);
         self.set_lower(end as u16);
+        self.fill_gaps(gaps);
         true
+    }
+
+    /// Gives the places of tuples that were removed to those stored lowest, as far as they are as long, so that what is free
+    /// lies in one piece: where tuples are alike, as an index's mostly are, no page is compacted.
+    fn fill_gaps(&mut self, mut gaps: Vec<ItemId>) {
+        let (before, special) = (self.upper(), self.special_offset());
+        let freed = gaps.iter().fold(0, |sum: u16, gap| sum.saturating_add(gap.len()));
+        let end = before.saturating_add(freed).min(special);
+        gaps.sort_unstable_by_key(|gap| gap.offset());
+        let mut lowest = self.stored_below(end);
+        lowest.sort_unstable_by_key(|(_, id)| id.offset());
+        let mut lowest = lowest.into_iter().peekable();
+        let (mut upper, mut first) = (before, 0);
+        // Ends: a gap goes each time.
+        while first < gaps.len() {
+            let moved = lowest.next_if(|(_, id)| id.offset() == upper);
+            let gap = match moved {
+                None if gaps[first].offset() == upper => {
+                    first += 1;
+                    gaps[first - 1]
+                }
+                None => break,
+                // The farthest that is as long: what moves shall not be in the way of the next.
+                Some((_, id)) => {
+                    match (first..gaps.len()).rev().find(|at| gaps[*at].len() == id.len()) {
+                        Some(at) => gaps.remove(at),
+                        None => break,
+                    }
+                }
+            };
+            // Tuples that overlap, which the pool lets in no more than the rest.
+            let next = lowest.peek().map_or(end, |(_, id)| id.offset());
+            let above = upper + gap.len();
+            let overlap = above > next || moved.is_some() && gap.offset() < above;
+            if overlap || gap.offset() + gap.len() > special {
+                break;
+            }
+            if let Some((number, id)) = moved {
+                let from = usize::from(upper);
+                self.0.copy_within(from..from + usize::from(gap.len()), gap.offset().into());
+                self.set_item_id(number, id.with_offset(gap.offset()));
+            }
+            upper = above;
+        }
+        self.0[usize::from(before)..usize::from(upper)].fill(0);
+        self.set_upper(upper);
+    }
+
+    /// The tuples that begin before `end`, in the order of their line pointers.
+    fn stored_below(&self, end: u16) -> Vec<(OffsetNumber, ItemId)> {
+        /// So many are asked at once, without a branch for each: mostly none of them is meant.
+        const AT_ONCE: usize = 8;
+        let slots = self.0.get(HEADER_SIZE..usize::from(self.lower())).unwrap_or(&[]);
+        let slots = slots.as_chunks::<ITEM_ID_SIZE>().0;
+        let id = |slot: &[u8; ITEM_ID_SIZE]| ItemId(u32::from_le_bytes(*slot));
+        let mut found = Vec::new();
+        for (first, slots) in (1..).step_by(AT_ONCE).zip(slots.chunks(AT_ONCE)) {
+            let none = slots.first_chunk::<AT_ONCE>().is_some_and(|slots| {
+                !slots.iter().fold(false, |any, slot| any | (id(slot).offset() < end))
+            });
+            if !none {
+                let numbered = (first..).map(OffsetNumber).zip(slots.iter().map(id));
+                found.extend(numbered.filter(|(_, id)| id.offset() < end && id.has_storage()));
+            }
+        }
+        found
     }
 
     /// Whether `bytes` more fit between line pointers and tuples, after compacting where that helps.
@@ -414,20 +500,25 @@ impl Page {
 
     /// The same of tuples that lie in any order.
     fn put_in_order(&mut self, first: u16, mut at: usize) -> usize {
+        /// Most entries of an index are shorter: so many bytes are copied with them, which takes less time than to ask how
+        /// many there are. What is too much lands below, where the next ones come, or zeros.
+        const SHORT: usize = 64;
         let old = self.0;
-        for number in (first..=self.item_count()).map(OffsetNumber) {
-            let id = self.item_id(number);
-            if !id.has_storage() {
-                continue;
-            }
-            let from = usize::from(id.offset());
-            let len = usize::from(id.len());
-            let Some(bytes) = old.get(from..from + len) else { continue };
+        let lower = usize::from(self.lower());
+        let (head, tuples) = self.0.split_at_mut(lower);
+        let slots = head.get_mut(slot(first)..).unwrap_or(&mut []);
+        for slot in slots.as_chunks_mut::<ITEM_ID_SIZE>().0 {
+            let id = ItemId(u32::from_le_bytes(*slot));
+            let (from, len) = (usize::from(id.offset()), usize::from(id.len()));
+            let Some(until) = old.get(..from + len).filter(|_| id.has_storage()) else { continue };
+            let end = at - lower;
             at -= len;
-            self.0[at..at + len].copy_from_slice(bytes);
-            let slot = slot(number.0);
-            self.0[slot..slot + ITEM_ID_SIZE]
-                .copy_from_slice(&id.with_offset(at as u16).0.to_le_bytes());
+            let with_more = until.last_chunk::<SHORT>().filter(|_| len <= SHORT);
+            match (with_more, tuples[..end].last_chunk_mut::<SHORT>()) {
+                (Some(bytes), Some(place)) => *place = *bytes,
+                _ => tuples[end - len..end].copy_from_slice(&until[from..]),
+            }
+            *slot = id.with_offset(at as u16).0.to_le_bytes();
         }
         at
     }
