@@ -2,6 +2,7 @@
 
 mod batch;
 mod cast;
+pub(crate) mod collation;
 mod domain;
 mod eval;
 mod hashed;
@@ -21,6 +22,7 @@ use crate::query::Query;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
+pub(crate) use collation::Collation;
 pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
@@ -37,8 +39,10 @@ pub(crate) struct Expr {
     pub(crate) typmod: i32,
     /// The domain whose values these are; `ty` and `typmod` are what it is made of in the end.
     pub(crate) domain: Option<TypeOid>,
-    /// COLLATE, which changes no value: what is shown, and nothing else, depends on it.
+    /// COLLATE that is said of it, and shown.
     pub(crate) collation: Option<Oid>,
+    /// The collation that follows from this and from its parts.
+    pub(crate) derived: Collation,
     /// Of a call: whether it was written in a syntax of its own (`x AT TIME ZONE y`), in which it is shown.
     pub(crate) own_syntax: bool,
     pub(crate) location: i32,
@@ -242,7 +246,9 @@ pub(crate) enum SubQueryKind {
 
 impl Expr {
     pub(crate) fn new(kind: ExprKind, ty: TypeOid, location: i32) -> Self {
-        Self { kind, ty, typmod: -1, domain: None, collation: None, own_syntax: false, location }
+        let derived = Collation::derived(&kind, ty);
+        let (domain, collation, own_syntax) = (None, None, false);
+        Self { kind, ty, typmod: -1, domain, collation, derived, own_syntax, location }
     }
     pub(crate) fn constant(value: Datum, ty: TypeOid, location: i32) -> Self {
         Self::new(ExprKind::Const(value), ty, location)
@@ -254,6 +260,7 @@ impl Expr {
             typmod: column.typmod,
             domain: column.domain,
             collation: None,
+            derived: Collation::of_type(column.oid),
             own_syntax: false,
             location: -1,
         }
@@ -264,6 +271,7 @@ impl Expr {
         ty: TypeOid,
         location: i32,
     ) -> Self {
+        let function = function.under(Collation::of_all(&arguments));
         Self::new(ExprKind::Call { function, arguments }, ty, location)
     }
     pub(crate) fn column_type(&self) -> ColumnType {
