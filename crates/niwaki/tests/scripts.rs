@@ -51,6 +51,11 @@ fn collations() {
 }
 
 #[test]
+fn casts_in_views() {
+    check("casts_in_views", include_str!("../testscripts/casts_in_views.test"));
+}
+
+#[test]
 fn derived_collations() {
     check("derived_collations", include_str!("../testscripts/derived_collations.test"));
 }

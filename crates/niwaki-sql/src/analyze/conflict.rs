@@ -153,7 +153,7 @@ impl Analyzer<'_> {
             let columns: Vec<usize> = plain.map(|key| usize::from(key.column)).collect();
             let predicate = index.predicate.as_ref().map(read).transpose()?;
             if inferred.fits(&columns, &expressions, predicate.as_ref())
-                && self.fits_collations(&inferred, relation, index)
+                && self.fits_collations(inferred, relation, index)
             {
                 arbiters.push(position);
             }

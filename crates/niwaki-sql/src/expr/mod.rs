@@ -19,6 +19,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use crate::functions::Function;
 use crate::plan::SubPlan;
 use crate::query::Query;
+use crate::types::is_polymorphic;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
@@ -280,6 +281,27 @@ impl Expr {
     /// The type that it was given: the domain, if it is one.
     pub(crate) fn declared(&self) -> TypeOid {
         self.domain.unwrap_or(self.ty)
+    }
+    /// The type of the values that it makes, where that does not depend on what it is said to be.
+    pub(crate) fn made_type(&self) -> Option<TypeOid> {
+        match &self.kind {
+            ExprKind::Call { function, .. } => {
+                Some(function.result).filter(|ty| !is_polymorphic(*ty) && !ty.is_record())
+            }
+            ExprKind::Coalesce(parts) | ExprKind::MinMax { arguments: parts, .. } => {
+                parts.first().map(|part| part.ty)
+            }
+            ExprKind::Case { branches, .. } => branches.first().map(|(_, result)| result.ty),
+            ExprKind::NullIf { result, .. } => Some(result.ty),
+            ExprKind::Field { kind, .. } => Some(*kind),
+            ExprKind::SubQuery(sub) => match (&sub.kind, &sub.query) {
+                (SubQueryKind::Scalar, Nested::Query(query)) => {
+                    query.columns.first().map(|column| column.column_type.oid)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
     }
     pub(crate) fn is_null_const(&self) -> bool {
         matches!(self.kind, ExprKind::Const(Datum::Null))
