@@ -345,7 +345,7 @@ impl Scope {
 }
 
 /// A column of a relation, in a slot.
-fn column_of(relation: &Relation, column: &Column, slot: usize) -> Expr {
+pub(super) fn column_of(relation: &Relation, column: &Column, slot: usize) -> Expr {
     let ty = column.column_type().oid;
     let derived = match column.collation {
         // Those of PostgreSQL's own tables have texts that change in no language.
