@@ -179,6 +179,14 @@ pub fn builtin_relations() -> &'static [BuiltinRelation] {
     ALL.get_or_init(|| RELATIONS.lines().skip(1).filter_map(read_relation).collect())
 }
 
+/// The kind (`relkind`) of a relation of PostgreSQL's own.
+pub fn builtin_kind(oid: Oid) -> Option<&'static str> {
+    if oid >= Oid::FIRST_USER {
+        return None;
+    }
+    builtin_relations().iter().find(|relation| relation.oid == oid).map(|relation| relation.kind)
+}
+
 fn read_relation(line: &'static str) -> Option<BuiltinRelation> {
     let mut fields = line.split('\t');
     let schema = match fields.next()? {

@@ -1,7 +1,7 @@
 //! Collations: names of the one order that there is, that of the bytes.
 //!
-//! Those that PostgreSQL has besides sort otherwise, and are not there. So a collation changes no answer; it is kept because
-//! clients ask for it and dumps say it.
+//! Those that PostgreSQL has besides sort otherwise, and are not there. So a collation changes no order; what it decides is
+//! which characters have cases and are letters: with `C`, `POSIX` and `ucs_basic` those of ASCII.
 
 use niwaki_types::{ColumnType, TypeOid};
 

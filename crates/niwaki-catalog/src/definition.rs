@@ -207,6 +207,9 @@ pub struct StoredExpression {
     /// Oid of the type of its values.
     #[serde(rename = "t")]
     pub type_oid: u32,
+    /// The collation of its values, where it is another one than their type's; [`Oid::INVALID`] where there is none.
+    #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Oid>,
 }
 
 /// One key column of an index.

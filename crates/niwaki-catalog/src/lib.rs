@@ -31,7 +31,7 @@ mod view;
 pub use build::missing_text;
 pub use builtin::{
     BuiltinColumn, BuiltinFunction, BuiltinOperator, BuiltinOperatorClass, BuiltinRelation,
-    BuiltinRows, BuiltinType, Builtins, builtin_functions, builtin_operator_classes,
+    BuiltinRows, BuiltinType, Builtins, builtin_functions, builtin_kind, builtin_operator_classes,
     builtin_operators, builtin_relations, builtin_rows, builtin_types, builtin_value,
 };
 pub use catalog::Catalog;

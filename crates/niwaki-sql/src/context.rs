@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, SearchPath, SystemSource};
+use niwaki_catalog::{CatalogState, Oid, SearchPath, SystemSource};
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::analyze::CalledFunctions;
 use crate::error::Result;
+use crate::expr::{Collation, Expr};
 use crate::store::Store;
 
 /// What analysis and planning read.
@@ -319,6 +320,8 @@ pub struct ColumnInfo {
     pub attribute: i16,
     /// Fields of a `record`, where the query says which it has.
     pub fields: Option<RecordFields>,
+    /// The collation of its values, if it is not that of their type; [`Oid::INVALID`] where none can be derived.
+    pub collation: Option<Oid>,
 }
 
 /// Names and types of a row's fields.
@@ -327,7 +330,19 @@ pub type RecordFields = Arc<[(Arc<str>, ColumnType)]>;
 impl ColumnInfo {
     /// A column that is computed.
     pub fn computed(name: impl Into<String>, column_type: ColumnType) -> Self {
-        Self { name: name.into(), column_type, table: 0, attribute: 0, fields: None }
+        let (name, fields, collation) = (name.into(), None, None);
+        Self { name, column_type, table: 0, attribute: 0, fields, collation }
+    }
+
+    /// The same column with the collation of an expression.
+    pub(crate) fn collated(self, derived: Collation) -> Self {
+        Self { collation: derived.as_column(self.column_type), ..self }
+    }
+
+    /// The column as an expression, in a slot.
+    pub(crate) fn at_slot(&self, slot: usize) -> Expr {
+        let derived = Collation::of_column(self.collation, self.column_type.oid);
+        Expr { derived, ..Expr::slot(slot, self.column_type) }
     }
 
     /// Type of the column.

@@ -44,7 +44,8 @@ pub fn read_index_key(
     }
     let type_oid = expr.ty.0;
     let shown = shown_over(&expr, relation, context);
-    Ok(IndexKey::Expression(StoredExpression { text, shown, type_oid }))
+    let collation = expr.derived.as_column(expr.column_type());
+    Ok(IndexKey::Expression(StoredExpression { text, shown, type_oid, collation }))
 }
 
 /// Reads the predicate of a partial index.
@@ -59,7 +60,7 @@ pub fn read_index_predicate(
     let text = define_index(text, relation, context, IndexPart::Predicate)?;
     let expr = checked(&text, relation, context, IndexPart::Predicate)?;
     let shown = shown_over(&expr, relation, context);
-    Ok(StoredExpression { text, shown, type_oid: TypeOid::BOOL.0 })
+    Ok(StoredExpression { text, shown, type_oid: TypeOid::BOOL.0, collation: None })
 }
 
 /// The stored expression of an index, `predicate` or key, after columns of `relation`, as it is now, have got other types.
@@ -75,7 +76,8 @@ pub fn retyped_index_part(
     let part = if predicate { IndexPart::Predicate } else { IndexPart::Key };
     let expr = checked(&stored.text, relation, context, part)?;
     let (shown, type_oid) = (shown_over(&expr, relation, context), expr.ty.0);
-    Ok(StoredExpression { text: stored.text.clone(), shown, type_oid })
+    let collation = expr.derived.as_column(expr.column_type());
+    Ok(StoredExpression { text: stored.text.clone(), shown, type_oid, collation })
 }
 
 /// The stored expression after a column of `relation`, as it is now, was renamed from `from` to `to`.
@@ -92,7 +94,7 @@ pub fn rename_in_expression(
     let text = rename_column(&stored.text, from, to)?;
     let expr = index_expression(&text, relation, context, IndexPart::Key)?;
     let shown = shown_over(&expr, relation, context);
-    Ok(StoredExpression { text, shown, type_oid: stored.type_oid })
+    Ok(StoredExpression { text, shown, ..stored.clone() })
 }
 
 /// Analyzes an expression and refuses what an index cannot be built on.

@@ -159,7 +159,11 @@ fn key_text(
 ) -> String {
     let mut text = key_source(key, table, shown);
     let of_column = table.columns.get(usize::from(key.column));
-    let of_column = of_column.and_then(|column| state.column_collation(column));
+    let of_expression = || key.expression.as_ref().and_then(|expression| expression.collation);
+    let of_column = match of_column {
+        Some(column) => state.column_collation(column),
+        None => of_expression(),
+    };
     let other = key.collation.filter(|own| of_column != Some(*own));
     if let Some(name) = other.and_then(collation_name) {
         text.push_str(&format!(" COLLATE {}", quote_identifier(name)));

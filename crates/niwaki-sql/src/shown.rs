@@ -309,6 +309,13 @@ impl Writer<'_, '_> {
                 format!("{} COLLATE {}", self.show(&plain, Parent::Tight), quote_identifier(name));
             return self.bracketed(text, parent != Parent::None);
         }
+        // Another type for the same bytes is a cast that takes no work, so it is no part of the expression.
+        let of_group = || self.level.and_then(|level| level.group_type(expr));
+        if let Some(own) = expr.made_type().or_else(of_group).filter(|own| *own != expr.ty) {
+            let argument = Expr { ty: own, typmod: -1, domain: None, ..expr.clone() };
+            let kind = ExprKind::Cast { argument: Box::new(argument), from: own, explicit: true };
+            return self.show(&Expr::new(kind, expr.ty, expr.location), parent);
+        }
         if let Some(text) = self.level.and_then(|level| self.inside(level, expr, parent)) {
             return text;
         }
@@ -364,13 +371,17 @@ impl Writer<'_, '_> {
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }
             | ExprKind::Domain { argument, .. } => {
+                let mut argument = argument;
+                let made;
+                // What is fitted to a length is of the type already.
+                if let (ExprKind::Length { .. }, Some(ty)) = (&expr.kind, argument.made_type()) {
+                    made = Box::new(Expr { ty, ..(**argument).clone() });
+                    argument = &made;
+                }
                 let inner = self.show(argument, Parent::Tight);
-                // A typed literal has a cast of its own; the others are bracketed unless pretty.
-                let simple = matches!(argument.kind, ExprKind::Slot { .. } | ExprKind::Const(_));
-                let text = if simple && !self.pretty { format!("({inner})") } else { inner };
-                let call = matches!(&argument.kind, ExprKind::Call { function, .. }
-                    if function.name.starts_with(|c: char| c.is_ascii_alphabetic()));
-                let text = if call && !self.pretty { format!("({text})") } else { text };
+                let is_query = matches!(argument.kind, ExprKind::SubQuery(_));
+                let plain = self.pretty && !is_query;
+                let text = if plain { inner } else { format!("({inner})") };
                 format!("{text}::{}", self.type_name(expr.column_type()))
             }
             ExprKind::And(parts) => {

@@ -51,6 +51,21 @@ fn collations() {
 }
 
 #[test]
+fn casts_in_views() {
+    check("casts_in_views", include_str!("../testscripts/casts_in_views.test"));
+}
+
+#[test]
+fn derived_collations() {
+    check("derived_collations", include_str!("../testscripts/derived_collations.test"));
+}
+
+#[test]
+fn letters_of_collations() {
+    check("letters_of_collations", include_str!("../testscripts/letters_of_collations.test"));
+}
+
+#[test]
 fn system_catalogs() {
     check("system_catalogs", include_str!("../testscripts/system_catalogs.test"));
 }

@@ -23,9 +23,13 @@ impl Analyzer<'_> {
         }
         if let Some(collation) = expr.collation.take() {
             // As in PostgreSQL what is converted is what COLLATE is said of.
+            let given = expr.derived;
             let value = self.coerce(expr, to, context)?;
             let collation = type_collation(to).map(|_| collation);
-            return Ok(value.map(|value| Expr { collation, ..value }));
+            return Ok(value.map(|value| {
+                let derived = if collation.is_some() { given } else { value.derived };
+                Expr { collation, derived, ..value }
+            }));
         }
         if expr.ty == TypeOid::UNKNOWN {
             return self.coerce_unknown(expr, to).map(Some);
@@ -278,9 +282,9 @@ impl Analyzer<'_> {
     /// An output column: untyped literals become text.
     pub(super) fn to_output(&mut self, expr: Expr) -> Result<Expr> {
         if expr.ty == TypeOid::UNKNOWN {
-            let collation = expr.collation;
+            let (collation, derived) = (expr.collation, expr.derived);
             let value = self.coerce_unknown(expr, TypeOid::TEXT)?;
-            return Ok(Expr { collation, ..value });
+            return Ok(Expr { collation, derived, ..value });
         }
         Ok(expr)
     }

@@ -164,7 +164,8 @@ impl Analyzer<'_> {
                 let message = format!("column {item}.{name} does not exist");
                 self.error("42703", message, location)
             })?;
-            return Ok(field_of_row(value, at));
+            let field = field_of_row(value, at);
+            return Ok(Expr { derived: self.of_domain(field.derived, &field), ..field });
         }
         if let ExprKind::Row(row) = &value.kind
             && value.ty == TypeOid::RECORD
@@ -184,7 +185,7 @@ impl Analyzer<'_> {
         }
         if let Some(fields) = self.record_fields(&value) {
             return match fields.iter().position(|(known, _)| &**known == name) {
-                Some(at) => Ok(taken_field(value, at, name, fields[at].1)),
+                Some(at) => Ok(self.taken_field(value, at, name, fields[at].1)),
                 None => {
                     let message =
                         format!("could not identify column \"{name}\" in record data type");
@@ -205,7 +206,7 @@ impl Analyzer<'_> {
             return Err(self.error("42809", message, location));
         };
         match fields.iter().position(|(known, _)| known == name) {
-            Some(at) => Ok(taken_field(value, at, name, fields[at].1)),
+            Some(at) => Ok(self.taken_field(value, at, name, fields[at].1)),
             None => {
                 let shown = self.format_oid(value.ty);
                 let message = format!("column \"{name}\" not found in data type {shown}");
@@ -279,7 +280,7 @@ impl Analyzer<'_> {
         }
         if let Some(fields) = self.record_fields(&value) {
             let all = fields.iter().enumerate().map(|(at, (name, column))| {
-                (name.to_string(), taken_field(value.clone(), at, name, *column))
+                (name.to_string(), self.taken_field(value.clone(), at, name, *column))
             });
             return Ok(all.collect());
         }
@@ -293,7 +294,7 @@ impl Analyzer<'_> {
             return Err(self.error("42809", message, location));
         };
         let all = fields.into_iter().enumerate().map(|(at, (name, column))| {
-            let field = taken_field(value.clone(), at, &name, column);
+            let field = self.taken_field(value.clone(), at, &name, column);
             (name, field)
         });
         Ok(all.collect())
@@ -334,7 +335,9 @@ impl Analyzer<'_> {
             let explicit = context == CastContext::Explicit;
             let field = Self::with_typmod(field, column.typmod, explicit)
                 .map_err(|error| error.with_position(self.at(place)))?;
-            fields.push(self.as_domain(field, column.domain)?);
+            let field = self.as_domain(field, column.domain)?;
+            let derived = self.collation_of_field(to, number, &field);
+            fields.push(Expr { derived, ..field });
         }
         let value = RowValue { fields, names: None, of_item: None, present: value.present };
         Ok(Expr::new(ExprKind::Row(Box::new(value)), to, location))
@@ -373,7 +376,7 @@ impl Analyzer<'_> {
         let value = if inner.is_empty() {
             self.value_of_field(value, target, name, location)?
         } else {
-            let inside = taken_field(old.clone(), at, name, target);
+            let inside = self.taken_field(old.clone(), at, name, target);
             let rest = steps.get(1..).unwrap_or_default();
             self.assigned_field(inside, rest, value, (target, name), location)?
         };
@@ -440,6 +443,23 @@ impl Analyzer<'_> {
     }
 }
 
+impl Analyzer<'_> {
+    /// A field of a composite value.
+    fn taken_field(&self, value: Expr, at: usize, name: &str, column: ColumnType) -> Expr {
+        if matches!(value.kind, ExprKind::Row(_)) {
+            return field_of_row(value, at);
+        }
+        let location = value.location;
+        let (argument, name) = (Box::new(value), Arc::from(name));
+        let kind = ExprKind::Field { argument, field: at, name, kind: column.oid };
+        let (typmod, domain) = (column.typmod, column.domain);
+        let field = Expr { typmod, domain, ..Expr::new(kind, column.oid, location) };
+        let ExprKind::Field { argument, .. } = &field.kind else { return field };
+        let derived = self.collation_of_field(argument.ty, at, &field);
+        Expr { derived, ..field }
+    }
+}
+
 fn ends_in_star(nodes: &[Node]) -> bool {
     matches!(nodes.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }))
 }
@@ -457,15 +477,4 @@ fn field_of_row(row: Expr, at: usize) -> Expr {
         }
         kind => Expr { kind, ..row },
     }
-}
-
-/// A field of a composite value.
-fn taken_field(value: Expr, at: usize, name: &str, column: ColumnType) -> Expr {
-    if matches!(value.kind, ExprKind::Row(_)) {
-        return field_of_row(value, at);
-    }
-    let location = value.location;
-    let (argument, name) = (Box::new(value), Arc::from(name));
-    let kind = ExprKind::Field { argument, field: at, name, kind: column.oid };
-    Expr { typmod: column.typmod, domain: column.domain, ..Expr::new(kind, column.oid, location) }
 }

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ConstraintTime, IndexEntry, Relation, StoredExpression};
-use niwaki_table::{IndexDefinition, KeySource};
+use niwaki_catalog::{
+    ConstraintTime, IndexColumn, IndexDefinition, IndexEntry, Oid, Relation, StoredExpression,
+    type_collation,
+};
+use niwaki_table::{IndexDefinition as OpenIndex, KeySource};
+use niwaki_types::TypeOid;
 use pg_query::protobuf::{self, OnConflictAction, SortByDir, SortByNulls};
 use pg_query::{Node, NodeEnum};
 
-use super::Analyzer;
 use super::scope::{Place, Scope};
 use super::stored::{IndexPart, index_expression};
 use super::write_view::WriteTarget;
+use super::{Analyzer, names_of};
+use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
@@ -25,6 +30,8 @@ pub(super) const EXCLUDED: &str = "excluded";
 struct Inferred {
     columns: Vec<usize>,
     expressions: Vec<Expr>,
+    /// Keys that are to have a collation.
+    collations: Vec<(Expr, Oid)>,
     /// What its WHERE asks of rows.
     conditions: Vec<Expr>,
 }
@@ -42,7 +49,7 @@ impl Inferred {
     }
 
     /// The same for an index that is open.
-    fn fits_open(&self, index: &IndexDefinition) -> bool {
+    fn fits_open(&self, index: &OpenIndex) -> bool {
         let mut columns = Vec::new();
         let mut expressions = Vec::new();
         for key in &index.key {
@@ -116,7 +123,10 @@ impl Analyzer<'_> {
         let definitions = &opened.definition().indexes;
         let arbiters = positions(relation, |position, index| {
             let definition = &index.definition;
-            definition.unique && definition.valid && inferred.fits_open(&definitions[position])
+            definition.unique
+                && definition.valid
+                && inferred.fits_open(&definitions[position])
+                && self.fits_collations(&inferred, relation, definition)
         });
         if arbiters.is_empty() {
             return Err(no_arbiter());
@@ -142,11 +152,46 @@ impl Analyzer<'_> {
             let plain = index.key.iter().filter(|key| key.expression.is_none());
             let columns: Vec<usize> = plain.map(|key| usize::from(key.column)).collect();
             let predicate = index.predicate.as_ref().map(read).transpose()?;
-            if inferred.fits(&columns, &expressions, predicate.as_ref()) {
+            if inferred.fits(&columns, &expressions, predicate.as_ref())
+                && self.fits_collations(inferred, relation, index)
+            {
                 arbiters.push(position);
             }
         }
         if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) }
+    }
+
+    /// Whether each key that the target gives a collation is one of the index with this collation.
+    fn fits_collations(
+        &self,
+        inferred: &Inferred,
+        relation: &Arc<Relation>,
+        index: &IndexDefinition,
+    ) -> bool {
+        let fits = |wanted: &Expr, collation: Oid, key: &IndexColumn| {
+            let own = match &key.expression {
+                Some(stored) => {
+                    let part = IndexPart::Key;
+                    let read = index_expression(&stored.text, relation, self.context, part);
+                    if !read.is_ok_and(|read| read.same(wanted)) {
+                        return false;
+                    }
+                    stored.collation.or_else(|| type_collation(TypeOid(stored.type_oid)))
+                }
+                None => {
+                    let column = usize::from(key.column);
+                    if !matches!(wanted.kind, ExprKind::Slot { depth: 0, slot } if slot == column) {
+                        return false;
+                    }
+                    self.context.catalog.column_collation(&relation.columns[column])
+                }
+            };
+            key.collation.or(own) == Some(collation)
+        };
+        inferred
+            .collations
+            .iter()
+            .all(|(wanted, oid)| index.key.iter().any(|key| fits(wanted, *oid, key)))
     }
 
     fn inferred(
@@ -158,9 +203,18 @@ impl Analyzer<'_> {
         for node in &target.index_elems {
             let Some(NodeEnum::IndexElem(element)) = &node.node else { continue };
             self.refuse_order(element, target.location)?;
+            let mut collation = match names_of(&element.collation).as_slice() {
+                [] => None,
+                names => Some(
+                    collation_named(names)
+                        .map_err(|e| e.with_position(self.at(target.location)))?,
+                ),
+            };
             if element.name.is_empty() {
                 let expr = self.expr_of(element.expr.as_deref())?;
                 let expr = self.to_output(expr)?;
+                collation = collation.or(expr.collation);
+                inferred.collations.extend(collation.map(|oid| (expr.clone(), oid)));
                 match expr.kind {
                     ExprKind::Slot { depth: 0, slot } => inferred.columns.push(slot),
                     _ => inferred.expressions.push(expr),
@@ -172,6 +226,8 @@ impl Analyzer<'_> {
                 self.error("42703", message, target.location)
             })?;
             inferred.columns.push(column);
+            let kind = relation.columns[column].column_type();
+            inferred.collations.extend(collation.map(|oid| (Expr::slot(column, kind), oid)));
         }
         if let Some(condition) = &target.where_clause {
             self.set_place(Place::IndexPredicate)?;
@@ -196,9 +252,6 @@ impl Analyzer<'_> {
                 "NULLS FIRST/LAST is not allowed in ON CONFLICT clause",
                 location,
             ));
-        }
-        if !element.collation.is_empty() {
-            return Err(self.unsupported("a collation in ON CONFLICT", location));
         }
         if !element.opclass.is_empty() {
             return Err(self.unsupported("an operator class in ON CONFLICT", location));

@@ -9,19 +9,28 @@ use super::Analyzer;
 use super::stored::Form;
 use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
-use crate::expr::{DomainRules, Expr, ExprKind};
+use crate::expr::{Collation, DomainRules, Expr, ExprKind};
 use crate::query::volatile_inside;
 
 impl Analyzer<'_> {
     /// Makes an expression of the right base type one of a domain, which checks its values; or one of no domain.
     pub(super) fn as_domain(&mut self, expr: Expr, domain: Option<TypeOid>) -> Result<Expr> {
         let Some(oid) = domain else { return Ok(Expr { domain: None, ..expr }) };
-        if let Some(rules) = self.domains.get(&oid) {
-            return Ok(checked(expr, Arc::clone(rules)));
-        }
-        let rules = Arc::new(self.domain_rules(oid)?);
-        self.domains.insert(oid, Arc::clone(&rules));
-        Ok(checked(expr, rules))
+        let rules = match self.domains.get(&oid) {
+            Some(rules) => Arc::clone(rules),
+            None => {
+                let rules = Arc::new(self.domain_rules(oid)?);
+                self.domains.insert(oid, Arc::clone(&rules));
+                rules
+            }
+        };
+        let value = checked(expr, rules);
+        // A domain's own collation is that of its values, whatever they were made of.
+        let derived = match self.of_domain(Collation::Default, &value) {
+            Collation::Default => value.derived,
+            own => own,
+        };
+        Ok(Expr { derived, ..value })
     }
 
     fn domain_rules(&self, oid: TypeOid) -> Result<DomainRules> {

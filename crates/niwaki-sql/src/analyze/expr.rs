@@ -16,7 +16,8 @@ use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
 use crate::collation::{collation_named, refuse_uncollated};
 use crate::error::{Result, SqlError};
-use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::expr::collation::is_collated;
+use crate::expr::{BoolTest, Collation, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::functions::functions_named;
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
@@ -34,6 +35,12 @@ impl Analyzer<'_> {
     }
 
     pub(super) fn expr(&mut self, node: &Node) -> Result<Expr> {
+        let value = self.any_expr(node)?;
+        self.check_collation(&value)?;
+        Ok(value)
+    }
+
+    fn any_expr(&mut self, node: &Node) -> Result<Expr> {
         self.check_stack()?;
         let Some(node) = node.node.as_ref() else {
             return Err(SqlError::internal("empty syntax node"));
@@ -123,6 +130,7 @@ impl Analyzer<'_> {
                 let collation =
                     collation.map_err(|error| error.with_position(self.at(collate.location)))?;
                 value.collation = Some(collation);
+                value.derived = Collation::Explicit(collation, collate.location);
                 Ok(value)
             }
             NodeEnum::SetToDefault(default) => {
@@ -176,7 +184,13 @@ impl Analyzer<'_> {
             self.params.resize(index + 1, TypeOid::UNKNOWN);
         }
         let column = self.context.text.types.column_type(self.params[index]);
-        let value = Expr::new(ExprKind::Param(index), column.oid, location);
+        let derived = match self.input_collation {
+            Some(_) if is_collated(column.oid) => {
+                Collation::of_column(self.input_collation, column.oid)
+            }
+            _ => Collation::of_type(column.oid),
+        };
+        let value = Expr { derived, ..Expr::new(ExprKind::Param(index), column.oid, location) };
         if column.domain.is_none() {
             return Ok(value);
         }
@@ -222,7 +236,10 @@ impl Analyzer<'_> {
             let condition = match &operand {
                 Some(operand) => {
                     let placeholder = Expr::new(ExprKind::CaseOperand, operand.ty, case.location);
-                    self.operator("=", Some(placeholder), condition, when.location)?
+                    let placeholder = Expr { derived: operand.derived.settled(), ..placeholder };
+                    let equal = self.operator("=", Some(placeholder), condition, when.location)?;
+                    self.check_collation(&equal)?;
+                    equal
                 }
                 None => self.to_bool(condition, "CASE/WHEN")?,
             };
@@ -441,9 +458,10 @@ impl Analyzer<'_> {
                     }
                     None => self.expr_of(link.testexpr.as_deref())?,
                 };
-                let kind_of_rows = query.columns.first().map(|column| column.column_type);
-                let right = Expr::slot(0, kind_of_rows.unwrap_or(TypeOid::BOOL.into()));
+                let right = query.columns.first().map(|column| column.at_slot(0));
+                let right = right.unwrap_or_else(|| Expr::slot(0, TypeOid::BOOL.into()));
                 let compared = self.operator(name, Some(left), right, location)?;
+                self.check_collation(&compared)?;
                 let ExprKind::Call { function, arguments } = compared.kind else {
                     return Err(SqlError::internal("an operator that is no call"));
                 };

@@ -326,7 +326,7 @@ impl Analyzer<'_> {
             // The column of a scalar function takes the alias, if there is one, and has no name of its own.
             None => {
                 let kind = expr.column_type();
-                vec![ColumnInfo::computed(own.unwrap_or(&name), kind)]
+                vec![ColumnInfo::computed(own.unwrap_or(&name), kind).collated(expr.derived)]
             }
         };
         if range.ordinality {
@@ -532,7 +532,9 @@ impl Analyzer<'_> {
             for side in [&left, &right] {
                 self.use_column(side.expr.clone(), 0, -1);
             }
-            parts.push(self.operator("=", Some(left.expr), right.expr, -1)?);
+            let equal = self.operator("=", Some(left.expr), right.expr, -1)?;
+            self.check_collation(&equal)?;
+            parts.push(equal);
             merged.push(ItemColumn { bare: true, ..chosen });
         }
         if !merged.is_empty() {

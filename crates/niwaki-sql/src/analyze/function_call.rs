@@ -10,7 +10,8 @@ use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::collation::STRING_COMPARISON;
+use crate::expr::{Collation, Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, SetFunction, is_volatile};
 use crate::types::{
@@ -107,6 +108,11 @@ impl Analyzer<'_> {
         if name == "pg_typeof" && arguments.len() == 1 {
             return Ok(Expr::constant(Datum::Oid(declared[0].0), TypeOid::REGTYPE, location));
         }
+        if name == "pg_collation_for"
+            && let [value] = arguments.as_slice()
+        {
+            return self.collation_for(value, location);
+        }
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
         }
@@ -167,7 +173,8 @@ impl Analyzer<'_> {
             );
         }
         if resolved.function.returns_set() {
-            let function = SetFunction::Builtin(resolved.function);
+            let function = resolved.function.under(Collation::of_all(&converted));
+            let function = SetFunction::Builtin(function);
             return self.set_call(function, converted, resolved.result.into(), location);
         }
         let own_syntax = call.funcformat() == protobuf::CoercionForm::CoerceSqlSyntax;
@@ -234,7 +241,9 @@ impl Analyzer<'_> {
                     .ok_or_else(|| self.function_error(shown, &types, location, &NoMatch::None))?,
             );
         }
-        self.window_function(call, function, converted, resolved.result)
+        let derived = Collation::of_call(&converted, resolved.result);
+        let call = self.window_function(call, function, converted, resolved.result)?;
+        Ok(Expr { derived, ..call })
     }
 
     pub(super) fn set_call(
@@ -283,9 +292,10 @@ impl Analyzer<'_> {
         }
         let scope = self.scope()?;
         let number = scope.sets.len();
+        let derived = Collation::of_call(&arguments, result.oid);
         scope.sets.push(SetCall { function, arguments });
         let call = Expr::new(ExprKind::SetReturning(number), result.oid, location);
-        Ok(Expr { typmod: result.typmod, domain: result.domain, ..call })
+        Ok(Expr { typmod: result.typmod, domain: result.domain, derived, ..call })
     }
 
     /// Refuses sets where some rows would not ask for their values.
@@ -377,6 +387,13 @@ impl Analyzer<'_> {
                 *key = argument.clone();
             }
         }
+        if call.agg_distinct {
+            converted.iter().try_for_each(|argument| self.check_order_collation(argument))?;
+        }
+        let mut derived = Collation::of_call(&converted, result);
+        if matches!(name, "min" | "max") && derived.oid().is_none() {
+            derived = Collation::Needed(STRING_COMPARISON);
+        }
         let new = AggregateCall {
             kind,
             name: name.to_owned(),
@@ -386,7 +403,8 @@ impl Analyzer<'_> {
             order,
         };
         if let Some(definition) = over {
-            return self.window_aggregate(definition, new, result, location);
+            let call = self.window_aggregate(definition, new, result, location)?;
+            return Ok(Expr { derived, ..call });
         }
         let scope = self.scope()?;
         // The same aggregate in ORDER BY or DISTINCT ON is the one of the target list.
@@ -395,7 +413,7 @@ impl Analyzer<'_> {
         if known.is_none() {
             scope.aggregates.push(new);
         }
-        Ok(Expr::new(ExprKind::Aggregate(number), result, location))
+        Ok(Expr { derived, ..Expr::new(ExprKind::Aggregate(number), result, location) })
     }
 
     #[expect(clippy::type_complexity, reason = "used once, just above")]
@@ -434,6 +452,7 @@ impl Analyzer<'_> {
                 .error("42883", message, expr.location)
                 .with_hint("Use an explicit ordering operator or modify the query."));
         }
+        self.check_order_collation(&expr)?;
         let (descending, nulls_first) = self.sort_direction(sort)?;
         Ok((expr, descending, nulls_first))
     }

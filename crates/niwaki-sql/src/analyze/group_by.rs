@@ -172,6 +172,7 @@ impl Analyzer<'_> {
                 expr.location,
             ));
         }
+        self.check_order_collation(&expr)?;
         if let Some(known) = groups.iter().position(|group| group.same(&expr)) {
             return Ok(known);
         }

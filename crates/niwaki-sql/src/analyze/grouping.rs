@@ -35,7 +35,14 @@ impl Analyzer<'_> {
         // Inside a nested query PostgreSQL recognizes columns only.
         let group_of = |expr: &Expr| {
             groups.iter().position(|group| {
-                (level == 0 || matches!(group.kind, ExprKind::Slot { .. })) && group.same(expr)
+                let is_column = matches!(group.kind, ExprKind::Slot { .. });
+                // Another type for the same bytes: a cast of the group.
+                let recast = group.ty != expr.ty && (is_column || group.made_type().is_some());
+                let same = match recast {
+                    true => group.same(&Expr { ty: group.ty, ..expr.clone() }),
+                    false => group.same(expr),
+                };
+                (level == 0 || is_column) && same
             })
         };
         if let Some(slot) = group_of(expr) {

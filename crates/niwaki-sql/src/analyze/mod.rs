@@ -9,6 +9,7 @@
 mod array;
 mod call;
 mod coerce;
+mod collations;
 mod composite;
 mod conflict;
 mod dml;
@@ -120,6 +121,8 @@ pub(crate) struct Analyzer<'a> {
     open_domains: Vec<TypeOid>,
     /// The function whose body is analyzed.
     routine: Option<routine::Routine>,
+    /// The collation that it is called with, where that is not everybody's: its parameters have it.
+    input_collation: Option<Oid>,
     /// Where the call stands that is a FROM item.
     from_call: Option<i32>,
 }
@@ -232,6 +235,7 @@ impl<'a> Analyzer<'a> {
             domains: HashMap::new(),
             open_domains: Vec::new(),
             routine: None,
+            input_collation: None,
             from_call: None,
         }
     }

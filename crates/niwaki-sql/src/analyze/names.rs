@@ -119,6 +119,7 @@ impl Analyzer<'_> {
         if depth > 0 {
             shift_depth(&mut found, depth);
         }
+        found.derived = self.of_domain(found.derived, &found);
         found.location = location;
         found
     }

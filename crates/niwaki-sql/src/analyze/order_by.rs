@@ -39,6 +39,7 @@ impl Analyzer<'_> {
                     )
                     .with_hint("Use an explicit ordering operator or modify the query."));
             }
+            self.check_order_collation(&targets[target].expr)?;
             if !order.iter().any(|key| key.target == target) {
                 order.push(OrderKey { target, descending, nulls_first });
             }
@@ -219,7 +220,7 @@ impl Analyzer<'_> {
 
     fn needs_equality(&self, expr: &Expr) -> Result<()> {
         if self.is_ordered("=", expr) {
-            return Ok(());
+            return self.check_order_collation(expr);
         }
         let message = format!(
             "could not identify an equality operator for type {}",

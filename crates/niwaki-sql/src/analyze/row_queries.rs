@@ -46,11 +46,12 @@ impl Analyzer<'_> {
                 *depth += 1;
             }
         });
-        let kinds: Vec<_> = query.columns.iter().map(|column| column.column_type).collect();
-        let right = kinds.iter().enumerate().map(|(number, kind)| Expr::slot(number, *kind));
+        let right = query.columns.iter().enumerate();
+        let right = right.map(|(number, column)| column.at_slot(number));
         let pairs = left.into_iter().zip(right).collect();
         let compared = self.compared_pairs(name, pairs, location)?;
-        let width = kinds.len();
+        self.check_collation(&compared)?;
+        let width = query.columns.len();
         let slots = SlotRange { start: 0, end: width };
         let item = FromItem::new(ItemKind::Query(Box::new(query)), COMPARED.to_owned(), slots);
         let (items, tree) = (vec![item], Some(JoinTree::Item(0)));

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{Column, Relation, builtin_kind};
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::Alias;
 
 use super::names_of;
 use super::window::NamedWindow;
 use crate::context::{ColumnInfo, RecordFields};
-use crate::expr::Expr;
+use crate::expr::{Collation, Expr};
 use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
 use crate::query::{FromItem, ItemKind, JoinTree};
 
@@ -218,7 +218,7 @@ impl Scope {
         let start = self.width();
         let columns = relation.columns.iter().enumerate().map(|(number, column)| ItemColumn {
             name: column.name.clone(),
-            expr: Expr::slot(start + number, column.column_type()),
+            expr: column_of(relation, column, start + number),
             origin: (0, 0),
             bare,
             hidden: column.dropped,
@@ -253,7 +253,7 @@ impl Scope {
             .enumerate()
             .map(|(number, column)| ItemColumn {
                 name: column.name.clone(),
-                expr: Expr::slot(start + number, column.column_type()),
+                expr: column_of(relation, column, start + number),
                 origin: (relation.oid.0, i16::try_from(number + 1).unwrap_or(0)),
                 bare: true,
                 hidden: column.dropped,
@@ -322,7 +322,7 @@ impl Scope {
             .enumerate()
             .map(|(number, column)| ItemColumn {
                 name: column.name.clone(),
-                expr: Expr::slot(start + number, column.column_type),
+                expr: column.at_slot(start + number),
                 origin: (column.table, column.attribute),
                 bare: true,
                 hidden: false,
@@ -342,6 +342,19 @@ impl Scope {
         });
         start
     }
+}
+
+/// A column of a relation, in a slot.
+pub(super) fn column_of(relation: &Relation, column: &Column, slot: usize) -> Expr {
+    let ty = column.column_type().oid;
+    let derived = match column.collation {
+        // Those of PostgreSQL's own tables have texts that change in no language.
+        None if relation.is_system() && builtin_kind(relation.oid) == Some("r") => {
+            Collation::of_system(ty)
+        }
+        given => Collation::of_column(given, ty),
+    };
+    Expr { derived, ..Expr::slot(slot, column.column_type()) }
 }
 
 /// A system column of a FROM item as an expression.

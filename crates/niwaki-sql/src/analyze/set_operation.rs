@@ -8,7 +8,7 @@ use super::Analyzer;
 use super::targets::Target;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Collation, Expr, ExprKind};
 use crate::plan::SetKind;
 use crate::query::{Body, OrderKey, Query, SetOperation as SetBody, SetSide};
 
@@ -69,12 +69,15 @@ impl Analyzer<'_> {
                 ));
             }
             for (side, column) in [l, r].into_iter().enumerate() {
-                let expr = Expr::slot(number, column.column_type);
+                let expr = column.at_slot(number);
                 exprs[side].push(self.to_common(expr, common, name)?);
             }
             let same = l.column_type == r.column_type;
             let column_type = if same { l.column_type } else { ColumnType::new(common) };
-            columns.push(ColumnInfo::computed(l.name.clone(), column_type));
+            let sides = [side_collation(&left, number), side_collation(&right, number)];
+            let needed = kind != SetKind::Union || !select.all;
+            let derived = self.column_of_values(sides, needed, -1)?;
+            columns.push(ColumnInfo::computed(l.name.clone(), column_type).collated(derived));
         }
         let [left_exprs, right_exprs] = exprs;
         let body = SetBody {
@@ -118,7 +121,7 @@ impl Analyzer<'_> {
             .iter()
             .enumerate()
             .map(|(number, column)| Target {
-                expr: Expr::slot(number, column.column_type),
+                expr: column.at_slot(number),
                 name: column.name.clone(),
                 origin: (0, 0),
                 junk: false,
@@ -142,6 +145,17 @@ impl Analyzer<'_> {
         let (limit, offset) = self.limit(select)?;
         Ok(Query { body, columns, order, limit, offset })
     }
+}
+
+/// The collation of a column of a side, where COLLATE in the side itself counts as one.
+fn side_collation(query: &Query, number: usize) -> Collation {
+    let target = match &query.body {
+        Body::Select(select) => select.targets.get(number).map(|target| target.derived),
+        _ => None,
+    };
+    target
+        .or_else(|| query.columns.get(number).map(|column| column.at_slot(0).derived))
+        .unwrap_or_default()
 }
 
 /// Which set operation it is, and its name.

@@ -127,6 +127,7 @@ pub(super) fn column_info(target: &Target) -> ColumnInfo {
         table: target.origin.0,
         attribute: target.origin.1,
         fields: None,
+        collation: target.expr.derived.as_column(target.expr.column_type()),
     }
 }
 

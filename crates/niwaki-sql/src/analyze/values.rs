@@ -57,9 +57,12 @@ impl Analyzer<'_> {
                     column.first().map_or(ColumnType::new(TypeOid::TEXT), Expr::column_type);
                 let same = column.iter().all(|e| e.typmod == first.typmod);
                 let column_type = if same { first } else { ColumnType::new(first.oid) };
-                ColumnInfo::computed(format!("column{}", number + 1), column_type)
+                let derived = column.iter().map(|value| value.derived);
+                let derived = self.column_of_values(derived, false, -1)?;
+                let info = ColumnInfo::computed(format!("column{}", number + 1), column_type);
+                Ok(info.collated(derived))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let mut rows = vec![Vec::with_capacity(typed.len()); row_count];
         for column in typed {
             for (row, value) in rows.iter_mut().zip(column) {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::collation_name;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, CteMaterialize, SetOperation};
 
@@ -317,6 +318,23 @@ impl Analyzer<'_> {
                 return Err(self
                     .error("42804", message, cte.location)
                     .with_hint("Cast the output of the non-recursive term to the correct type."));
+            }
+        }
+        for (number, (first, overall)) in columns.iter().zip(&infos).enumerate() {
+            if first.collation != overall.collation {
+                let name = |column: &ColumnInfo| {
+                    column.at_slot(0).derived.oid().and_then(collation_name).unwrap_or_default()
+                };
+                let message = format!(
+                    "recursive query \"{}\" column {} has collation \"{}\" in non-recursive term but collation \"{}\" overall",
+                    cte.ctename,
+                    number + 1,
+                    name(first),
+                    name(overall)
+                );
+                return Err(self.error("42P21", message, cte.location).with_hint(
+                    "Use the COLLATE clause to set the collation of the non-recursive term.",
+                ));
             }
         }
         set.recursive = Some(self.ctes[at].number);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
 use niwaki_types::{ColumnType, TextSettings};
 
-use super::scope::{Item, ItemColumn};
+use super::scope::{Item, ItemColumn, column_of};
 use super::updatable::{base, not_updatable};
 use super::{Analyzer, SYSTEM_COLUMNS};
 use crate::context::AnalyzeContext;
@@ -263,12 +263,15 @@ impl Analyzer<'_> {
         let below: Vec<WrittenColumn> = match &inner {
             Some(inner) => inner.columns.clone(),
             None => {
-                let own = table.columns.iter().map(niwaki_catalog::Column::column_type);
-                let system = SYSTEM_COLUMNS.iter().map(|(_, ty, _)| ColumnType::new(*ty));
+                let own = table.columns.iter().enumerate();
+                let own = own.map(|(number, column)| column_of(&table, column, number));
+                let system = SYSTEM_COLUMNS.iter().enumerate().map(|(number, (_, ty, _))| {
+                    Expr::slot(table.columns.len() + number, ColumnType::new(*ty))
+                });
                 own.chain(system)
                     .enumerate()
-                    .map(|(number, ty)| WrittenColumn {
-                        value: Expr::slot(number, ty),
+                    .map(|(number, value)| WrittenColumn {
+                        value,
                         target: match number < table.columns.len() {
                             true => ColumnTarget::Column(number),
                             false => ColumnTarget::System,

@@ -152,6 +152,8 @@ pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
     let text = writer.show(expr, Parent::None);
     let plain = match &expr.kind {
         _ if expr.collation.is_some() => !writer.is_pretty(),
+        // A cast is shown.
+        _ if expr.made_type().is_some_and(|made| made != expr.ty) => !writer.is_pretty(),
         ExprKind::Const(_) => true,
         ExprKind::Window(_) => false,
         ExprKind::Slot { .. } if writer.stands_for_grouping(expr) => !writer.is_pretty(),
@@ -184,6 +186,15 @@ impl Level<'_> {
                 slot >= grouping.groups.len() + grouping.calls.len()
             }
             _ => false,
+        }
+    }
+
+    /// The type of the group that a slot stands for, if it does.
+    pub(crate) fn group_type(&self, expr: &Expr) -> Option<TypeOid> {
+        let ExprKind::Slot { depth, slot } = expr.kind else { return None };
+        match self.at(depth).map(|level| &level.row) {
+            Some(Row::Groups { grouping, .. }) => grouping.groups.get(slot).map(|group| group.ty),
+            _ => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod batch;
 mod cast;
+pub(crate) mod collation;
 mod domain;
 mod eval;
 mod hashed;
@@ -18,9 +19,11 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use crate::functions::Function;
 use crate::plan::SubPlan;
 use crate::query::Query;
+use crate::types::is_polymorphic;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
+pub(crate) use collation::Collation;
 pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
@@ -37,8 +40,10 @@ pub(crate) struct Expr {
     pub(crate) typmod: i32,
     /// The domain whose values these are; `ty` and `typmod` are what it is made of in the end.
     pub(crate) domain: Option<TypeOid>,
-    /// COLLATE, which changes no value: what is shown, and nothing else, depends on it.
+    /// COLLATE that is said of it, and shown.
     pub(crate) collation: Option<Oid>,
+    /// The collation that follows from this and from its parts.
+    pub(crate) derived: Collation,
     /// Of a call: whether it was written in a syntax of its own (`x AT TIME ZONE y`), in which it is shown.
     pub(crate) own_syntax: bool,
     pub(crate) location: i32,
@@ -242,7 +247,9 @@ pub(crate) enum SubQueryKind {
 
 impl Expr {
     pub(crate) fn new(kind: ExprKind, ty: TypeOid, location: i32) -> Self {
-        Self { kind, ty, typmod: -1, domain: None, collation: None, own_syntax: false, location }
+        let derived = Collation::derived(&kind, ty);
+        let (domain, collation, own_syntax) = (None, None, false);
+        Self { kind, ty, typmod: -1, domain, collation, derived, own_syntax, location }
     }
     pub(crate) fn constant(value: Datum, ty: TypeOid, location: i32) -> Self {
         Self::new(ExprKind::Const(value), ty, location)
@@ -254,6 +261,7 @@ impl Expr {
             typmod: column.typmod,
             domain: column.domain,
             collation: None,
+            derived: Collation::of_type(column.oid),
             own_syntax: false,
             location: -1,
         }
@@ -264,6 +272,7 @@ impl Expr {
         ty: TypeOid,
         location: i32,
     ) -> Self {
+        let function = function.under(Collation::of_all(&arguments));
         Self::new(ExprKind::Call { function, arguments }, ty, location)
     }
     pub(crate) fn column_type(&self) -> ColumnType {
@@ -272,6 +281,27 @@ impl Expr {
     /// The type that it was given: the domain, if it is one.
     pub(crate) fn declared(&self) -> TypeOid {
         self.domain.unwrap_or(self.ty)
+    }
+    /// The type of the values that it makes, where that does not depend on what it is said to be.
+    pub(crate) fn made_type(&self) -> Option<TypeOid> {
+        match &self.kind {
+            ExprKind::Call { function, .. } => {
+                Some(function.result).filter(|ty| !is_polymorphic(*ty) && !ty.is_record())
+            }
+            ExprKind::Coalesce(parts) | ExprKind::MinMax { arguments: parts, .. } => {
+                parts.first().map(|part| part.ty)
+            }
+            ExprKind::Case { branches, .. } => branches.first().map(|(_, result)| result.ty),
+            ExprKind::NullIf { result, .. } => Some(result.ty),
+            ExprKind::Field { kind, .. } => Some(*kind),
+            ExprKind::SubQuery(sub) => match (&sub.kind, &sub.query) {
+                (SubQueryKind::Scalar, Nested::Query(query)) => {
+                    query.columns.first().map(|column| column.column_type.oid)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
     }
     pub(crate) fn is_null_const(&self) -> bool {
         matches!(self.kind, ExprKind::Const(Datum::Null))

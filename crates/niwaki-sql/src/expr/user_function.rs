@@ -12,6 +12,8 @@ use crate::query::volatile_inside;
 pub(crate) struct FunctionKey {
     pub(crate) oid: Oid,
     pub(crate) arguments: Vec<TypeOid>,
+    /// The collation that the call's arguments have, where it is not the one that everything has.
+    pub(crate) collation: Option<Oid>,
 }
 
 /// A function of a user as its calls know it.

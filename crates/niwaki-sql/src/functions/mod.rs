@@ -4,6 +4,7 @@ mod advisory;
 mod arrays;
 mod binary;
 pub(crate) mod catalog;
+pub(crate) mod collated;
 mod definitions;
 mod enums;
 mod format;
@@ -257,7 +258,7 @@ pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
 /// The functions there are, by what they are about.
 const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Text", &[text::FUNCTIONS, format::FUNCTIONS, quote::FUNCTIONS, unicode::FUNCTIONS]),
-    ("Regular expressions", &[regexp::FUNCTIONS]),
+    ("Regular expressions", &[regexp::COLLATED, regexp::FUNCTIONS]),
     ("Byte strings", &[binary::FUNCTIONS]),
     ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
     ("Arrays", &[arrays::FUNCTIONS]),
@@ -289,6 +290,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
 
 const OPERATORS: &[&[Function]] = &[
     operators::OPERATORS,
+    pattern::OPERATORS,
     arrays::OPERATORS,
     time::OPERATORS,
     time_of_day::OPERATORS,

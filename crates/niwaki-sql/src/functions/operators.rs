@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use niwaki_types::{ArithmeticOperator, Datum, TypeError, TypeOid, arithmetic, compare};
 
-use super::pattern::{ilike, like, like_bytes, regex_match, regex_match_insensitive};
+use super::pattern::{like, like_bytes};
 use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
@@ -299,17 +299,8 @@ pub(super) fn not_like(a: &Datum, b: &Datum) -> Result<Datum> {
 pub(super) fn not_like_bytes(a: &Datum, b: &Datum) -> Result<Datum> {
     like_bytes(a, b).map(invert)
 }
-fn not_ilike(a: &Datum, b: &Datum) -> Result<Datum> {
-    ilike(a, b).map(invert)
-}
-fn not_regex(a: &Datum, b: &Datum) -> Result<Datum> {
-    regex_match(a, b).map(invert)
-}
-fn not_regex_insensitive(a: &Datum, b: &Datum) -> Result<Datum> {
-    regex_match_insensitive(a, b).map(invert)
-}
 
-fn invert(value: Datum) -> Datum {
+pub(super) fn invert(value: Datum) -> Datum {
     match value {
         Datum::Bool(value) => Datum::Bool(!value),
         other => other,
@@ -495,12 +486,6 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         "!~~" (TEXT, TEXT) BOOL strict single immutable Binary(not_like);
         "!~~" (NAME, TEXT) BOOL strict single immutable Binary(not_like);
         "!~~" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_like);
-        "~~*" (TEXT, TEXT) BOOL strict single immutable Binary(ilike);
-        "~~*" (NAME, TEXT) BOOL strict single immutable Binary(ilike);
-        "~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(ilike);
-        "!~~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_ilike);
-        "!~~*" (NAME, TEXT) BOOL strict single immutable Binary(not_ilike);
-        "!~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_ilike);
         "~~" (BYTEA, BYTEA) BOOL strict single immutable Binary(like_bytes);
         "!~~" (BYTEA, BYTEA) BOOL strict single immutable Binary(not_like_bytes);
         "^@" (TEXT, TEXT) BOOL strict single immutable Binary(super::text::starts_with);
@@ -512,17 +497,5 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         "~<=~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::le);
         "~>=~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::ge);
         "~>~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::gt);
-        "~" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match);
-        "~" (NAME, TEXT) BOOL strict single immutable Binary(regex_match);
-        "~" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match);
-        "!~" (TEXT, TEXT) BOOL strict single immutable Binary(not_regex);
-        "!~" (NAME, TEXT) BOOL strict single immutable Binary(not_regex);
-        "!~" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_regex);
-        "~*" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match_insensitive);
-        "~*" (NAME, TEXT) BOOL strict single immutable Binary(regex_match_insensitive);
-        "~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match_insensitive);
-        "!~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_regex_insensitive);
-        "!~*" (NAME, TEXT) BOOL strict single immutable Binary(not_regex_insensitive);
-        "!~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_regex_insensitive);
     }
 };

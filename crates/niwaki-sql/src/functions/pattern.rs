@@ -2,6 +2,8 @@
 
 use niwaki_types::Datum;
 
+use super::operators::invert;
+use super::{Function, functions};
 use crate::error::{Result, SqlError};
 use crate::regexp::{Options, compile};
 
@@ -19,9 +21,14 @@ pub(super) fn like(text: &Datum, pattern: &Datum) -> Result<Datum> {
 }
 
 /// `text ILIKE pattern`
-pub(super) fn ilike(text: &Datum, pattern: &Datum) -> Result<Datum> {
+fn ilike<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
-    matches_like(&text.to_lowercase(), &pattern.to_lowercase(), Some('\\')).map(Datum::Bool)
+    let lower = |text: &str| if ASCII { text.to_ascii_lowercase() } else { text.to_lowercase() };
+    matches_like(&lower(text), &lower(pattern), Some('\\')).map(Datum::Bool)
+}
+
+fn not_ilike<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
+    ilike::<ASCII>(text, pattern).map(invert)
 }
 
 /// Matches a whole text against a LIKE pattern: `%` is any string, `_` any character.
@@ -118,16 +125,56 @@ pub(super) fn like_bytes(bytes: &Datum, pattern: &Datum) -> Result<Datum> {
 }
 
 /// `text ~ pattern`
-pub(super) fn regex_match(text: &Datum, pattern: &Datum) -> Result<Datum> {
+fn regex_match<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
-    compile(pattern, &Options::default())?.is_match(text).map(Datum::Bool)
+    let options = Options { ascii: ASCII, ..Options::default() };
+    compile(pattern, &options)?.is_match(text).map(Datum::Bool)
+}
+
+fn not_regex<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
+    regex_match::<ASCII>(text, pattern).map(invert)
 }
 
 /// `text ~* pattern`
-pub(super) fn regex_match_insensitive(text: &Datum, pattern: &Datum) -> Result<Datum> {
+fn regex_match_insensitive<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
-    compile(pattern, &Options { fold: true, ..Options::default() })?.is_match(text).map(Datum::Bool)
+    let options = Options { fold: true, ascii: ASCII, ..Options::default() };
+    compile(pattern, &options)?.is_match(text).map(Datum::Bool)
 }
+
+fn not_regex_insensitive<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
+    regex_match_insensitive::<ASCII>(text, pattern).map(invert)
+}
+
+/// Operators of which a collation decides what characters have cases and belong to classes: all, or those of ASCII only.
+macro_rules! operators {
+    ($ascii:literal) => {
+        functions! {
+            "~~*" (TEXT, TEXT) BOOL strict single immutable Binary(ilike::<$ascii>);
+            "~~*" (NAME, TEXT) BOOL strict single immutable Binary(ilike::<$ascii>);
+            "~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(ilike::<$ascii>);
+            "!~~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_ilike::<$ascii>);
+            "!~~*" (NAME, TEXT) BOOL strict single immutable Binary(not_ilike::<$ascii>);
+            "!~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_ilike::<$ascii>);
+            "~" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match::<$ascii>);
+            "~" (NAME, TEXT) BOOL strict single immutable Binary(regex_match::<$ascii>);
+            "~" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match::<$ascii>);
+            "!~" (TEXT, TEXT) BOOL strict single immutable Binary(not_regex::<$ascii>);
+            "!~" (NAME, TEXT) BOOL strict single immutable Binary(not_regex::<$ascii>);
+            "!~" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_regex::<$ascii>);
+            "~*" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match_insensitive::<$ascii>);
+            "~*" (NAME, TEXT) BOOL strict single immutable Binary(regex_match_insensitive::<$ascii>);
+            "~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match_insensitive::<$ascii>);
+            "!~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_regex_insensitive::<$ascii>);
+            "!~*" (NAME, TEXT) BOOL strict single immutable Binary(not_regex_insensitive::<$ascii>);
+            "!~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_regex_insensitive::<$ascii>);
+        }
+    };
+}
+
+pub(super) const OPERATORS: &[Function] = operators!(false);
+/// The same with a collation of ASCII.
+pub(super) const ASCII_OPERATORS: &[Function] = operators!(true);
 
 /// The one character that an ESCAPE clause names, if any.
 fn escape_character(escape: &str) -> Result<Option<char>> {
@@ -219,21 +266,22 @@ pub(super) fn similar_escape(values: &[Datum]) -> Result<Datum> {
 }
 
 /// `substring(text SIMILAR pattern ESCAPE escape)`
-pub(super) fn substring_similar(values: &[Datum]) -> Result<Datum> {
+pub(super) fn substring_similar<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [Datum::Text(text), Datum::Text(pattern), Datum::Text(escape)] = values else {
         return Err(super::operators::wrong_types("SIMILAR"));
     };
-    substring_of(text, &similar_expression(pattern, escape)?)
+    substring_of::<ASCII>(text, &similar_expression(pattern, escape)?)
 }
 
 /// `substring(text from pattern)`: what the first group matched, or all where there is no group.
-pub(super) fn substring_pattern(text: &Datum, pattern: &Datum) -> Result<Datum> {
+pub(super) fn substring_pattern<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
-    substring_of(text, pattern)
+    substring_of::<ASCII>(text, pattern)
 }
 
-fn substring_of(text: &str, pattern: &str) -> Result<Datum> {
-    let compiled = compile(pattern, &Options::default())?;
+fn substring_of<const ASCII: bool>(text: &str, pattern: &str) -> Result<Datum> {
+    let options = Options { ascii: ASCII, ..Options::default() };
+    let compiled = compile(pattern, &options)?;
     let Some(found) = compiled.find(text, 0)? else { return Ok(Datum::Null) };
     let span = match found.groups.first() {
         Some(group) => *group,

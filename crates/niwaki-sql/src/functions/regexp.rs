@@ -19,8 +19,8 @@ fn text(value: &Datum) -> Result<&str> {
 }
 
 /// Options by their letters, and whether all matches are meant.
-fn flags(letters: &str) -> Result<(Options, bool)> {
-    let mut options = Options::default();
+fn flags<const ASCII: bool>(letters: &str) -> Result<(Options, bool)> {
+    let mut options = Options { ascii: ASCII, ..Options::default() };
     let mut global = false;
     for letter in letters.chars() {
         if letter == 'g' {
@@ -36,9 +36,9 @@ fn flags(letters: &str) -> Result<(Options, bool)> {
 }
 
 /// Options of a function that cannot take `g`.
-fn single_flags(function: &str, letters: Option<&Datum>) -> Result<Options> {
+fn single_flags<const ASCII: bool>(function: &str, letters: Option<&Datum>) -> Result<Options> {
     let letters = letters.map_or(Ok(""), text)?;
-    match flags(letters)? {
+    match flags::<ASCII>(letters)? {
         (options, false) => Ok(options),
         (_, true) => Err(SqlError::new(
             "22023",
@@ -83,9 +83,9 @@ fn groups_of(source: &str, found: &Match) -> Datum {
     texts(found.groups.iter().map(|span| part(source, *span)).collect())
 }
 
-fn regexp_match(values: &[Datum]) -> Result<Datum> {
+fn regexp_match<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
-    let options = single_flags("regexp_match", letters.first())
+    let options = single_flags::<ASCII>("regexp_match", letters.first())
         .map_err(|error| hint_at_matches(error, letters.first()))?;
     let source = text(source)?;
     let found = compile(text(pattern)?, &options)?.find(source, 0)?;
@@ -94,16 +94,19 @@ fn regexp_match(values: &[Datum]) -> Result<Datum> {
 
 fn hint_at_matches(error: SqlError, letters: Option<&Datum>) -> SqlError {
     match letters {
-        Some(Datum::Text(letters)) if flags(letters).is_ok() => {
+        Some(Datum::Text(letters)) if flags::<false>(letters).is_ok() => {
             error.with_hint("Use the regexp_matches function instead.")
         }
         _ => error,
     }
 }
 
-fn regexp_matches(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+fn regexp_matches<const ASCII: bool>(
+    _: &mut ExecContext<'_>,
+    values: &[Datum],
+) -> Result<Vec<Datum>> {
     let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
-    let (options, global) = flags(letters.first().map_or(Ok(""), text)?)?;
+    let (options, global) = flags::<ASCII>(letters.first().map_or(Ok(""), text)?)?;
     let source = text(source)?;
     let mut rows = Vec::new();
     compile(text(pattern)?, &options)?.find_all(source, 0, false, |found| {
@@ -114,9 +117,9 @@ fn regexp_matches(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum
 }
 
 /// The texts between matches.
-fn split(function: &str, values: &[Datum]) -> Result<Vec<Datum>> {
+fn split<const ASCII: bool>(function: &str, values: &[Datum]) -> Result<Vec<Datum>> {
     let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
-    let options = single_flags(function, letters.first())?;
+    let options = single_flags::<ASCII>(function, letters.first())?;
     let source = text(source)?;
     let mut parts = Vec::new();
     let mut from = 0;
@@ -129,12 +132,15 @@ fn split(function: &str, values: &[Datum]) -> Result<Vec<Datum>> {
     Ok(parts)
 }
 
-fn split_to_array(values: &[Datum]) -> Result<Datum> {
-    split("regexp_split_to_array", values).map(texts)
+fn split_to_array<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
+    split::<ASCII>("regexp_split_to_array", values).map(texts)
 }
 
-fn split_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    split("regexp_split_to_table", values)
+fn split_to_table<const ASCII: bool>(
+    _: &mut ExecContext<'_>,
+    values: &[Datum],
+) -> Result<Vec<Datum>> {
+    split::<ASCII>("regexp_split_to_table", values)
 }
 
 /// Calls `each` for the matches from character `start` on.
@@ -169,10 +175,10 @@ fn nth_match(
     Ok(wanted)
 }
 
-fn regexp_count(values: &[Datum]) -> Result<Datum> {
+fn regexp_count<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
     let start = parameter("start", rest.first(), 1, 1)?;
-    let options = single_flags("regexp_count", rest.get(1))?;
+    let options = single_flags::<ASCII>("regexp_count", rest.get(1))?;
     let mut count = 0i32;
     matches_from(&*compile(text(pattern)?, &options)?, text(source)?, start, |_| {
         count = count.saturating_add(1);
@@ -181,9 +187,9 @@ fn regexp_count(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Int4(count))
 }
 
-fn regexp_like(values: &[Datum]) -> Result<Datum> {
+fn regexp_like<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
-    let options = single_flags("regexp_like", rest.first())?;
+    let options = single_flags::<ASCII>("regexp_like", rest.first())?;
     compile(text(pattern)?, &options)?.is_match(text(source)?).map(Datum::Bool)
 }
 
@@ -195,7 +201,7 @@ fn span_of(found: &Match, group: usize) -> Option<(usize, usize)> {
     }
 }
 
-fn regexp_instr(values: &[Datum]) -> Result<Datum> {
+fn regexp_instr<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
     let start = parameter("start", rest.first(), 1, 1)?;
     let number = parameter("n", rest.get(1), 1, 1)?;
@@ -206,7 +212,7 @@ fn regexp_instr(values: &[Datum]) -> Result<Datum> {
             format!("invalid value for parameter \"endoption\": {behind}"),
         ));
     }
-    let options = single_flags("regexp_instr", rest.get(3))?;
+    let options = single_flags::<ASCII>("regexp_instr", rest.get(3))?;
     let group = parameter("subexpr", rest.get(4), 0, 0)?;
     let source = text(source)?;
     let found = nth_match(&*compile(text(pattern)?, &options)?, source, start, number)?;
@@ -219,11 +225,11 @@ fn regexp_instr(values: &[Datum]) -> Result<Datum> {
         .map_err(|_| super::operators::range("integer"))
 }
 
-fn regexp_substr(values: &[Datum]) -> Result<Datum> {
+fn regexp_substr<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
     let start = parameter("start", rest.first(), 1, 1)?;
     let number = parameter("n", rest.get(1), 1, 1)?;
-    let options = single_flags("regexp_substr", rest.get(2))?;
+    let options = single_flags::<ASCII>("regexp_substr", rest.get(2))?;
     let group = parameter("subexpr", rest.get(3), 0, 0)?;
     let source = text(source)?;
     let found = nth_match(&*compile(text(pattern)?, &options)?, source, start, number)?;
@@ -286,7 +292,7 @@ fn push_replacement(result: &mut String, source: &str, found: &Match, replacemen
 }
 
 /// `regexp_replace(source, pattern, replacement [, flags])`
-fn regexp_replace(values: &[Datum]) -> Result<Datum> {
+fn regexp_replace<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, replacement, letters @ ..] = values else { return Err(wrong()) };
     let letters = letters.first().map_or(Ok(""), text)?;
     if letters.starts_with(|c: char| c.is_ascii_digit()) {
@@ -299,54 +305,66 @@ fn regexp_replace(values: &[Datum]) -> Result<Datum> {
             "If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.",
         ));
     }
-    let (options, global) = flags(letters)?;
+    let (options, global) = flags::<ASCII>(letters)?;
     let compiled = compile(text(pattern)?, &options)?;
     replaced(text(source)?, &compiled, text(replacement)?, 1, usize::from(!global))
 }
 
 /// `regexp_replace(source, pattern, replacement, start [, n [, flags]])`
-fn regexp_replace_from(values: &[Datum]) -> Result<Datum> {
+fn regexp_replace_from<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
     let [source, pattern, replacement, start, rest @ ..] = values else { return Err(wrong()) };
     let start = parameter("start", Some(start), 1, 1)?;
     let number = parameter("n", rest.first(), 1, 0)?;
-    let (options, _) = flags(rest.get(1).map_or(Ok(""), text)?)?;
+    let (options, _) = flags::<ASCII>(rest.get(1).map_or(Ok(""), text)?)?;
     let compiled = compile(text(pattern)?, &options)?;
     replaced(text(source)?, &compiled, text(replacement)?, start, number)
 }
 
+/// Functions of which a collation decides what characters have cases and belong to classes: all, or those of ASCII only.
+macro_rules! collated {
+    ($ascii:literal) => {
+        functions! {
+            "regexp_match" (TEXT, TEXT) TEXTS strict single immutable Pure(regexp_match::<$ascii>);
+            "regexp_match" (TEXT, TEXT, TEXT) TEXTS strict single immutable Pure(regexp_match::<$ascii>);
+            "regexp_matches" (TEXT, TEXT) TEXTS strict single immutable Set(regexp_matches::<$ascii>);
+            "regexp_matches" (TEXT, TEXT, TEXT) TEXTS strict single immutable Set(regexp_matches::<$ascii>);
+            "regexp_replace" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace::<$ascii>);
+            "regexp_replace" (TEXT, TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace::<$ascii>);
+            "regexp_replace" (TEXT, TEXT, TEXT, INT4) TEXT strict single immutable Pure(regexp_replace_from::<$ascii>);
+            "regexp_replace" (TEXT, TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(regexp_replace_from::<$ascii>);
+            "regexp_replace" (TEXT, TEXT, TEXT, INT4, INT4, TEXT) TEXT strict single immutable Pure(regexp_replace_from::<$ascii>);
+            "regexp_split_to_array" (TEXT, TEXT) TEXTS strict single immutable Pure(split_to_array::<$ascii>);
+            "regexp_split_to_array" (TEXT, TEXT, TEXT) TEXTS strict single immutable Pure(split_to_array::<$ascii>);
+            "regexp_split_to_table" (TEXT, TEXT) TEXT strict single immutable Set(split_to_table::<$ascii>);
+            "regexp_split_to_table" (TEXT, TEXT, TEXT) TEXT strict single immutable Set(split_to_table::<$ascii>);
+            "regexp_count" (TEXT, TEXT) INT4 strict single immutable Pure(regexp_count::<$ascii>);
+            "regexp_count" (TEXT, TEXT, INT4) INT4 strict single immutable Pure(regexp_count::<$ascii>);
+            "regexp_count" (TEXT, TEXT, INT4, TEXT) INT4 strict single immutable Pure(regexp_count::<$ascii>);
+            "regexp_like" (TEXT, TEXT) BOOL strict single immutable Pure(regexp_like::<$ascii>);
+            "regexp_like" (TEXT, TEXT, TEXT) BOOL strict single immutable Pure(regexp_like::<$ascii>);
+            "regexp_instr" (TEXT, TEXT) INT4 strict single immutable Pure(regexp_instr::<$ascii>);
+            "regexp_instr" (TEXT, TEXT, INT4) INT4 strict single immutable Pure(regexp_instr::<$ascii>);
+            "regexp_instr" (TEXT, TEXT, INT4, INT4) INT4 strict single immutable Pure(regexp_instr::<$ascii>);
+            "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4) INT4 strict single immutable Pure(regexp_instr::<$ascii>);
+            "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4, TEXT) INT4 strict single immutable Pure(regexp_instr::<$ascii>);
+            "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4, TEXT, INT4) INT4 strict single immutable Pure(regexp_instr::<$ascii>);
+            "regexp_substr" (TEXT, TEXT) TEXT strict single immutable Pure(regexp_substr::<$ascii>);
+            "regexp_substr" (TEXT, TEXT, INT4) TEXT strict single immutable Pure(regexp_substr::<$ascii>);
+            "regexp_substr" (TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(regexp_substr::<$ascii>);
+            "regexp_substr" (TEXT, TEXT, INT4, INT4, TEXT) TEXT strict single immutable Pure(regexp_substr::<$ascii>);
+            "regexp_substr" (TEXT, TEXT, INT4, INT4, TEXT, INT4) TEXT strict single immutable Pure(regexp_substr::<$ascii>);
+            "substring" (TEXT, TEXT) TEXT strict single immutable Binary(super::pattern::substring_pattern::<$ascii>);
+            "substring" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(super::pattern::substring_similar::<$ascii>);
+        }
+    };
+}
+
+pub(super) const COLLATED: &[Function] = collated!(false);
+/// The same with a collation of ASCII.
+pub(super) const ASCII: &[Function] = collated!(true);
+
 pub(super) const FUNCTIONS: &[Function] = functions! {
-    "regexp_match" (TEXT, TEXT) TEXTS strict single immutable Pure(regexp_match);
-    "regexp_match" (TEXT, TEXT, TEXT) TEXTS strict single immutable Pure(regexp_match);
-    "regexp_matches" (TEXT, TEXT) TEXTS strict single immutable Set(regexp_matches);
-    "regexp_matches" (TEXT, TEXT, TEXT) TEXTS strict single immutable Set(regexp_matches);
-    "regexp_replace" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace);
-    "regexp_replace" (TEXT, TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace);
-    "regexp_replace" (TEXT, TEXT, TEXT, INT4) TEXT strict single immutable Pure(regexp_replace_from);
-    "regexp_replace" (TEXT, TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(regexp_replace_from);
-    "regexp_replace" (TEXT, TEXT, TEXT, INT4, INT4, TEXT) TEXT strict single immutable Pure(regexp_replace_from);
-    "regexp_split_to_array" (TEXT, TEXT) TEXTS strict single immutable Pure(split_to_array);
-    "regexp_split_to_array" (TEXT, TEXT, TEXT) TEXTS strict single immutable Pure(split_to_array);
-    "regexp_split_to_table" (TEXT, TEXT) TEXT strict single immutable Set(split_to_table);
-    "regexp_split_to_table" (TEXT, TEXT, TEXT) TEXT strict single immutable Set(split_to_table);
-    "regexp_count" (TEXT, TEXT) INT4 strict single immutable Pure(regexp_count);
-    "regexp_count" (TEXT, TEXT, INT4) INT4 strict single immutable Pure(regexp_count);
-    "regexp_count" (TEXT, TEXT, INT4, TEXT) INT4 strict single immutable Pure(regexp_count);
-    "regexp_like" (TEXT, TEXT) BOOL strict single immutable Pure(regexp_like);
-    "regexp_like" (TEXT, TEXT, TEXT) BOOL strict single immutable Pure(regexp_like);
-    "regexp_instr" (TEXT, TEXT) INT4 strict single immutable Pure(regexp_instr);
-    "regexp_instr" (TEXT, TEXT, INT4) INT4 strict single immutable Pure(regexp_instr);
-    "regexp_instr" (TEXT, TEXT, INT4, INT4) INT4 strict single immutable Pure(regexp_instr);
-    "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4) INT4 strict single immutable Pure(regexp_instr);
-    "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4, TEXT) INT4 strict single immutable Pure(regexp_instr);
-    "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4, TEXT, INT4) INT4 strict single immutable Pure(regexp_instr);
-    "regexp_substr" (TEXT, TEXT) TEXT strict single immutable Pure(regexp_substr);
-    "regexp_substr" (TEXT, TEXT, INT4) TEXT strict single immutable Pure(regexp_substr);
-    "regexp_substr" (TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(regexp_substr);
-    "regexp_substr" (TEXT, TEXT, INT4, INT4, TEXT) TEXT strict single immutable Pure(regexp_substr);
-    "regexp_substr" (TEXT, TEXT, INT4, INT4, TEXT, INT4) TEXT strict single immutable Pure(regexp_substr);
     "similar_to_escape" (TEXT) TEXT strict single immutable Pure(super::pattern::similar_to_escape);
     "similar_to_escape" (TEXT, TEXT) TEXT strict single immutable Pure(super::pattern::similar_to_escape);
     "similar_escape" (TEXT, TEXT) TEXT nullable single immutable Pure(super::pattern::similar_escape);
-    "substring" (TEXT, TEXT) TEXT strict single immutable Binary(super::pattern::substring_pattern);
-    "substring" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(super::pattern::substring_similar);
 };

@@ -79,6 +79,34 @@ fn upper_case(character: char) -> char {
     }
 }
 
+/// With a collation of which only ASCII letters have cases.
+fn lower_ascii(a: &Datum) -> Result<Datum> {
+    Ok(string(text(a)?.to_ascii_lowercase()))
+}
+
+fn upper_ascii(a: &Datum) -> Result<Datum> {
+    Ok(string(text(a)?.to_ascii_uppercase()))
+}
+
+fn initcap_ascii(a: &Datum) -> Result<Datum> {
+    let mut result = text(a)?.to_ascii_lowercase();
+    let mut inside = false;
+    let initials: Vec<usize> = result
+        .char_indices()
+        .filter_map(|(at, character)| {
+            let begins = !inside && character.is_ascii_lowercase();
+            inside = character.is_ascii_alphanumeric();
+            begins.then_some(at)
+        })
+        .collect();
+    for at in initials {
+        if let Some(initial) = result.get_mut(at..=at) {
+            initial.make_ascii_uppercase();
+        }
+    }
+    Ok(string(result))
+}
+
 fn lower(a: &Datum) -> Result<Datum> {
     Ok(string(text(a)?.chars().map(lower_case).collect::<String>()))
 }
@@ -371,6 +399,13 @@ fn string_to_array(values: &[Datum]) -> Result<Datum> {
 fn string_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
     Ok(parts(values)?.unwrap_or_default())
 }
+
+/// What these functions do where only ASCII letters have cases.
+pub(super) const ASCII: &[Function] = functions! {
+    "lower" (TEXT) TEXT strict single immutable Unary(lower_ascii);
+    "upper" (TEXT) TEXT strict single immutable Unary(upper_ascii);
+    "initcap" (TEXT) TEXT strict single immutable Unary(initcap_ascii);
+};
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "length" (TEXT) INT4 strict single immutable Unary(length);

@@ -307,15 +307,15 @@ impl Program {
 fn holds(assertion: Assertion, text: &str, at: usize) -> bool {
     let before = || text.get(..at).and_then(|part| part.chars().next_back());
     let after = || text.get(at..).and_then(|part| part.chars().next());
-    let word = |c: Option<char>| c.is_some_and(is_word);
+    let word = |c: Option<char>, ascii| c.is_some_and(|c| is_word(c, ascii));
     match assertion {
         Assertion::TextStart => at == 0,
         Assertion::TextEnd => at == text.len(),
         Assertion::LineStart => at == 0 || before() == Some('\n'),
         Assertion::LineEnd => at == text.len() || after() == Some('\n'),
-        Assertion::WordStart => !word(before()) && word(after()),
-        Assertion::WordEnd => word(before()) && !word(after()),
-        Assertion::WordEdge => word(before()) != word(after()),
-        Assertion::NotWordEdge => word(before()) == word(after()),
+        Assertion::WordStart { ascii } => !word(before(), ascii) && word(after(), ascii),
+        Assertion::WordEnd { ascii } => word(before(), ascii) && !word(after(), ascii),
+        Assertion::WordEdge { ascii } => word(before(), ascii) != word(after(), ascii),
+        Assertion::NotWordEdge { ascii } => word(before(), ascii) == word(after(), ascii),
     }
 }

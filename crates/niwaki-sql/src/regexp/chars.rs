@@ -82,8 +82,8 @@ impl Class {
 }
 
 /// Whether a character belongs to a word.
-pub(super) fn is_word(c: char) -> bool {
-    Class::Word.contains(c)
+pub(super) fn is_word(c: char, ascii: bool) -> bool {
+    Class::Word.contains(c) && (!ascii || c.is_ascii())
 }
 
 /// A set of characters.
@@ -96,17 +96,38 @@ pub(super) struct CharSet {
     pub(super) negated: bool,
     /// Upper and lower case are the same.
     pub(super) fold: bool,
+    /// Classes have ASCII characters only, and so have cases.
+    pub(super) ascii: bool,
     /// A newline does not belong to it, although it is negated.
     pub(super) no_newline: bool,
 }
 
 impl CharSet {
-    pub(super) fn one(c: char, fold: bool) -> Self {
-        Self { ranges: vec![(c, c)], fold: fold && cases(c).is_some(), ..Self::default() }
+    pub(super) fn one(c: char, fold: bool, ascii: bool) -> Self {
+        let fold = fold && cases(c).is_some();
+        let mut set = Self { ranges: vec![(c, c)], fold, ascii, ..Self::default() };
+        set.spell_out_cases();
+        set
     }
 
-    pub(super) fn class(class: Class, outside: bool) -> Self {
-        Self { classes: vec![(class, outside)], ..Self::default() }
+    pub(super) fn class(class: Class, outside: bool, ascii: bool) -> Self {
+        Self { classes: vec![(class, outside)], ascii, ..Self::default() }
+    }
+
+    /// Where only ASCII letters have cases, names the other case of each.
+    pub(super) fn spell_out_cases(&mut self) {
+        if !self.ascii || !self.fold {
+            return;
+        }
+        self.fold = false;
+        let letters = ('a'..='z')
+            .chain('A'..='Z')
+            .filter(|c| self.ranges.iter().any(|(from, to)| (*from..=*to).contains(c)));
+        let other = |c: char| {
+            if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }
+        };
+        let others: Vec<(char, char)> = letters.map(|c| (other(c), other(c))).collect();
+        self.ranges.extend(others);
     }
 
     /// Every character, but perhaps not the newline.
@@ -116,7 +137,11 @@ impl CharSet {
 
     fn named(&self, c: char) -> bool {
         self.ranges.iter().any(|(from, to)| (*from..=*to).contains(&c))
-            || self.classes.iter().any(|(class, outside)| class.contains(c) != *outside)
+            || self.classes.iter().any(|(class, outside)| self.has(*class, c) != *outside)
+    }
+
+    fn has(&self, class: Class, c: char) -> bool {
+        class.contains(c) && (!self.ascii || c.is_ascii())
     }
 
     pub(super) fn contains(&self, c: char) -> bool {
@@ -138,7 +163,12 @@ impl CharSet {
             let _ = write!(inside, r"\x{{{:x}}}-\x{{{:x}}}", u32::from(*from), u32::from(*to));
         }
         for (class, outside) in &self.classes {
-            let (open, close) = if *outside { ("[^", "]") } else { ("[", "]") };
+            let (open, close) = match (*outside, self.ascii) {
+                (false, false) => ("[", "]"),
+                (true, false) => ("[^", "]"),
+                (false, true) => ("[[", r"]&&\x00-\x7f]"),
+                (true, true) => ("[^[", r"]&&\x00-\x7f]"),
+            };
             let _ = write!(inside, "{open}{}{close}", class.translated());
         }
         let fold = if self.fold { "(?i:" } else { "(?:" };

@@ -17,6 +17,7 @@ pub(super) struct Plan {
     root: Part,
     groups: usize,
     fold: bool,
+    ascii: bool,
 }
 
 #[derive(Debug)]
@@ -253,7 +254,7 @@ impl Plan {
         let mut builder = Builder { groups: vec![None; parsed.groups + 1], instructions: 0 };
         builder.collect(&parsed.root);
         let root = builder.build(&parsed.root)?;
-        Ok(Self { root, groups: parsed.groups, fold: parsed.fold })
+        Ok(Self { root, groups: parsed.groups, fold: parsed.fold, ascii: parsed.ascii })
     }
 
     /// The end of the match that begins at byte `start`, and its groups.
@@ -263,7 +264,13 @@ impl Plan {
         start: usize,
         budget: &mut Budget,
     ) -> Result<Option<(usize, Spans)>> {
-        let mut search = Search { text, fold: self.fold, spans: vec![None; self.groups], budget };
+        let mut search = Search {
+            text,
+            fold: self.fold,
+            ascii: self.ascii,
+            spans: vec![None; self.groups],
+            budget,
+        };
         let mut ends = self.root.program.ends(text, start, text.len(), search.budget)?;
         if !self.root.shortest {
             ends.reverse();
@@ -280,6 +287,7 @@ impl Plan {
 struct Search<'s> {
     text: &'s str,
     fold: bool,
+    ascii: bool,
     spans: Spans,
     budget: &'s mut Budget,
 }
@@ -338,7 +346,11 @@ impl Search<'_> {
         let lower = |part: Option<&str>| -> Vec<char> {
             let characters = part.unwrap_or_default().chars();
             if self.fold {
-                characters.map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
+                let lower = |c: char| match self.ascii {
+                    true => c.to_ascii_lowercase(),
+                    false => c.to_lowercase().next().unwrap_or(c),
+                };
+                characters.map(lower).collect()
             } else {
                 characters.collect()
             }

@@ -12,6 +12,8 @@ use crate::error::{Result, SqlError};
 pub(crate) struct Options {
     /// Upper and lower case are the same.
     pub(crate) fold: bool,
+    /// Only ASCII characters have cases and belong to classes: that of words among them.
+    pub(crate) ascii: bool,
     /// The whole expression stands for itself.
     pub(crate) literal: bool,
     /// Blanks and comments mean nothing.
@@ -51,10 +53,10 @@ pub(super) enum Assertion {
     TextEnd,
     LineStart,
     LineEnd,
-    WordStart,
-    WordEnd,
-    WordEdge,
-    NotWordEdge,
+    WordStart { ascii: bool },
+    WordEnd { ascii: bool },
+    WordEdge { ascii: bool },
+    NotWordEdge { ascii: bool },
 }
 
 impl Assertion {
@@ -64,10 +66,15 @@ impl Assertion {
             Self::TextEnd => r"\z",
             Self::LineStart => "(?m:^)",
             Self::LineEnd => "(?m:$)",
-            Self::WordStart => r"\b{start}",
-            Self::WordEnd => r"\b{end}",
-            Self::WordEdge => r"\b",
-            Self::NotWordEdge => r"\B",
+            Self::WordStart { ascii: false } => r"\b{start}",
+            Self::WordEnd { ascii: false } => r"\b{end}",
+            Self::WordEdge { ascii: false } => r"\b",
+            Self::NotWordEdge { ascii: false } => r"\B",
+            Self::WordStart { ascii: true } => r"(?-u:\b{start})",
+            Self::WordEnd { ascii: true } => r"(?-u:\b{end})",
+            Self::WordEdge { ascii: true } => r"(?-u:\b)",
+            // Inside of characters it would hold, so the library refuses it.
+            Self::NotWordEdge { ascii: true } => r"(?-u:\B)",
         }
     }
 }
@@ -106,8 +113,9 @@ pub(super) enum Node {
 pub(super) struct Parsed {
     pub(super) root: Node,
     pub(super) groups: usize,
-    /// Upper and lower case are the same in back references.
+    /// Upper and lower case are the same in back references; of ASCII letters only, or of all.
     pub(super) fold: bool,
+    pub(super) ascii: bool,
     /// The same for the `regex` crate, if that can express it.
     pub(super) translated: Option<String>,
 }
@@ -142,9 +150,8 @@ pub(super) fn parse(pattern: &str, options: &Options) -> Result<Parsed> {
         return Err(SqlError::unsupported("a basic or extended (POSIX) regular expression"));
     }
     let root = if parser.options.literal {
-        let fold = parser.options.fold;
         let rest = parser.chars.get(parser.at..).unwrap_or_default();
-        Node::Cat(rest.iter().map(|c| Node::Set(Rc::new(CharSet::one(*c, fold)))).collect())
+        Node::Cat(rest.iter().map(|c| parser.literal(*c)).collect())
     } else {
         let root = parser.alternatives()?;
         if parser.at < parser.chars.len() {
@@ -154,7 +161,8 @@ pub(super) fn parse(pattern: &str, options: &Options) -> Result<Parsed> {
     };
     let mut text = String::new();
     let translated = translate(&root, &mut text).then_some(text);
-    Ok(Parsed { root, groups: parser.groups, fold: parser.options.fold, translated })
+    let Options { fold, ascii, .. } = parser.options;
+    Ok(Parsed { root, groups: parser.groups, fold, ascii, translated })
 }
 
 struct Parser {
@@ -360,7 +368,7 @@ impl Parser {
     }
 
     fn literal(&self, c: char) -> Node {
-        Node::Set(Rc::new(CharSet::one(c, self.options.fold)))
+        Node::Set(Rc::new(CharSet::one(c, self.options.fold, self.options.ascii)))
     }
 
     fn group(&mut self) -> Result<(Node, bool)> {
@@ -403,13 +411,14 @@ impl Parser {
 
     /// An escape outside brackets.
     fn escape(&mut self) -> Result<(Node, bool)> {
+        let ascii = self.options.ascii;
         let assertion = match self.peek() {
             Some('A') => Some(Assertion::TextStart),
             Some('Z') => Some(Assertion::TextEnd),
-            Some('m') => Some(Assertion::WordStart),
-            Some('M') => Some(Assertion::WordEnd),
-            Some('y') => Some(Assertion::WordEdge),
-            Some('Y') => Some(Assertion::NotWordEdge),
+            Some('m') => Some(Assertion::WordStart { ascii }),
+            Some('M') => Some(Assertion::WordEnd { ascii }),
+            Some('y') => Some(Assertion::WordEdge { ascii }),
+            Some('Y') => Some(Assertion::NotWordEdge { ascii }),
             _ => None,
         };
         if let Some(assertion) = assertion {
@@ -437,7 +446,7 @@ impl Parser {
         Ok(match self.character()? {
             Escaped::Char(c) => (self.literal(c), false),
             Escaped::Class(class, outside) => {
-                (Node::Set(Rc::new(CharSet::class(class, outside))), false)
+                (Node::Set(Rc::new(CharSet::class(class, outside, self.options.ascii))), false)
             }
         })
     }
@@ -497,8 +506,10 @@ impl Parser {
 
     /// A bracket expression, behind its opening bracket.
     fn bracket(&mut self) -> Result<(Node, bool)> {
-        for (text, assertion) in [("[:<:]]", Assertion::WordStart), ("[:>:]]", Assertion::WordEnd)]
-        {
+        let ascii = self.options.ascii;
+        let edges =
+            [("[:<:]]", Assertion::WordStart { ascii }), ("[:>:]]", Assertion::WordEnd { ascii })];
+        for (text, assertion) in edges {
             if self.starts_with(text) {
                 self.at += text.len();
                 return Ok((Node::Assert(assertion), true));
@@ -508,6 +519,7 @@ impl Parser {
         let mut set = CharSet {
             negated,
             fold: self.options.fold,
+            ascii,
             no_newline: negated && self.options.newline_stops,
             ..CharSet::default()
         };
@@ -516,6 +528,7 @@ impl Parser {
             let Some(c) = self.peek() else { return Err(invalid(OPEN_BRACKET)) };
             if c == ']' && !first {
                 self.at += 1;
+                set.spell_out_cases();
                 return Ok((Node::Set(Rc::new(set)), false));
             }
             if c == '-' && !first && self.peek_at(1) != Some(']') {

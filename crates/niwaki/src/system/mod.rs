@@ -193,14 +193,6 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
     view(relation.oid, relation.schema, name, &columns, rows)
 }
 
-/// `r` or `v`, if it is one of PostgreSQL's own relations.
-pub(crate) fn builtin_kind(oid: Oid) -> Option<&'static str> {
-    if oid >= Oid::FIRST_USER {
-        return None;
-    }
-    builtin_relations().iter().find(|relation| relation.oid == oid).map(|relation| relation.kind)
-}
-
 /// The number of the function of this name, of which there is one.
 fn builtin_function(name: &str) -> u32 {
     builtin_functions().named(name).next().map_or(0, |function| function.oid)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     BuiltinOperatorClass, CatalogState, Column, ConstraintKind, ConstraintTime, Identity,
-    IndexColumn, Oid, Relation, RelationKind, bound_text, builtin_operator_classes, default_oid,
-    rule_oid, type_collation,
+    IndexColumn, Oid, Relation, RelationKind, bound_text, builtin_kind, builtin_operator_classes,
+    default_oid, rule_oid, type_collation,
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
-use super::{OWNER, OWNER_NAME, builtin_kind, types};
+use super::{OWNER, OWNER_NAME, types};
 
 /// Oids of access methods.
 const HEAP: Oid = Oid(2);
@@ -441,7 +441,10 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let column = table.columns.get(usize::from(key.column));
             let of_column = || match column {
                 Some(column) => state.column_collation(column),
-                None => type_collation(key.type_oid(table)),
+                None => {
+                    let derived = key.expression.as_ref().and_then(|key| key.collation);
+                    derived.or_else(|| type_collation(key.type_oid(table)))
+                }
             };
             Datum::Oid(key.collation.or_else(of_column).map_or(0, |collation| collation.0))
         };

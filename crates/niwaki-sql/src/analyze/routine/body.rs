@@ -55,6 +55,7 @@ impl Analyzer<'_> {
         for (number, statement) in parsed.iter().enumerate() {
             let mut inner = Analyzer::new(&context, &statement.source, key.arguments.clone());
             inner.stack_base = self.stack_base;
+            inner.input_collation = key.collation;
             inner.routine = Some(Routine::of(definition));
             refuse_others(&statement.node)?;
             let (mut query, columns, tag) = inner.statement_query(&statement.node)?;

@@ -11,7 +11,7 @@ use super::super::call::{Candidate, Concrete, NoMatch, choose};
 use crate::aggregates::is_aggregate;
 use crate::context::RecordFields;
 use crate::error::Result;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Collation, Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named};
 use crate::numbered::{InNumbers, Number, number_of};
 use crate::plan::{ResultShape, SetFunction};
@@ -346,7 +346,8 @@ impl Analyzer<'_> {
             });
         }
         let result = Self::type_of_shape(&shape);
-        let function = self.user_function(definition, kinds, &shape)?;
+        let collation = Collation::of_all(&complete).as_input();
+        let function = self.user_function(definition, kinds, collation, &shape)?;
         // In FROM a composite value is a row of columns.
         let fields: Option<RecordFields> = match &shape {
             ResultShape::Row { fields, names, .. } => {

@@ -114,7 +114,7 @@ pub fn check_function(definition: &FunctionDefinition, context: &AnalyzeContext<
     let Some(shape) = analyzer.shape_of(definition, concrete)? else {
         return Err(SqlError::internal("a function without a type"));
     };
-    let key = FunctionKey { oid: definition.oid, arguments };
+    let key = FunctionKey { oid: definition.oid, arguments, collation: None };
     analyzer.function_body(definition, &key, &shape, &functions).map(|_| ())
 }
 

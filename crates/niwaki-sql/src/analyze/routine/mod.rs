@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Relation};
+use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid, Relation};
 use niwaki_types::{TextSettings, TypeOid};
 
 use super::Analyzer;
@@ -71,9 +71,10 @@ impl Analyzer<'_> {
         &mut self,
         definition: &FunctionDefinition,
         arguments: Vec<TypeOid>,
+        collation: Option<Oid>,
         shape: &ResultShape,
     ) -> Result<Arc<UserFunction>> {
-        let key = FunctionKey { oid: definition.oid, arguments };
+        let key = FunctionKey { oid: definition.oid, arguments, collation };
         let head = |inline| UserFunction {
             key: key.clone(),
             name: definition.name.clone(),

@@ -1,12 +1,18 @@
 //! COLLATE in definitions.
 
 use niwaki_catalog::Oid;
-use niwaki_sql::refuse_uncollated;
+use niwaki_sql::{SqlError, refuse_uncollated};
 use niwaki_types::ColumnType;
 
 use super::Definer;
 use crate::Result;
 use crate::session::type_names::shown_type;
+
+/// No collation follows from the parts of an expression, and what is defined has to have one.
+pub(super) fn undetermined(message: String) -> SqlError {
+    SqlError::new("42P22", message)
+        .with_hint("Use the COLLATE clause to set the collation explicitly.")
+}
 
 impl Definer<'_> {
     /// The collation that something of a type was given, as it is stored: `None` for the type's own.

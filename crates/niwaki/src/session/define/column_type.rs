@@ -58,7 +58,13 @@ impl Definer<'_> {
             definition.columns[position].default = Some(default);
         }
         self.check_references(&definition)?;
-        let same_values = using.is_none() && !column.generated && keeps_values(from, to);
+        // What indexes have as keys, and of which rows, can depend on the collation.
+        let state = self.state();
+        let collates = |column| state.column_collation(column);
+        let same_keys = collates(&column) == collates(&definition.columns[position])
+            || relation.indexes.iter().all(|e| e.definition.expressions().next().is_none());
+        let same_values =
+            using.is_none() && !column.generated && keeps_values(from, to) && same_keys;
         if relation.is_partitioned() {
             // Its partitions have the values, and change after it.
             self.retype_indexes(relation, &after)?;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::RelationDefinition;
+use niwaki_catalog::{CatalogState, Oid, RelationDefinition};
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{ColumnSpec, CreateTableAs, RowsOf};
 use niwaki_sql::{ColumnInfo, SqlError};
@@ -14,8 +14,10 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, Node, OverridingKind, RangeVar};
 
 use super::Definer;
+use super::collation::undetermined;
 use crate::Result;
 use crate::result::ResultSink;
+use crate::session::type_names::shown_type;
 use crate::session::{Session, cursor};
 
 /// How the name begins that a table has while it is filled.
@@ -53,8 +55,8 @@ fn create_filled(
     let (types, values): (Vec<TypeOid>, Vec<Datum>) = parameters.into_iter().unzip();
     let planned = session.plan_locked(query, &types)?;
     let mut table = spec.table.clone();
-    table.columns = columns(&planned.columns(), &spec.columns)?;
     let mut definer = Definer { session, out };
+    table.columns = columns(&planned.columns(), &spec.columns, &definer.state())?;
     let Some(oid) = definer.create_table(&table)? else { return Ok(None) };
     if !spec.with_data {
         return Ok(None);
@@ -96,7 +98,11 @@ fn create_filled(
 }
 
 /// The columns of a table for such rows, of which the first have these names.
-fn columns(given: &[ColumnInfo], names: &[String]) -> Result<Vec<ColumnSpec>> {
+fn columns(
+    given: &[ColumnInfo],
+    names: &[String],
+    state: &CatalogState,
+) -> Result<Vec<ColumnSpec>> {
     if names.len() > given.len() {
         return Err(SqlError::new("42601", "too many column names were specified"));
     }
@@ -109,7 +115,14 @@ fn columns(given: &[ColumnInfo], names: &[String]) -> Result<Vec<ColumnSpec>> {
             let message = format!("column \"{name}\" has pseudo-type record{array}");
             return Err(SqlError::new("42P16", message));
         }
-        columns.push(ColumnSpec::new(name.clone(), column.column_type));
+        if column.collation == Some(Oid::INVALID) {
+            let shown = shown_type(state, oid);
+            return Err(undetermined(format!(
+                "no collation was derived for column \"{name}\" with collatable type {shown}"
+            )));
+        }
+        let new = ColumnSpec::new(name.clone(), column.column_type);
+        columns.push(ColumnSpec { collation: column.collation, ..new });
     }
     Ok(columns)
 }

@@ -12,6 +12,7 @@ use niwaki_table::{BuildOptions, BuildProgress, Error as TableError};
 use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 
+use super::collation::undetermined;
 use super::partition_index::Takes;
 use super::{Definer, names, operator_class, options};
 use crate::Result;
@@ -159,7 +160,14 @@ impl Definer<'_> {
         let oid = key.type_oid(relation);
         let of = relation.columns.get(usize::from(column));
         let of = of.map_or(ColumnType::new(oid), Column::column_type);
-        let own = relation.columns.get(usize::from(column)).and_then(|column| column.collation);
+        let own = match &key.expression {
+            Some(expression) => expression.collation,
+            None => relation.columns.get(usize::from(column)).and_then(|column| column.collation),
+        };
+        if own == Some(Oid::INVALID) && spec.collation.is_none() {
+            let message = "could not determine which collation to use for index expression";
+            return Err(undetermined(message.to_owned()));
+        }
         key.collation = match self.collation(spec.collation, of)? {
             // COLLATE that names the type's is another one than that of a column that has its own.
             None if own.is_some() => spec.collation,

@@ -2,13 +2,14 @@
 
 use niwaki_catalog::{
     Column, Meaning, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
-    RelationStats, TriggerMode,
+    RelationStats, TriggerMode, collation_name,
 };
 use niwaki_sql::utility::{AlterColumn, AlterCommand, CreateView, Persistence};
 use niwaki_sql::{NewView, SqlError, analyze_view};
 use niwaki_txn::TableLockMode;
 use pg_query::NodeEnum;
 
+use super::collation::undetermined;
 use super::{Definer, options};
 use crate::Result;
 use crate::session::Session;
@@ -25,6 +26,14 @@ impl Definer<'_> {
         may_check(new.not_updatable, &view_options)?;
         let mut columns: Vec<Column> =
             new.columns.iter().map(|c| Column::new(&*c.name, c.column_type)).collect();
+        for (column, of) in columns.iter_mut().zip(&new.columns) {
+            if of.collation == Some(Oid::INVALID) {
+                let name = &column.name;
+                let message = "could not determine which collation to use for view column";
+                return Err(undetermined(format!("{message} \"{name}\"")));
+            }
+            column.collation = self.collation(of.collation, of.column_type)?;
+        }
         if spec.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new("42601", message));
@@ -140,6 +149,18 @@ impl Definer<'_> {
                     was.name,
                     shown(was),
                     shown(is)
+                )));
+            }
+        }
+        for (was, is) in old.columns.iter().zip(&columns) {
+            let (before, now) = (state.column_collation(was), state.column_collation(is));
+            if before != now {
+                let name = |oid: Option<Oid>| oid.and_then(collation_name).unwrap_or_default();
+                return Err(refused(format!(
+                    "cannot change collation of view column \"{}\" from \"{}\" to \"{}\"",
+                    was.name,
+                    name(before),
+                    name(now)
                 )));
             }
         }

@@ -1,0 +1,111 @@
+//! What is refused because parts of an expression have different collations.
+
+use niwaki_catalog::{Oid, collation_name};
+use niwaki_types::{Datum, TypeOid, quote_identifier};
+
+use super::Analyzer;
+use crate::collation::refuse_uncollated;
+use crate::error::{Result, SqlError};
+use crate::expr::collation::{STRING_COMPARISON, is_collated};
+use crate::expr::{Collation, Expr};
+
+impl Analyzer<'_> {
+    /// Refuses an expression inside of which two COLLATE contradict each other, or a function would not know what to do.
+    pub(super) fn check_collation(&self, expr: &Expr) -> Result<()> {
+        match expr.derived {
+            Collation::Mismatch(one, two, at) => {
+                let message = mismatch("explicit", one, two);
+                Err(self.error("42P21", message, at))
+            }
+            Collation::Needed(what) => Err(indeterminate(what)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The collation that rows are sorted or made different by; without one they cannot be.
+    pub(super) fn check_order_collation(&self, expr: &Expr) -> Result<()> {
+        match expr.derived {
+            Collation::Unclear(one, two) => {
+                let error = self.error("42P21", mismatch("implicit", one, two), expr.location);
+                Err(error.with_hint(
+                    "You can choose the collation by applying the COLLATE clause to one or both expressions.",
+                ))
+            }
+            Collation::Lost => Err(indeterminate(STRING_COMPARISON)),
+            _ => self.check_collation(expr),
+        }
+    }
+
+    /// The collation of a column with values of these, one for each query or row.
+    ///
+    /// # Errors
+    /// `42P21` where there is none and `needed`, or where two COLLATE contradict each other.
+    pub(super) fn column_of_values(
+        &self,
+        values: impl IntoIterator<Item = Collation>,
+        needed: bool,
+        location: i32,
+    ) -> Result<Collation> {
+        let together = values.into_iter().reduce(Collation::with).unwrap_or_default();
+        match together {
+            Collation::Unclear(one, two) if needed => {
+                let error = self.error("42P21", mismatch("implicit", one, two), location);
+                Err(error.with_hint(
+                    "You can choose the collation by applying the COLLATE clause to one or both expressions.",
+                ))
+            }
+            Collation::Mismatch(one, two, at) => {
+                Err(self.error("42P21", mismatch("explicit", one, two), at))
+            }
+            together => Ok(together.settled()),
+        }
+    }
+
+    /// `COLLATION FOR (value)`: the name, as it would be written.
+    pub(super) fn collation_for(&self, value: &Expr, location: i32) -> Result<Expr> {
+        let text = |value| Ok(Expr::constant(value, TypeOid::TEXT, location));
+        if !is_collated(value.ty) {
+            return Err(refuse_uncollated(&self.format_oid(value.declared())));
+        }
+        // A literal is one of no type yet.
+        if value.ty == TypeOid::UNKNOWN && value.derived == Collation::Default {
+            return text(Datum::Null);
+        }
+        let name = value.derived.oid().and_then(collation_name);
+        text(name.map_or(Datum::Null, |name| Datum::text(&quote_identifier(name))))
+    }
+
+    /// The collation of a field of a composite value.
+    pub(super) fn collation_of_field(&self, record: TypeOid, at: usize, field: &Expr) -> Collation {
+        let catalog = self.context.catalog;
+        let number = record.user_number().filter(|_| record.is_composite()).map(Oid);
+        let attributes = number.and_then(|number| catalog.user_type(number)?.attributes());
+        let given = match (attributes, number) {
+            (Some(attributes), _) => attributes.get(at).and_then(|attribute| attribute.collation),
+            (None, Some(number)) => {
+                let relation = catalog.relation(number);
+                let column = relation.and_then(|relation| relation.visible_columns().nth(at));
+                column.and_then(|(_, column)| column.collation)
+            }
+            (None, None) => None,
+        };
+        self.of_domain(Collation::of_column(given, field.ty), field)
+    }
+
+    /// The collation of what has none of its own but may be of a domain that has one.
+    pub(super) fn of_domain(&self, given: Collation, value: &Expr) -> Collation {
+        let Some(_) = value.domain.filter(|_| given == Collation::Default) else { return given };
+        let own = self.context.catalog.own_collation(value.column_type());
+        own.filter(|own| *own != crate::expr::collation::DEFAULT).map_or(given, Collation::Implicit)
+    }
+}
+
+fn mismatch(how: &str, one: Oid, two: Oid) -> String {
+    let name = |oid| collation_name(oid).unwrap_or_default();
+    format!("collation mismatch between {how} collations \"{}\" and \"{}\"", name(one), name(two))
+}
+
+fn indeterminate(what: &str) -> SqlError {
+    SqlError::new("42P22", format!("could not determine which collation to use for {what}"))
+        .with_hint("Use the COLLATE clause to set the collation explicitly.")
+}
