@@ -38,7 +38,7 @@ pub mod walk;
 
 pub use analyze::{
     CalledFunctions, NewView, SUPPRESS_REDUNDANT, Writable, analyze, analyze_function,
-    analyze_view, analyze_without_parameters, check_domain_expression, check_function,
+    analyze_view, analyze_view_rows, analyze_without_parameters, check_domain_expression, check_function,
     check_stored_trigger, check_trigger, check_view, condition_columns, define_check,
     define_default, define_domain_check, view_not_updatable,
 };

@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::session::errors::{key_text, of_table};
 
 /// Rows that are written at once.
-const BATCH_ROWS: u64 = 1000;
+pub(super) const BATCH_ROWS: u64 = 1000;
 
 /// Values that a rewrite computes: column, expression.
 pub(super) type Computed = Vec<(usize, RowExpression)>;
@@ -59,7 +59,7 @@ impl Definer<'_> {
                 let mut rows: Vec<Vec<Datum>> = Vec::new();
                 let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
                 let rows = session.converted(old, &now, rows, computed, derived)?;
-                session.write_anew(&now, &rows)?;
+                session.write_anew(&now, &rows, InsertOptions::default())?;
                 if matches!(progress, Progress::Complete(_)) {
                     // What the same statement looks at next are these rows.
                     session.open_transaction()?.next_command()?;
@@ -116,12 +116,18 @@ impl Session {
         Ok(result)
     }
 
-    fn write_anew(&mut self, relation: &Relation, rows: &[Vec<Datum>]) -> Result<()> {
+    /// Writes rows into new files, which only this transaction sees.
+    pub(super) fn write_anew(
+        &mut self,
+        relation: &Relation,
+        rows: &[Vec<Datum>],
+        options: InsertOptions,
+    ) -> Result<()> {
         let table = relation.table.as_ref();
         let table = table.ok_or_else(|| SqlError::internal("a table without rows"))?;
         let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
         let written =
-            table.insert_many(transaction, rows, InsertOptions::default(), &mut self.work);
+            table.insert_many(transaction, rows, options, &mut self.work);
         written.map_err(|error| {
             let state = self.catalog.state();
             let duplicate = match &error {
