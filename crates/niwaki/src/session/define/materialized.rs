@@ -396,7 +396,7 @@ fn may_refresh_concurrently(view: &Relation, with_data: bool) -> Result<()> {
         return Err(SqlError::new("0A000", message));
     }
     if !with_data {
-        let message = "REFRESH options CONCURRENTLY and WITH NO DATA cannot be used together";
+        let message = "CONCURRENTLY and WITH NO DATA options cannot be used together";
         return Err(SqlError::new("42601", message));
     }
     Ok(())

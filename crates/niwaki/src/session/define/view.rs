@@ -287,8 +287,7 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             AlterCommand::DetachPartition(_) => "DETACH PARTITION",
             AlterCommand::Column { action, .. } => match action {
                 AlterColumn::Nothing => continue,
-                AlterColumn::Default(Some(_)) => "ALTER COLUMN ... SET DEFAULT",
-                AlterColumn::Default(None) => "ALTER COLUMN ... DROP DEFAULT",
+                AlterColumn::Default(_) => "ALTER COLUMN ... SET DEFAULT",
                 AlterColumn::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
                 AlterColumn::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
                 AlterColumn::Type { .. } => "ALTER COLUMN ... SET DATA TYPE",
