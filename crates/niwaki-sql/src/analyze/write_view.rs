@@ -71,7 +71,8 @@ impl Writable {
             let columns = relation.columns.iter().map(|column| !column.dropped).collect();
             return Self { rows: true, columns };
         }
-        let Some(definition) = relation.query.as_ref().filter(|_| relation.kind == RelationKind::View)
+        let Some(definition) =
+            relation.query.as_ref().filter(|_| relation.kind == RelationKind::View)
         else {
             return Self::default();
         };

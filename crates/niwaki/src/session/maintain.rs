@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use niwaki_catalog::{
-    CatalogTransaction, Oid, Relation, RelationDefinition, RelationStats,
-};
+use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationDefinition, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Vacuum};
 use niwaki_storage::ReadAhead;

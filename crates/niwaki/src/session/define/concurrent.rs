@@ -297,7 +297,11 @@ impl Definer<'_> {
         self.mark_stored(oid, change)
     }
 
-    pub(super) fn mark_stored(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
+    pub(super) fn mark_stored(
+        &mut self,
+        oid: Oid,
+        change: impl FnOnce(&mut IndexDefinition),
+    ) -> Result<()> {
         let mut definition = self.current(oid)?.definition.clone();
         if let Some(index) = &mut definition.index {
             change(index);

@@ -59,7 +59,9 @@ impl Definer<'_> {
                 continue;
             }
             match kind {
-                RelationKind::Table | RelationKind::MaterializedView => self.drop_table(relation)?,
+                RelationKind::Table | RelationKind::MaterializedView => {
+                    self.drop_table(relation)?
+                }
                 RelationKind::Index => self.drop_index(relation, spec.cascade)?,
                 RelationKind::View => self.remove(relation.oid)?,
                 RelationKind::Sequence => self.drop_sequence(relation)?,

@@ -2,12 +2,14 @@
 //!
 //! A materialized view is a view whose rows are stored: its query is read as a view's is, and its rows are a table's. REFRESH
 //! gives it new files and fills them with what the query gives now, in one transaction: a rollback or a crash brings the old
-//! ones back. CONCURRENTLY leaves the files, puts the query's rows into a table that nobody else sees, and changes only the
+//! ones back. The query is planned before, so that a function in it that reads the view reads the old ones. CONCURRENTLY leaves the files, puts the query's rows into a table that nobody else sees, and changes only the
 //! rows that differ, so that others go on reading.
 
 use std::sync::Arc;
 
-use niwaki_catalog::{IndexEntry, Oid, Relation, RelationDefinition, RelationKind, RelationStats};
+use niwaki_catalog::{
+    Column, IndexEntry, Oid, Relation, RelationDefinition, RelationKind, RelationStats,
+};
 use niwaki_sql::utility::{CreateTableAs, Name, Persistence, RowsOf};
 use niwaki_sql::{
     Planned, Progress, RowKeeper, RowSink, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows,
@@ -15,7 +17,7 @@ use niwaki_sql::{
 use niwaki_storage::Tid;
 use niwaki_table::{InsertOptions, Modify, RowTarget};
 use niwaki_txn::TableLockMode;
-use niwaki_types::{Datum, quote_identifier};
+use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
 
 use super::create_as::UNNAMED;
 use super::rewrite::BATCH_ROWS;
@@ -137,8 +139,7 @@ impl Definer<'_> {
         self.session.plan_until_locked(|context| analyze_view_rows(&view, context))
     }
 
-    /// Gives a view new files, with the rows that its query gives now, and then its indexes. Until all is there nobody can
-    /// read it, this transaction included: a function that the query calls might.
+    /// Gives a view new files, with the rows that its query gives now, and then its indexes.
     fn fill_anew(&mut self, view: &Relation, with_data: bool) -> Result<()> {
         let planned = match with_data {
             true => Some(self.plan_of_view(view.oid)?),
@@ -147,7 +148,8 @@ impl Definer<'_> {
         let mut definition = view.definition.clone();
         definition.unpopulated = true;
         // What ANALYZE found out about the columns is better than nothing.
-        let columns = if with_data { std::mem::take(&mut definition.stats.columns) } else { Vec::new() };
+        let columns =
+            if with_data { std::mem::take(&mut definition.stats.columns) } else { Vec::new() };
         definition.stats = RelationStats { columns, ..RelationStats::default() };
         self.session.renew_file(definition)?;
         for index in &view.indexes {
@@ -229,8 +231,14 @@ impl Definer<'_> {
         let new = self.create_unseen(view)?;
         self.fill(&planned, new.oid)?;
         let names = [view, &new].map(|relation| self.session.qualified_name(relation));
-        self.refuse_duplicates(view, &names[1], key)?;
-        self.write_differences(view, &names, key)?;
+        let Definer { session, out } = self;
+        // Differences are those to the rows that are there now, whatever the transaction's snapshot: it may be older than the
+        // last refresh, and a mixture of both would be the rows of no moment.
+        session.at_latest(|session| {
+            let mut definer = Definer { session, out: &mut **out };
+            definer.refuse_duplicates(view, &names[1], key)?;
+            definer.write_differences(view, &names, key)
+        })?;
         self.remove_with_files(new.oid)
     }
 
@@ -258,15 +266,20 @@ impl Definer<'_> {
     fn refuse_duplicates(&mut self, view: &Relation, new: &str, key: &[String]) -> Result<()> {
         let (one, other) = (columns(view, "a"), columns(view, "b"));
         let sql = format!(
-            "SELECT {one}, {other}, ROW({one})::text FROM {new} a JOIN {new} b ON {} \
-             WHERE a.ctid < b.ctid",
+            "SELECT {one}, {other} FROM {new} a JOIN {new} b ON {} WHERE a.ctid < b.ctid",
             equal(key, "a", "b")
         );
         let width = view.columns.len();
-        self.each_row(&sql, |_, row| {
+        self.each_row(&sql, |definer, row| {
             let (one, other) = row.split_at(width);
             let whole = !one.iter().any(Datum::is_null);
-            if let Some(Datum::Text(shown)) = row.last().filter(|_| whole && same(one, other)) {
+            if whole && same(view, one, other) {
+                let kinds: Vec<TypeOid> = view.columns.iter().map(|c| TypeOid(c.type_oid)).collect();
+                let record = Datum::Record(
+                    TypeOid::RECORD,
+                    Arc::new(Record::new(kinds, one.to_vec())),
+                );
+                let shown = to_text(&record, TypeOid::RECORD, &definer.session.text);
                 let message = format!(
                     "new data for materialized view \"{}\" contains duplicate rows without any null columns",
                     view.name
@@ -306,7 +319,7 @@ impl Definer<'_> {
                 // The key is there twice, which the index refuses.
                 return added.push(is);
             }
-            if !new.is_null() && same(was, is) {
+            if !new.is_null() && same(view, was, is) {
                 return Ok(());
             }
             definer.delete_row(view, tid)?;
@@ -391,8 +404,7 @@ fn refuse_no_view(relation: &Relation) -> Result<()> {
 
 fn may_refresh_concurrently(view: &Relation, with_data: bool) -> Result<()> {
     if view.unpopulated {
-        let message =
-            "CONCURRENTLY cannot be used when the materialized view is not populated";
+        let message = "CONCURRENTLY cannot be used when the materialized view is not populated";
         return Err(SqlError::new("0A000", message));
     }
     if !with_data {
@@ -414,9 +426,18 @@ fn equal(key: &[String], one: &str, other: &str) -> String {
     each.collect::<Vec<_>>().join(" AND ")
 }
 
-/// Whether values are stored as the same bytes.
-fn same(one: &[Datum], other: &[Datum]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one.same_image(other))
+/// Whether rows of a view are stored as the same bytes.
+fn same(view: &Relation, one: &[Datum], other: &[Datum]) -> bool {
+    if one.iter().zip(other).all(|(one, other)| one.same_image(other)) {
+        return true;
+    }
+    let types: Vec<ColumnType> = view.columns.iter().map(Column::column_type).collect();
+    let [one, other] = [one, other].map(|row| {
+        let mut bytes = Vec::new();
+        form_row(&types, row, &mut bytes);
+        bytes
+    });
+    one == other
 }
 
 fn no_rows() -> SqlError {

@@ -28,9 +28,7 @@ impl Definer<'_> {
         // ALTER TABLE may rename anything, as in PostgreSQL.
         if spec.kind != RelationKind::Table && relation.kind != spec.kind {
             return Err(match spec.kind {
-                RelationKind::View | RelationKind::MaterializedView => {
-                    is_not(&relation, spec.kind)
-                }
+                RelationKind::View | RelationKind::MaterializedView => is_not(&relation, spec.kind),
                 kind => wrong_kind(&relation, kind),
             });
         }

@@ -126,8 +126,7 @@ impl Session {
         let table = relation.table.as_ref();
         let table = table.ok_or_else(|| SqlError::internal("a table without rows"))?;
         let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
-        let written =
-            table.insert_many(transaction, rows, options, &mut self.work);
+        let written = table.insert_many(transaction, rows, options, &mut self.work);
         written.map_err(|error| {
             let state = self.catalog.state();
             let duplicate = match &error {
