@@ -44,7 +44,7 @@ impl Definer<'_> {
             refuse_for_view(&relation, commands)?;
         }
         let allowed = relation.kind == kind
-            || relation.kind == RelationKind::MaterializedView
+            || (kind == RelationKind::Table && relation.kind == RelationKind::MaterializedView)
             || (kind == RelationKind::Table
                 && commands.iter().all(|c| {
                     matches!(
@@ -56,7 +56,10 @@ impl Definer<'_> {
                     )
                 }));
         if !allowed {
-            return Err(wrong_kind(&relation, kind));
+            return Err(match kind {
+                RelationKind::Index => is_not(&relation, kind),
+                kind => wrong_kind(&relation, kind),
+            });
         }
         if relation.kind.has_rows() && !mild {
             self.refuse_use(&relation, tag)?;

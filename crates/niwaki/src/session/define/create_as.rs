@@ -32,6 +32,10 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<Option<u64>> {
         if spec.form == CreateAsForm::MaterializedView {
+            if !parameters.is_empty() {
+                let message = "materialized views may not be defined using bound parameters";
+                return Err(SqlError::new("0A000", message));
+            }
             return Definer { session: self, out }.create_materialized_view(spec, source);
         }
         let (query, parameters) = match &spec.rows {

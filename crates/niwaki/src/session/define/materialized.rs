@@ -11,34 +11,18 @@ use niwaki_catalog::{
     Column, IndexEntry, Oid, Relation, RelationDefinition, RelationKind, RelationStats,
 };
 use niwaki_sql::utility::{CreateTableAs, Name, Persistence, RowsOf};
-use niwaki_sql::{
-    Planned, Progress, RowKeeper, RowSink, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows,
-};
+use niwaki_sql::{Planned, Progress, RowKeeper, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows};
 use niwaki_storage::Tid;
 use niwaki_table::{InsertOptions, Modify, RowTarget};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
 
 use super::create_as::UNNAMED;
-use super::rewrite::BATCH_ROWS;
+use super::rewrite::{BATCH_ROWS, StoredRows};
 use super::view::{named_columns, refuse_repeated};
 use super::{Definer, options};
 use crate::Result;
 use crate::session::errors::of_table;
-
-/// Rows as they are stored: objects are numbers, not names.
-#[derive(Default)]
-struct StoredRows(Vec<Vec<Datum>>);
-
-impl RowSink for StoredRows {
-    fn row(&mut self, row: &[Datum]) -> Result<()> {
-        self.0.push(row.to_vec());
-        Ok(())
-    }
-    fn takes_numbers(&self, _column: usize) -> bool {
-        true
-    }
-}
 
 impl Definer<'_> {
     /// CREATE MATERIALIZED VIEW. The number of its rows; `None` when it was not to be filled, or is there already and that

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationDefinition, RelationStats};
-use niwaki_sql::{Progress, RowExpression, SqlError};
+use niwaki_sql::{Progress, RowExpression, RowSink, SqlError};
 use niwaki_table::{Error as TableError, InsertOptions};
 use niwaki_types::Datum;
 
@@ -20,6 +20,20 @@ pub(super) const BATCH_ROWS: u64 = 1000;
 
 /// Values that a rewrite computes: column, expression.
 pub(super) type Computed = Vec<(usize, RowExpression)>;
+
+/// Rows as they are stored: objects are numbers, not names.
+#[derive(Default)]
+pub(super) struct StoredRows(pub(super) Vec<Vec<Datum>>);
+
+impl RowSink for StoredRows {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        self.0.push(row.to_vec());
+        Ok(())
+    }
+    fn takes_numbers(&self, _column: usize) -> bool {
+        true
+    }
+}
 
 impl Definer<'_> {
     /// Whether the table has a row that somebody may see.
@@ -56,9 +70,9 @@ impl Definer<'_> {
         self.session.at_latest(|session| {
             let mut running = session.start(&planned, Vec::new())?;
             loop {
-                let mut rows: Vec<Vec<Datum>> = Vec::new();
+                let mut rows = StoredRows::default();
                 let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
-                let rows = session.converted(old, &now, rows, computed, derived)?;
+                let rows = session.converted(old, &now, rows.0, computed, derived)?;
                 session.write_anew(&now, &rows, InsertOptions::default())?;
                 if matches!(progress, Progress::Complete(_)) {
                     // What the same statement looks at next are these rows.
