@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
-use niwaki_env::rng::{Rng, SeededRng};
+use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::schedules::{schedules, seed, simulate};
