@@ -2,8 +2,9 @@
 //!
 //! A materialized view is a view whose rows are stored: its query is read as a view's is, and its rows are a table's. REFRESH
 //! gives it new files and fills them with what the query gives now, in one transaction: a rollback or a crash brings the old
-//! ones back. The query is planned before, so that a function in it that reads the view reads the old ones. CONCURRENTLY leaves the files, puts the query's rows into a table that nobody else sees, and changes only the
-//! rows that differ, so that others go on reading.
+//! ones back. The query is planned before, so that a function in it that reads the view reads the old ones. CONCURRENTLY
+//! leaves the files, puts the query's rows into a table that nobody else sees, and changes only the rows that differ, so
+//! that others go on reading.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
 
 use super::create_as::UNNAMED;
+use super::create_table::check_column_name;
 use super::rewrite::{BATCH_ROWS, StoredRows};
 use super::view::{named_columns, refuse_repeated};
 use super::{Definer, options};
@@ -41,8 +43,7 @@ impl Definer<'_> {
             let message = "materialized views must not use temporary tables or views";
             return Err(SqlError::new("0A000", message));
         }
-        let spec = (&spec.table, &spec.columns, spec.with_data);
-        let (table, names, with_data) = spec;
+        let CreateTableAs { table, columns: names, with_data, .. } = spec;
         let schema = self.creation_schema(&table.name, Persistence::Permanent)?;
         let name = &table.name.name;
         if !self.name_is_free(schema, name, table.if_not_exists)? {
@@ -52,6 +53,7 @@ impl Definer<'_> {
             return Err(SqlError::unsupported("a temporary materialized view"));
         }
         let columns = named_columns(&new, names, "too many column names were specified")?;
+        columns.iter().try_for_each(|column| check_column_name(&column.name))?;
         refuse_repeated(&columns)?;
         self.name_is_no_type(schema, name)?;
         let mut definition = RelationDefinition {
@@ -80,7 +82,7 @@ impl Definer<'_> {
         self.allot_values(&mut definition)?;
         let oid = definition.oid;
         self.create(definition)?;
-        if !with_data {
+        if !*with_data {
             return Ok(None);
         }
         let planned = self.plan_of_view(oid)?;
@@ -103,18 +105,15 @@ impl Definer<'_> {
         let found = self.lock_relation(name, "relation", mode, false)?;
         let view = found.ok_or_else(|| SqlError::internal("a relation that may be missing"))?;
         refuse_no_view(&view)?;
+        let word = "REFRESH MATERIALIZED VIEW";
         if concurrently {
             may_refresh_concurrently(&view, with_data)?;
+            let key = self.key_of(&view)?;
+            self.refuse_use(&view, word)?;
+            return self.put_differences(&view, &key);
         }
-        let key = match concurrently {
-            true => Some(self.key_of(&view)?),
-            false => None,
-        };
-        self.refuse_use(&view, "REFRESH MATERIALIZED VIEW")?;
-        match key {
-            Some(key) => self.put_differences(&view, &key),
-            None => self.fill_anew(&view, with_data),
-        }
+        self.refuse_use(&view, word)?;
+        self.fill_anew(&view, with_data)
     }
 
     /// The plan of a view's query; what it reads is locked.
