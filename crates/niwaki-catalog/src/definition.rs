@@ -40,6 +40,8 @@ pub enum RelationKind {
     Sequence,
     /// A view: a user's, which is a query, or the system's, whose rows are computed when it is read.
     View,
+    /// Rows in a heap, those that a query gave when they were last refreshed.
+    MaterializedView,
 }
 
 impl RelationKind {
@@ -50,19 +52,25 @@ impl RelationKind {
             Self::Index => "i",
             Self::Sequence => "S",
             Self::View => "v",
+            Self::MaterializedView => "m",
         }
+    }
+    /// Whether it can have rows of its own, in a heap, and indexes over them.
+    pub fn has_rows(self) -> bool {
+        matches!(self, Self::Table | Self::MaterializedView)
     }
     /// Whether its rows are of a composite type that has the relation's name and number.
     pub fn has_row_type(self) -> bool {
-        matches!(self, Self::Table | Self::View)
+        matches!(self, Self::Table | Self::View | Self::MaterializedView)
     }
-    /// The word that messages use: `table`, `index`, `sequence`, `view`.
+    /// The word that messages use: `table`, `index`, `sequence`, `view`, `materialized view`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Table => "table",
             Self::Index => "index",
             Self::Sequence => "sequence",
             Self::View => "view",
+            Self::MaterializedView => "materialized view",
         }
     }
 }
@@ -507,9 +515,12 @@ pub struct RelationDefinition {
     /// Set when it is a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<SequenceDefinition>,
-    /// Set when it is a user's view.
+    /// Set when it is a user's view, materialized or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<ViewDefinition>,
+    /// A materialized view without data, which cannot be read until it is refreshed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unpopulated: bool,
     /// PARTITION BY: a table without rows and files of its own, nor have its indexes any.
     #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
     pub partition_key: Option<PartitionKey>,
@@ -543,7 +554,7 @@ impl RelationDefinition {
     /// Whether some value of a row can be large, so that the table is to have files for them.
     pub fn can_have_large_values(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.dropped);
-        self.kind == RelationKind::Table
+        self.kind.has_rows()
             && self.partition_key.is_none()
             && niwaki_table::can_have_large_values(columns.map(Column::column_type))
     }

@@ -480,7 +480,7 @@ pub(crate) fn apply(
         let Some(relation) = state.relation(oid) else { continue };
         let mut relation = Relation::unopened(relation.definition.clone());
         match relation.kind {
-            RelationKind::Table => {
+            RelationKind::Table | RelationKind::MaterializedView => {
                 relation.indexes =
                     indexes.iter().filter(|i| i.definition.table == oid).cloned().collect();
                 if let Some(key) = &relation.definition.partition_key {

@@ -146,6 +146,11 @@ impl CatalogState {
         self.relations.values().filter(|r| r.kind == RelationKind::Table)
     }
 
+    /// Tables and materialized views, in no order.
+    pub fn with_rows(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values().filter(|r| r.kind.has_rows())
+    }
+
     /// A foreign key by its number, and the table that has it.
     pub fn foreign_key(&self, oid: Oid) -> Option<(&Arc<Relation>, &ForeignKey)> {
         let table = self.relations.get(self.foreign_keys.get(&oid)?)?;

@@ -78,6 +78,7 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
         index: None,
         sequence: None,
         query: None,
+        unpopulated: false,
         partition_key: None,
         partition_of: None,
         stats: RelationStats::default(),

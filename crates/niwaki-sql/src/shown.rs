@@ -620,6 +620,7 @@ fn nothing() -> RelationDefinition {
         index: None,
         sequence: None,
         query: None,
+        unpopulated: false,
         partition_key: None,
         partition_of: None,
         stats: niwaki_catalog::RelationStats::default(),

@@ -117,6 +117,13 @@ impl Planned {
             && self.explain.as_ref().is_none_or(|options| options.analyze)
     }
 
+    /// A materialized view without data that it is to read.
+    pub fn unpopulated(&self) -> Option<&Relation> {
+        let mut relations = self.relations.iter().map(|(relation, _)| &**relation);
+        let is_run = self.explain.as_ref().is_none_or(|options| options.analyze);
+        relations.find(|relation| relation.unpopulated && is_run)
+    }
+
     /// Whether it is run to its end before a client hears of its rows, as PostgreSQL does with changes
     /// of data and with queries that depend on nothing: if it fails, the client hears of the failure only.
     pub fn runs_before_its_rows(&self) -> bool {

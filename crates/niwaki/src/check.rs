@@ -47,7 +47,7 @@ impl Database {
         let mut report = CheckReport::default();
         let state = self.catalog().state_arc();
         let mut tables: Vec<(String, Arc<Table>)> = state
-            .tables()
+            .with_rows()
             .filter_map(|r| Some((r.name.clone(), Arc::clone(r.table.as_ref()?))))
             .collect();
         tables.push(("niwaki_objects".to_owned(), Arc::clone(self.catalog().own_table())));
@@ -136,7 +136,7 @@ impl Database {
     /// Whether each value of an enum is a label of its type.
     fn check_enums(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
         let mut session = self.session();
-        for table in state.tables() {
+        for table in state.with_rows() {
             for (_, column) in table.visible_columns() {
                 let found = session.unlabelled(state, table, column)?;
                 report.violations.extend(found.map(|detail| Violation {

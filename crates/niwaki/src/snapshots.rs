@@ -35,7 +35,7 @@ pub(crate) fn rows(
 ) -> Result<()> {
     let holders = database.transactions().holders();
     let mut alone = vec![Held::default(); holders.snapshots().len()];
-    for table in state.tables().filter_map(|relation| relation.table.as_ref()) {
+    for table in state.with_rows().filter_map(|relation| relation.table.as_ref()) {
         table.add_noted_holds(&holders, &mut alone);
     }
     let now_us = database.env().clock.now_unix_us();

@@ -523,3 +523,20 @@ fn json_of_arrays() {
 fn unicode_escapes() {
     check("unicode_escapes", include_str!("../testscripts/unicode_escapes.test"));
 }
+
+#[test]
+fn materialized_views() {
+    check_told("materialized_views", include_str!("../testscripts/materialized_views.test"));
+}
+
+#[test]
+fn materialized_views_changed() {
+    let script = include_str!("../testscripts/materialized_views_changed.test");
+    check_told("materialized_views_changed", script);
+}
+
+#[test]
+fn materialized_view_catalogs() {
+    let script = include_str!("../testscripts/materialized_view_catalogs.test");
+    check_told("materialized_view_catalogs", script);
+}

@@ -107,5 +107,13 @@ create view app.sums with (security_barrier) as
   select c.name, count(o.id) as orders, sum(o.amount) filter (where o.at > '2020-01-01') as total, rank() over (order by count(o.id) desc) as place
   from app.customers c left join app.orders o on o.customer = c.id group by c.name having count(*) > 0;
 create view public.of_a_view as select name, score from app.rich where score < 1000 with local check option;
+create materialized view app.busy with (fillfactor = 80) as select s.name, s.orders from app.sums s where s.orders > 0;
+create unique index on app.busy (name) where orders > 1;
+create unique index busy_key on app.busy (name, orders);
+comment on materialized view app.busy is 'as of the last refresh';
+comment on column app.busy.orders is 'how many';
+refresh materialized view concurrently app.busy;
+create materialized view public.later (n) as select count(*) from app.busy with no data;
+create view public.over_busy as select name from app.busy;
 alter table app.orders alter column amount set default 3;
 analyze;

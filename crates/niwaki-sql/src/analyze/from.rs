@@ -138,7 +138,7 @@ impl Analyzer<'_> {
         let schema = alias.is_none().then(|| self.schema_name(relation.schema));
         let mut view = None;
         let (start, kind) = match (relation.kind, &relation.query) {
-            (RelationKind::Table, _) => {
+            (RelationKind::Table | RelationKind::MaterializedView, _) => {
                 let relation = self.used_relation(var, relation, TableLock::AccessShare);
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 (start, ItemKind::Table(relation))
@@ -411,7 +411,7 @@ impl Analyzer<'_> {
         for argument in arguments.iter().filter(|argument| argument.ty == TypeOid::REGCLASS) {
             if let ExprKind::Const(Datum::Oid(number)) = &argument.kind
                 && let Some(relation) = self.context.catalog.relation(Oid(*number)).cloned()
-                && relation.kind == RelationKind::Table
+                && relation.kind.has_rows()
             {
                 self.note_relation(&relation, TableLock::AccessShare);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{Relation, RelationKind};
 use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy};
 use pg_query::{Node, NodeEnum};
 
@@ -66,9 +66,11 @@ impl Analyzer<'_> {
             }
             for item in &scope.items {
                 let Some(relation) = &item.relation else { continue };
-                if relation.kind != niwaki_catalog::RelationKind::Table
-                    || (!names.is_empty() && !names.iter().any(|(n, _)| *n == item.name))
-                {
+                if !names.is_empty() && !names.iter().any(|(n, _)| *n == item.name) {
+                    continue;
+                }
+                refuse_materialized(relation)?;
+                if relation.kind != RelationKind::Table {
                     continue;
                 }
                 if let Some(known) = targets.iter_mut().find(|t| t.start == item.start) {
@@ -88,6 +90,15 @@ impl Analyzer<'_> {
         }
         Ok(targets)
     }
+}
+
+/// 42809: rows of a materialized view are changed by nobody.
+fn refuse_materialized(relation: &Relation) -> Result<()> {
+    if relation.kind != RelationKind::MaterializedView {
+        return Ok(());
+    }
+    let message = format!("cannot lock rows in materialized view \"{}\"", relation.name);
+    Err(SqlError::new("42809", message))
 }
 
 /// Locks the rows of the tables of a query among the FROM items, as if it said so itself.
@@ -121,6 +132,7 @@ fn lock_inside(
     for item in &mut select.from.items {
         match &mut item.kind {
             ItemKind::Table(relation) => {
+                refuse_materialized(relation)?;
                 let start = item.slots.start;
                 if let Some(known) = select.locks.iter_mut().find(|known| known.start == start) {
                     known.lock = known.lock.max(lock);

@@ -73,7 +73,7 @@ pub(crate) use stored::{
 pub use stored::{define_check, define_default};
 pub(crate) use trigger::shown_condition;
 pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns};
-pub use view::{NewView, analyze_view, check_view, view_not_updatable};
+pub use view::{NewView, analyze_view, analyze_view_rows, check_view, view_not_updatable};
 pub(crate) use view::{ViewQuery, view_query};
 use with::{Context, Cte, Recursion};
 pub use write_view::Writable;
@@ -241,7 +241,16 @@ impl<'a> Analyzer<'a> {
     }
 
     fn statement(&mut self, node: &NodeEnum) -> Result<Planned> {
-        let (mut statement, columns, tag) = self.statement_query(node)?;
+        let (statement, columns, tag) = self.statement_query(node)?;
+        self.planned(statement, columns, tag)
+    }
+
+    fn planned(
+        &mut self,
+        mut statement: StatementQuery,
+        columns: Vec<ColumnInfo>,
+        tag: CommandTag,
+    ) -> Result<Planned> {
         if let Some(number) = self.params.iter().position(|oid| *oid == TypeOid::UNKNOWN) {
             return Err(SqlError::new(
                 "42P18",

@@ -361,7 +361,7 @@ pub(super) fn column_of(relation: &Relation, column: &Column, slot: usize) -> Ex
 pub(super) fn system_column(item: &Item, name: &str) -> Option<Expr> {
     let relation = item.relation.as_ref()?;
     // Rows of a view have no address of their own.
-    if relation.kind != niwaki_catalog::RelationKind::Table && name != "tableoid" {
+    if !relation.kind.has_rows() && name != "tableoid" {
         return None;
     }
     // Scans do not give xmin yet; asking for it is refused by name.

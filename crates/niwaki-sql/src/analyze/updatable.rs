@@ -79,7 +79,7 @@ pub(super) fn base<'q>(
     let [item] = inside.from.items.as_slice() else { return Err(from_one) };
     let (relation, nested) = match (&item.kind, &item.view) {
         (ItemKind::Query(query), Some(view)) => (view, Some(&**query)),
-        (ItemKind::Table(relation), _) => (relation, None),
+        (ItemKind::Table(relation), _) if relation.kind == RelationKind::Table => (relation, None),
         (ItemKind::View(relation), _) if relation.kind == RelationKind::View => (relation, None),
         _ => return Err(from_one),
     };

@@ -13,15 +13,18 @@ use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, Ty
 use pg_query::NodeEnum;
 use pg_query::protobuf;
 
-use super::Analyzer;
 use super::updatable::not_updatable;
-use crate::context::{AnalyzeContext, ColumnInfo};
+use super::{Analyzer, CalledFunctions};
+use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::numbered::{NUMBERS, Number};
 use crate::parse::ParsedStatement;
 use crate::plan::SlotRange;
-use crate::query::{Body, ItemKind, Query, Select, SharedQuery, reads_slots};
+use crate::query::{
+    Body, ItemKind, Query, Select, SharedQuery, StatementBody, StatementQuery, reads_slots,
+};
+use crate::statement::Statement;
 
 /// How names of relations, types and other objects get their meanings.
 #[derive(Default)]
@@ -67,13 +70,14 @@ pub(crate) struct ViewQuery {
     pub(crate) shared: Vec<SharedQuery>,
 }
 
-/// Analyzes the query of a view that is to be created. `source` is the text of the statement.
+/// Analyzes the query of a view that is to be created, materialized or not. `source` is the text of the statement.
 ///
 /// # Errors
 /// As [`super::analyze`]; `0A000` for changes of data in WITH.
 pub fn analyze_view(
     select: &protobuf::SelectStmt,
     source: &str,
+    materialized: bool,
     context: &AnalyzeContext<'_>,
 ) -> Result<NewView> {
     if select.into_clause.is_some() {
@@ -101,7 +105,10 @@ pub fn analyze_view(
     analyzer.names = Names::Noted(RefCell::default());
     let query = analyzer.nested_query(select, None)?;
     if analyzer.shared.iter().any(|shared| matches!(shared.query.body, Body::Modify(_))) {
-        let message = "views must not contain data-modifying statements in WITH";
+        let message = match materialized {
+            true => "materialized views must not use data-modifying statements in WITH",
+            false => "views must not contain data-modifying statements in WITH",
+        };
         return Err(SqlError::new("0A000", message));
     }
     if given.columns != query.columns {
@@ -163,6 +170,25 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     let mut analyzer = Analyzer::new(context, "", Vec::new());
     let query = analyzer.view_rows(relation, definition)?;
     Ok(ViewQuery { query, shared: analyzer.shared })
+}
+
+/// Plans the query of a stored view, whose rows a materialized view has.
+///
+/// # Errors
+/// As [`check_view`].
+pub fn analyze_view_rows(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<Statement> {
+    let Some(definition) = &relation.query else {
+        return Err(SqlError::internal("a relation that is no view of a user"));
+    };
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    let mut analyzer = Analyzer::new(&context, "", Vec::new());
+    let query = analyzer.view_rows(relation, definition)?;
+    let columns = query.columns.clone();
+    let shared = std::mem::take(&mut analyzer.shared);
+    let statement = StatementQuery { body: StatementBody::Select(query), shared };
+    let planned = analyzer.planned(statement, columns, CommandTag::Select)?;
+    Ok(Statement::Query(Arc::new(planned)))
 }
 
 /// Whether a stored view can still be read, has the columns that its definition says, and reads no others than these.

@@ -71,7 +71,11 @@ impl Writable {
             let columns = relation.columns.iter().map(|column| !column.dropped).collect();
             return Self { rows: true, columns };
         }
-        let Some(definition) = &relation.query else { return Self::default() };
+        let Some(definition) =
+            relation.query.as_ref().filter(|_| relation.kind == RelationKind::View)
+        else {
+            return Self::default();
+        };
         let settings = TextSettings {
             types: Arc::clone(catalog.types_of_values()),
             ..TextSettings::default()

@@ -87,6 +87,7 @@ pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
         ObjectType::ObjectIndex => relation(RelationKind::Index)?,
         ObjectType::ObjectSequence => relation(RelationKind::Sequence)?,
         ObjectType::ObjectView => relation(RelationKind::View)?,
+        ObjectType::ObjectMatview => relation(RelationKind::MaterializedView)?,
         ObjectType::ObjectColumn => {
             let (relation, column) = within()?;
             CommentTarget::Column { relation, column }

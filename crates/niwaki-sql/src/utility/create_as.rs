@@ -1,4 +1,4 @@
-//! CREATE TABLE AS and SELECT INTO: a table made of a query's rows.
+//! CREATE TABLE AS, SELECT INTO and CREATE MATERIALIZED VIEW: a relation made of a query's rows.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType, SelectStmt};
 use super::read::{expression_text, options, persistence, relation_name, strings, unexpected};
 use super::read_table::on_commit;
 use super::statement::Utility;
-use super::table::CreateTable;
+use super::table::{CreateTable, Persistence};
 use crate::error::{Result, SqlError};
 
-/// CREATE TABLE AS, SELECT INTO
+/// CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTableAs {
     /// The table, without its columns.
@@ -22,8 +22,19 @@ pub struct CreateTableAs {
     pub rows: RowsOf,
     /// The query's rows are put into the table.
     pub with_data: bool,
-    /// It is SELECT INTO.
-    pub is_select: bool,
+    /// Which statement it is.
+    pub form: CreateAsForm,
+}
+
+/// The statements that make a relation of a query's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateAsForm {
+    /// CREATE TABLE AS
+    Table,
+    /// SELECT INTO
+    SelectInto,
+    /// CREATE MATERIALIZED VIEW
+    MaterializedView,
 }
 
 /// What gives the rows of a table.
@@ -43,14 +54,20 @@ pub enum RowsOf {
 impl CreateTableAs {
     /// What the statement begins with.
     pub fn word(&self) -> &'static str {
-        if self.is_select { "SELECT INTO" } else { "CREATE TABLE AS" }
+        match self.form {
+            CreateAsForm::Table => "CREATE TABLE AS",
+            CreateAsForm::SelectInto => "SELECT INTO",
+            CreateAsForm::MaterializedView => "CREATE MATERIALIZED VIEW",
+        }
     }
 }
 
 pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Utility> {
-    if s.objtype() != ObjectType::ObjectTable {
-        return Err(SqlError::unsupported("statement CREATE MATERIALIZED VIEW"));
-    }
+    let form = match s.objtype() {
+        ObjectType::ObjectTable => CreateAsForm::Table,
+        ObjectType::ObjectMatview => CreateAsForm::MaterializedView,
+        _ => return Err(unexpected("CREATE TABLE AS")),
+    };
     let query = s.query.as_ref().and_then(|node| node.node.as_ref());
     let rows = match query.ok_or_else(|| unexpected("CREATE TABLE AS"))? {
         query @ NodeEnum::SelectStmt(_) => RowsOf::Query(Arc::new(query.clone())),
@@ -63,7 +80,10 @@ pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Uti
     let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
     let created = make(into, rows, source)?;
     let table = CreateTable { if_not_exists: s.if_not_exists, ..created.table };
-    Ok(Utility::CreateTableAs(Box::new(CreateTableAs { table, ..created })))
+    if form == CreateAsForm::MaterializedView && table.persistence == Persistence::Unlogged {
+        return Err(SqlError::new("0A000", "materialized views cannot be unlogged"));
+    }
+    Ok(Utility::CreateTableAs(Box::new(CreateTableAs { table, form, ..created })))
 }
 
 /// SELECT INTO; `None` for a SELECT without. Of a set operation its first query has the clause.
@@ -81,7 +101,7 @@ pub(super) fn select_into(s: &SelectStmt, source: &str) -> Result<Option<Utility
     }
     first.into_clause = None;
     let rows = RowsOf::Query(Arc::new(NodeEnum::SelectStmt(Box::new(query))));
-    let created = CreateTableAs { is_select: true, ..make(&into, rows, source)? };
+    let created = CreateTableAs { form: CreateAsForm::SelectInto, ..make(&into, rows, source)? };
     Ok(Some(Utility::CreateTableAs(Box::new(created))))
 }
 
@@ -110,6 +130,6 @@ fn make(into: &IntoClause, rows: RowsOf, source: &str) -> Result<CreateTableAs> 
         columns: strings(&into.col_names),
         rows,
         with_data: !into.skip_data,
-        is_select: false,
+        form: CreateAsForm::Table,
     })
 }

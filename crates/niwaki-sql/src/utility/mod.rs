@@ -24,7 +24,7 @@ mod types;
 mod view;
 
 pub use comment::CommentTarget;
-pub use create_as::{CreateTableAs, RowsOf};
+pub use create_as::{CreateAsForm, CreateTableAs, RowsOf};
 pub use cursor::{DeclareCursor, Fetch, FetchCount, FetchTo};
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;

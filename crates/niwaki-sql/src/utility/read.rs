@@ -52,6 +52,11 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
         NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
         NodeEnum::CreateTableAsStmt(s) => create_as::create_table_as(s, source)?,
+        NodeEnum::RefreshMatViewStmt(s) => Utility::Refresh {
+            name: relation_name(s.relation.as_ref(), source)?,
+            concurrently: s.concurrent,
+            with_data: !s.skip_data,
+        },
         NodeEnum::ViewStmt(s) => super::view::create_view(s, source)?,
         NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,
         NodeEnum::ReindexStmt(s) => read_definition::reindex(s, source)?,
@@ -324,6 +329,7 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         ObjectType::ObjectIndex => Some(RelationKind::Index),
         ObjectType::ObjectSequence => Some(RelationKind::Sequence),
         ObjectType::ObjectView => Some(RelationKind::View),
+        ObjectType::ObjectMatview => Some(RelationKind::MaterializedView),
         ObjectType::ObjectSchema => None,
         ObjectType::ObjectExtension if s.missing_ok => {
             return Ok(Utility::Nothing("DROP EXTENSION"));
@@ -408,6 +414,7 @@ fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
         Ok(ObjectType::ObjectIndex) => Ok(RelationKind::Index),
         Ok(ObjectType::ObjectSequence) => Ok(RelationKind::Sequence),
         Ok(ObjectType::ObjectView) => Ok(RelationKind::View),
+        Ok(ObjectType::ObjectMatview) => Ok(RelationKind::MaterializedView),
         Ok(other) => {
             let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
             Err(SqlError::unsupported(format!("{what} {word}")))

@@ -368,6 +368,7 @@ pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
         Ok(ObjectType::ObjectIndex) => RelationKind::Index,
         Ok(ObjectType::ObjectSequence) => RelationKind::Sequence,
         Ok(ObjectType::ObjectView) => RelationKind::View,
+        Ok(ObjectType::ObjectMatview) => RelationKind::MaterializedView,
         Ok(ObjectType::ObjectType) => {
             return Err(SqlError::unsupported("ALTER TYPE with ADD, DROP or ALTER ATTRIBUTE"));
         }

@@ -508,8 +508,17 @@ pub enum Utility {
     CreateTable(Box<CreateTable>),
     /// CREATE VIEW
     CreateView(Box<super::CreateView>),
-    /// CREATE TABLE AS, SELECT INTO
+    /// CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW
     CreateTableAs(Box<super::CreateTableAs>),
+    /// REFRESH MATERIALIZED VIEW
+    Refresh {
+        /// Name.
+        name: Name,
+        /// CONCURRENTLY
+        concurrently: bool,
+        /// Without, the view cannot be read until it is refreshed again.
+        with_data: bool,
+    },
     /// CREATE INDEX
     CreateIndex(Box<CreateIndex>),
     /// CREATE SEQUENCE

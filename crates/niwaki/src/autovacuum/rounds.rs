@@ -109,7 +109,7 @@ impl Autovacuum {
         *round += 1;
         tables.retain(|oid, _| state.relation(*oid).is_some());
         let mut wanted = Vec::new();
-        for relation in state.tables() {
+        for relation in state.with_rows() {
             let remembered = tables.entry(relation.oid).or_default();
             let need = self.need_now(relation, &holders, remembered);
             if need.is_any() {

@@ -60,7 +60,7 @@ impl Session {
                         format!("cannot copy from {} \"{}\"", relation.kind.word(), relation.name),
                     );
                     return Err(match relation.kind {
-                        RelationKind::View => {
+                        RelationKind::View | RelationKind::MaterializedView => {
                             error.with_hint("Try the COPY (SELECT ...) TO variant.")
                         }
                         _ => error,

@@ -21,7 +21,9 @@ impl Session {
         if let Some(wrong) = wrong_domain(state, column) {
             return Ok(Some(wrong));
         }
-        let Some(number) = oid.user_number() else { return Ok(None) };
+        let Some(number) = oid.user_number().filter(|_| !table.unpopulated) else {
+            return Ok(None);
+        };
         let name = &column.name;
         if state.user_type(Oid(number)).is_none() {
             return Ok(Some(format!("column {name} is of type {number}, which does not exist")));

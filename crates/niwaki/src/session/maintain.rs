@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use niwaki_catalog::{
-    CatalogTransaction, Oid, Relation, RelationDefinition, RelationKind, RelationStats,
-};
+use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationDefinition, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Vacuum};
 use niwaki_storage::ReadAhead;
@@ -162,7 +160,7 @@ impl Session {
         let analyzed = vacuum.analyze || !vacuum.vacuum;
         if vacuum.targets.is_empty() {
             let state = self.catalog.state();
-            let wanted = state.tables().filter(|table| analyzed || !table.is_partitioned());
+            let wanted = state.with_rows().filter(|table| analyzed || !table.is_partitioned());
             let mut all: Vec<_> = wanted.map(|table| (table.is_partitioned(), table.oid)).collect();
             all.sort();
             return Ok(all.into_iter().map(|(_, oid)| oid).collect());
@@ -177,7 +175,7 @@ impl Session {
                 if analyzed {
                     partitioned_below(&relation, &mut found);
                 }
-            } else if relation.kind == RelationKind::Table {
+            } else if relation.kind.has_rows() {
                 found.push(relation.oid);
             } else {
                 let word = if vacuum.vacuum { "vacuum" } else { "analyze" };

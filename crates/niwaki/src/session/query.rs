@@ -109,6 +109,11 @@ impl Session {
     /// What a statement with this plan sees from now on. Its locks are held.
     fn snapshot_for(&self, planned: &Planned) -> Result<Snapshot> {
         let transaction = self.open_transaction()?;
+        if let Some(view) = planned.unpopulated() {
+            let message = format!("materialized view \"{}\" has not been populated", view.name);
+            return Err(SqlError::new("55000", message)
+                .with_hint("Use the REFRESH MATERIALIZED VIEW command."));
+        }
         if !planned.writes() {
             return Ok(transaction.snapshot()?);
         }
@@ -273,13 +278,20 @@ impl Session {
         statement: &ParsedStatement,
         parameter_types: &[TypeOid],
     ) -> Result<Arc<Planned>> {
+        self.plan_until_locked(|context| match parameter_types {
+            [] => niwaki_sql::analyze_without_parameters(statement, context),
+            types => niwaki_sql::analyze(statement, context, types),
+        })
+    }
+
+    /// The plan that `analyze` makes, when its locks are held and it is right for the catalog of now.
+    pub(super) fn plan_until_locked(
+        &mut self,
+        analyze: impl Fn(&AnalyzeContext<'_>) -> Result<Analyzed>,
+    ) -> Result<Arc<Planned>> {
         loop {
             let version = self.plan_version();
-            let analyzed = self.with_analysis(|context| match parameter_types {
-                [] => niwaki_sql::analyze_without_parameters(statement, context),
-                types => niwaki_sql::analyze(statement, context, types),
-            })?;
-            let Analyzed::Query(planned) = analyzed else {
+            let Analyzed::Query(planned) = self.with_analysis(&analyze)? else {
                 return Err(SqlError::internal("not a query"));
             };
             if self.lock_for(&planned, version)? {

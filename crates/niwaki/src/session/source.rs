@@ -301,7 +301,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for relation in state.tables() {
+        for relation in state.with_rows() {
             let Some(table) = &relation.table else { continue };
             let stats = table.stats();
             let (updated, heap_only) = (stats.updates.total(), stats.updates.heap_only_total());
@@ -365,7 +365,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for relation in state.tables().filter(|table| !table.is_partitioned()) {
+        for relation in state.with_rows().filter(|table| !table.is_partitioned()) {
             let (read, hit) = self.file_io(relation.file);
             let mut index = (0, 0);
             for entry in &relation.indexes {
@@ -385,7 +385,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for relation in state.tables().filter(|table| !table.is_partitioned()) {
+        for relation in state.with_rows().filter(|table| !table.is_partitioned()) {
             for entry in &relation.indexes {
                 let Some(own) = state.relation(entry.oid) else { continue };
                 let (read, hit) = self.file_io(own.file);
@@ -518,7 +518,7 @@ fn for_each_index(
     state: &CatalogState,
     visit: &mut dyn FnMut([Datum; 5], &Index) -> Result<()>,
 ) -> Result<()> {
-    for relation in state.tables() {
+    for relation in state.with_rows() {
         let Some(table) = &relation.table else { continue };
         for (position, index) in table.definition().indexes.iter().enumerate() {
             let [oid, schema, name] = names(state, relation);
@@ -540,7 +540,7 @@ fn table_counter_rows(
     state: &CatalogState,
     row: &mut dyn FnMut(&[Datum]) -> Result<()>,
 ) -> Result<()> {
-    for relation in state.tables() {
+    for relation in state.with_rows() {
         let Some(table) = &relation.table else { continue };
         row(&table_counters::row(names(state, relation), table))?;
     }

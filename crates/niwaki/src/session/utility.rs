@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{Relation, RelationKind};
 use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, Utility};
 use niwaki_sql::{ColumnInfo, ExplainOptions, SqlError};
 use niwaki_txn::{Isolation, TableId, TableLockMode, Transaction, WaitPolicy};
@@ -120,7 +120,7 @@ impl Session {
                         self.tag = format!("SELECT {rows}");
                         return Ok(());
                     }
-                    None => "CREATE TABLE AS",
+                    None => spec.word(),
                 }
             }
             Utility::Prepare { name, types, query } => {
@@ -192,6 +192,7 @@ impl Session {
             | Utility::SchemaOwner { .. }
             | Utility::SetSchema { .. }
             | Utility::Comment { .. }
+            | Utility::Refresh { .. }
             | Utility::Truncate { .. } => define::run(self, utility, source, out)?,
         };
         self.tag.clear();
@@ -239,6 +240,7 @@ impl Session {
             Utility::CreateTable(_) => "CREATE TABLE",
             Utility::CreateView(_) => "CREATE VIEW",
             Utility::CreateTableAs(spec) => spec.word(),
+            Utility::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
             Utility::CreateIndex(_) => "CREATE INDEX",
             Utility::CreateSchema { .. } => "CREATE SCHEMA",
             Utility::CreateSequence { .. } => "CREATE SEQUENCE",
@@ -354,6 +356,11 @@ impl Session {
         };
         for name in names {
             let relation = self.find_relation(name)?;
+            if relation.kind == RelationKind::MaterializedView {
+                let message = format!("cannot lock relation \"{}\"", relation.name);
+                return Err(SqlError::new("42809", message)
+                    .with_detail("This operation is not supported for materialized views."));
+            }
             if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
                 return Err(SqlError::new(
                     "42809",
@@ -410,6 +417,10 @@ impl Session {
         for source in view.query.iter().flat_map(|query| &query.sources) {
             let state = self.catalog.state();
             let Some(relation) = state.relation(source.relation) else { continue };
+            // What has rows of its own does not read anything when it is read.
+            if relation.kind == RelationKind::MaterializedView {
+                continue;
+            }
             if relation.table.is_none() && relation.query.is_none() && !relation.is_partitioned() {
                 continue;
             }

@@ -406,7 +406,8 @@ type EmitSource<'e> = &'e mut dyn FnMut(&Relation, &Relation, &[u16]) -> Result<
 
 /// Calls `give` with each user's view, a table or view that it reads, and the positions of the columns that it reads.
 fn each_source(reader: &Reader<'_>, give: EmitSource<'_>) -> Result<()> {
-    for view in reader.state.in_order() {
+    let all = reader.state.in_order();
+    for view in all.into_iter().filter(|view| view.kind == RelationKind::View) {
         for source in view.query.iter().flat_map(|query| &query.sources) {
             let table = reader.state.relation(source.relation);
             let is_read = |table: &&Arc<Relation>| {

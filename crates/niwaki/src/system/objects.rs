@@ -1,6 +1,6 @@
 //! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
 
-use niwaki_catalog::{Oid, Relation, SchemaEntry};
+use niwaki_catalog::{Oid, Relation, RelationKind, SchemaEntry};
 use niwaki_types::{Datum, TypeOid};
 
 use super::depend::NAMESPACE;
@@ -224,6 +224,38 @@ fn pg_views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let schema = text(schema_name(reader.state, relation.schema));
             let definition = optional(view_definition(reader, relation));
             emit(&[schema, text(&relation.name), text(OWNER_NAME), definition])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) const PG_MATVIEWS: Computed = Computed {
+    name: "pg_matviews",
+    columns: &[
+        "schemaname",
+        "matviewname",
+        "matviewowner",
+        "tablespace",
+        "hasindexes",
+        "ispopulated",
+        "definition",
+    ],
+    keys: &[],
+    rows: pg_matviews,
+};
+
+fn pg_matviews(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in reader.state.in_order() {
+        if relation.kind == RelationKind::MaterializedView {
+            emit(&[
+                text(schema_name(reader.state, relation.schema)),
+                text(&relation.name),
+                text(OWNER_NAME),
+                Datum::Null,
+                Datum::Bool(!relation.indexes.is_empty()),
+                Datum::Bool(!relation.unpopulated),
+                optional(view_definition(reader, relation)),
+            ])?;
         }
     }
     Ok(())

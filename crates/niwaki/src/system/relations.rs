@@ -109,7 +109,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in wanted(reader, "oid", Some("relname")) {
         let kind = kind_letter(relation);
         let method = match kind {
-            "r" => HEAP,
+            "r" | "m" => HEAP,
             "i" | "I" => BTREE,
             _ => Oid(0),
         };
@@ -158,10 +158,10 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text(kind),
             small(relation.shown_columns(state).len()),
             small(relation.checks.len()),
-            Datum::Bool(kind == "v"),
+            Datum::Bool(matches!(kind, "v" | "m")),
             Datum::Bool(has_triggers(state, relation)),
-            Datum::Bool(true),
-            text(if matches!(kind, "r" | "p") && stored { "d" } else { "n" }),
+            Datum::Bool(!relation.unpopulated),
+            text(if matches!(kind, "r" | "p" | "m") && stored { "d" } else { "n" }),
             options,
             Datum::Oid(types::row_type(relation).map_or(0, |oid| oid.0)),
             Datum::Bool(has_parts(state, relation)),

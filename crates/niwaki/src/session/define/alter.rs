@@ -24,12 +24,7 @@ impl Definer<'_> {
         if_exists: bool,
         commands: &[AlterCommand],
     ) -> Result<&'static str> {
-        let tag = match kind {
-            RelationKind::Index => "ALTER INDEX",
-            RelationKind::Sequence => "ALTER SEQUENCE",
-            RelationKind::View => "ALTER VIEW",
-            RelationKind::Table => "ALTER TABLE",
-        };
+        let tag = alter_tag(kind);
         if let [AlterCommand::AttachIndex(part)] = commands {
             self.attach_index(name, part)?;
             return Ok(tag);
@@ -41,13 +36,15 @@ impl Definer<'_> {
         let found = self.lock_relation(name, "relation", mode, if_exists)?;
         let Some(relation) = found else { return Ok(tag) };
         refuse_system(&relation)?;
-        if kind == RelationKind::View && relation.kind != kind {
+        let of_view = matches!(kind, RelationKind::View | RelationKind::MaterializedView);
+        if of_view && relation.kind != kind {
             return Err(is_not(&relation, kind));
         }
-        if relation.kind == RelationKind::View {
+        if relation.query.is_some() {
             refuse_for_view(&relation, commands)?;
         }
         let allowed = relation.kind == kind
+            || (kind == RelationKind::Table && relation.kind == RelationKind::MaterializedView)
             || (kind == RelationKind::Table
                 && commands.iter().all(|c| {
                     matches!(
@@ -59,9 +56,12 @@ impl Definer<'_> {
                     )
                 }));
         if !allowed {
-            return Err(wrong_kind(&relation, kind));
+            return Err(match kind {
+                RelationKind::Index => is_not(&relation, kind),
+                kind => wrong_kind(&relation, kind),
+            });
         }
-        if relation.kind == RelationKind::Table && !mild {
+        if relation.kind.has_rows() && !mild {
             self.refuse_use(&relation, tag)?;
         }
         self.lock_tree(&relation, mode)?;
@@ -336,6 +336,17 @@ impl Definer<'_> {
     /// The relation again, after a change.
     pub(super) fn again(&mut self, relation: &Relation) -> Result<Arc<Relation>> {
         self.current(relation.oid)
+    }
+}
+
+/// The tag of ALTER of such a relation.
+pub(super) fn alter_tag(kind: RelationKind) -> &'static str {
+    match kind {
+        RelationKind::Table => "ALTER TABLE",
+        RelationKind::Index => "ALTER INDEX",
+        RelationKind::Sequence => "ALTER SEQUENCE",
+        RelationKind::View => "ALTER VIEW",
+        RelationKind::MaterializedView => "ALTER MATERIALIZED VIEW",
     }
 }
 

@@ -118,7 +118,7 @@ impl Definer<'_> {
         refuse_system(&relation)?;
         let fits = match kind {
             Some(kind) => relation.kind == kind,
-            None => matches!(relation.kind, RelationKind::Table | RelationKind::View),
+            None => relation.kind.has_row_type(),
         };
         if fits {
             Ok(relation)

@@ -297,7 +297,11 @@ impl Definer<'_> {
         self.mark_stored(oid, change)
     }
 
-    fn mark_stored(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
+    pub(super) fn mark_stored(
+        &mut self,
+        oid: Oid,
+        change: impl FnOnce(&mut IndexDefinition),
+    ) -> Result<()> {
         let mut definition = self.current(oid)?.definition.clone();
         if let Some(index) = &mut definition.index {
             change(index);
@@ -337,7 +341,7 @@ impl Definer<'_> {
             _ => None,
         };
         let mut tables: Vec<Oid> = state
-            .tables()
+            .with_rows()
             .filter(|t| schema.is_none_or(|schema| t.schema == schema))
             // What has no file has nothing to be built anew.
             .filter(|t| !t.is_partitioned())
@@ -381,7 +385,7 @@ impl Definer<'_> {
 
     fn table_to_reindex(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
         let relation = self.session.lock_by_name(name, mode)?;
-        if relation.kind != RelationKind::Table {
+        if !relation.kind.has_rows() {
             return Err(SqlError::new(
                 "42809",
                 format!("\"{}\" is not a table or materialized view", relation.name),

@@ -1,4 +1,4 @@
-//! CREATE TABLE AS and SELECT INTO.
+//! CREATE TABLE AS and SELECT INTO; CREATE MATERIALIZED VIEW is in [`super::materialized`].
 //!
 //! The table is created with the columns that the query is planned to give, and filled by an INSERT of the query. Meanwhile it
 //! has a name that no query has: one in the query means what it meant before, as in `CREATE TEMP TABLE t AS SELECT * FROM t`.
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, RelationDefinition};
 use niwaki_sql::parse::ParsedStatement;
-use niwaki_sql::utility::{ColumnSpec, CreateTableAs, RowsOf};
+use niwaki_sql::utility::{ColumnSpec, CreateAsForm, CreateTableAs, RowsOf};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_types::{Datum, TypeOid};
 use pg_query::NodeEnum;
@@ -21,10 +21,10 @@ use crate::session::type_names::shown_type;
 use crate::session::{Session, cursor};
 
 /// How the name begins that a table has while it is filled.
-const UNNAMED: &str = "\u{1}created ";
+pub(super) const UNNAMED: &str = "\u{1}created ";
 
 impl Session {
-    /// Runs CREATE TABLE AS, which stands in `source`; `parameters` are types and values of those in its query. The number of rows;
+    /// Runs CREATE TABLE AS or CREATE MATERIALIZED VIEW, which stands in `source`; `parameters` are types and values of those in its query. The number of rows;
     /// `None` if it is not to put rows anywhere.
     pub(in crate::session) fn create_table_as(
         &mut self,
@@ -33,6 +33,13 @@ impl Session {
         parameters: &[(TypeOid, Datum)],
         out: &mut dyn ResultSink,
     ) -> Result<Option<u64>> {
+        if spec.form == CreateAsForm::MaterializedView {
+            if !parameters.is_empty() {
+                let message = "materialized views may not be defined using bound parameters";
+                return Err(SqlError::new("0A000", message));
+            }
+            return Definer { session: self, out }.create_materialized_view(spec, source);
+        }
         let (query, parameters) = match &spec.rows {
             RowsOf::Query(query) => (cursor::statement_of(query, source), parameters.to_vec()),
             RowsOf::Execute { name, parameters } => self.query_by_name(name, parameters)?,

@@ -47,7 +47,7 @@ impl Definer<'_> {
         let Some(relation) = self.lock_relation(&spec.table, "relation", mode, false)? else {
             return Ok(None);
         };
-        if relation.kind != RelationKind::Table {
+        if !relation.kind.has_rows() {
             let message = format!("cannot create index on relation \"{}\"", relation.name);
             let error = SqlError::new("42809", message);
             return Err(match relation.kind {
@@ -220,6 +220,7 @@ impl Definer<'_> {
             index: Some(new.definition),
             sequence: None,
             query: None,
+            unpopulated: false,
             partition_key: None,
             partition_of: None,
             stats: RelationStats::default(),

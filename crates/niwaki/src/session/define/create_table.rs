@@ -56,6 +56,7 @@ impl Definer<'_> {
             index: None,
             sequence: None,
             query: None,
+            unpopulated: false,
             partition_key: None,
             partition_of: None,
             stats: RelationStats::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Meaning, Oid, Relation};
+use niwaki_catalog::{Meaning, Oid, Relation, RelationKind};
 use niwaki_sql::{Severity, SqlError};
 use niwaki_txn::TableLockMode;
 
@@ -272,7 +272,7 @@ impl Definer<'_> {
                     let trigger = trigger.map_or("?", |trigger| trigger.name.as_str());
                     format!("trigger {trigger} on table {name}")
                 }
-                _ => format!("view {name}"),
+                _ => format!("{} {name}", relation.kind.word()),
             });
         }
         Ok(shown)
@@ -311,7 +311,13 @@ impl Definer<'_> {
                 | Object::Index { .. }
                 | Object::Domain(_)
                 | Object::DomainCheck { .. } => self.remove_part(&dependent.object)?,
-                Object::View(view) => self.remove(view)?,
+                Object::View(view) => {
+                    let view = self.current(view)?;
+                    match view.kind {
+                        RelationKind::MaterializedView => self.drop_table(&view)?,
+                        _ => self.remove(view.oid)?,
+                    }
+                }
                 Object::Function(function) => self.remove_function(function)?,
                 Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
                 Object::ForeignKey { table, constraint } => {

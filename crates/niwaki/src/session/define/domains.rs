@@ -401,7 +401,8 @@ fn constraint_exists(state: &CatalogState, schema: Oid, name: &str) -> bool {
 
 /// The columns of a domain and of those that are made of it, by tables and positions.
 fn columns_of_domain(state: &CatalogState, oid: Oid) -> Vec<(Arc<Relation>, usize)> {
-    let mut tables: Vec<&Arc<Relation>> = state.tables().collect();
+    let mut tables: Vec<&Arc<Relation>> =
+        state.with_rows().filter(|table| !table.unpopulated).collect();
     tables.sort_by_key(|table| table.oid);
     let mut columns = Vec::new();
     for table in tables {

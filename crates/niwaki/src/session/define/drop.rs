@@ -59,7 +59,9 @@ impl Definer<'_> {
                 continue;
             }
             match kind {
-                RelationKind::Table => self.drop_table(relation)?,
+                RelationKind::Table | RelationKind::MaterializedView => {
+                    self.drop_table(relation)?
+                }
                 RelationKind::Index => self.drop_index(relation, spec.cascade)?,
                 RelationKind::View => self.remove(relation.oid)?,
                 RelationKind::Sequence => self.drop_sequence(relation)?,
@@ -70,11 +72,12 @@ impl Definer<'_> {
             RelationKind::Sequence => "DROP SEQUENCE",
             RelationKind::View => "DROP VIEW",
             RelationKind::Table => "DROP TABLE",
+            RelationKind::MaterializedView => "DROP MATERIALIZED VIEW",
         })
     }
 
-    /// Removes a locked table with its indexes and the sequences of its columns.
-    fn drop_table(&mut self, table: &Relation) -> Result<()> {
+    /// Removes a locked table or materialized view with its indexes and the sequences of its columns.
+    pub(super) fn drop_table(&mut self, table: &Relation) -> Result<()> {
         self.refuse_use(table, "DROP TABLE")?;
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
             self.lock(member.relation.oid, TableLockMode::AccessExclusive)?;
@@ -264,7 +267,12 @@ impl Definer<'_> {
         let going: Vec<Oid> = going.map(|member| member.oid).collect();
         let dependents = self.dependents_of(&going)?;
         self.drop_dependents(&format!("schema {}", schema.name), dependents, cascade)?;
-        for kind in [RelationKind::View, RelationKind::Table, RelationKind::Sequence] {
+        for kind in [
+            RelationKind::View,
+            RelationKind::MaterializedView,
+            RelationKind::Table,
+            RelationKind::Sequence,
+        ] {
             for member in members.iter().filter(|m| m.kind == kind) {
                 // A sequence may have gone with its table.
                 if self.state().relation(member.oid).is_none() {
@@ -273,7 +281,9 @@ impl Definer<'_> {
                 self.lock(member.oid, TableLockMode::AccessExclusive)?;
                 let member = self.current(member.oid)?;
                 match kind {
-                    RelationKind::Table => self.drop_table(&member)?,
+                    RelationKind::Table | RelationKind::MaterializedView => {
+                        self.drop_table(&member)?;
+                    }
                     RelationKind::View => self.remove(member.oid)?,
                     _ => self.drop_sequence(&member)?,
                 }

@@ -77,7 +77,10 @@ impl Definer<'_> {
         }
         match referenced.kind {
             RelationKind::Table => {}
-            RelationKind::Index | RelationKind::Sequence | RelationKind::View => {
+            RelationKind::Index
+            | RelationKind::Sequence
+            | RelationKind::View
+            | RelationKind::MaterializedView => {
                 super::refuse_system(referenced)?;
                 let message = format!("referenced relation \"{}\" is not a table", referenced.name);
                 return Err(SqlError::new("42809", message));

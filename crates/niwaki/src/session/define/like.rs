@@ -88,7 +88,7 @@ impl Definer<'_> {
             Err(error) => return Err(error),
         };
         let word = match relation.kind {
-            RelationKind::Table | RelationKind::View => None,
+            RelationKind::Table | RelationKind::View | RelationKind::MaterializedView => None,
             RelationKind::Index => Some("indexes"),
             RelationKind::Sequence => Some("sequences"),
         };

@@ -21,6 +21,7 @@ mod foreign_key;
 mod function;
 mod identity;
 mod like;
+mod materialized;
 mod named;
 mod names;
 mod operator_class;
@@ -118,6 +119,10 @@ pub(super) fn run(
         Utility::Comment { target, text } => {
             definer.comment(target, text.as_deref())?;
             Ok("COMMENT")
+        }
+        Utility::Refresh { name, concurrently, with_data } => {
+            definer.refresh(name, *concurrently, *with_data)?;
+            Ok("REFRESH MATERIALIZED VIEW")
         }
         Utility::Truncate { names, restart_identity, cascade } => {
             definer.truncate(names, *restart_identity, *cascade)?;
@@ -405,5 +410,8 @@ fn wrong_kind(relation: &Relation, wanted: RelationKind) -> SqlError {
         RelationKind::Index => error.with_hint("Use DROP INDEX to remove an index."),
         RelationKind::Sequence => error.with_hint("Use DROP SEQUENCE to remove a sequence."),
         RelationKind::View => error.with_hint("Use DROP VIEW to remove a view."),
+        RelationKind::MaterializedView => {
+            error.with_hint("Use DROP MATERIALIZED VIEW to remove a materialized view.")
+        }
     }
 }

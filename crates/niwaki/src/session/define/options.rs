@@ -1,4 +1,4 @@
-//! WITH options of tables, indexes and views.
+//! WITH options of tables, indexes and views; those of materialized views are a table's.
 
 use niwaki_catalog::{RelationKind, RelationOptions};
 use niwaki_sql::SqlError;
@@ -15,6 +15,9 @@ enum Accepts {
 }
 
 fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
+    if kind == RelationKind::MaterializedView {
+        return option(RelationKind::Table, name);
+    }
     if let (RelationKind::Table, Some(name)) = (kind, name.strip_prefix(TOAST)) {
         return toast_option(name);
     }
@@ -170,7 +173,7 @@ pub(super) fn reset(
 
 fn unknown(kind: RelationKind, name: &str) -> SqlError {
     let (namespace, bare) = name.split_once('.').unwrap_or(("", name));
-    let known = namespace.is_empty() || kind == RelationKind::Table && name.starts_with(TOAST);
+    let known = namespace.is_empty() || kind.has_rows() && name.starts_with(TOAST);
     let message = match known {
         true => format!("unrecognized parameter \"{bare}\""),
         false => format!("unrecognized parameter namespace \"{namespace}\""),

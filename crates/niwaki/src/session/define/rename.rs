@@ -7,6 +7,7 @@ use niwaki_sql::utility::{Rename, RenameTarget};
 use niwaki_sql::{SqlError, nextval_of, rename_column, rename_field, rename_in_expression};
 use niwaki_txn::TableLockMode;
 
+use super::alter::alter_tag;
 use super::constraint::ConstraintNames;
 use super::create_table::check_column_name;
 use super::partition_only::has_partitions;
@@ -15,12 +16,7 @@ use crate::Result;
 
 impl Definer<'_> {
     pub(super) fn rename(&mut self, spec: &Rename) -> Result<&'static str> {
-        let tag = match spec.kind {
-            RelationKind::Index => "ALTER INDEX",
-            RelationKind::Sequence => "ALTER SEQUENCE",
-            RelationKind::View => "ALTER VIEW",
-            RelationKind::Table => "ALTER TABLE",
-        };
+        let tag = alter_tag(spec.kind);
         let found = self.lock_relation(
             &spec.relation,
             "relation",
@@ -32,7 +28,7 @@ impl Definer<'_> {
         // ALTER TABLE may rename anything, as in PostgreSQL.
         if spec.kind != RelationKind::Table && relation.kind != spec.kind {
             return Err(match spec.kind {
-                RelationKind::View => is_not(&relation, spec.kind),
+                RelationKind::View | RelationKind::MaterializedView => is_not(&relation, spec.kind),
                 kind => wrong_kind(&relation, kind),
             });
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationDefinition, RelationStats};
-use niwaki_sql::{Progress, RowExpression, SqlError};
+use niwaki_sql::{Progress, RowExpression, RowSink, SqlError};
 use niwaki_table::{Error as TableError, InsertOptions};
 use niwaki_types::Datum;
 
@@ -16,10 +16,24 @@ use crate::session::Session;
 use crate::session::errors::{key_text, of_table};
 
 /// Rows that are written at once.
-const BATCH_ROWS: u64 = 1000;
+pub(super) const BATCH_ROWS: u64 = 1000;
 
 /// Values that a rewrite computes: column, expression.
 pub(super) type Computed = Vec<(usize, RowExpression)>;
+
+/// Rows as they are stored: objects are numbers, not names.
+#[derive(Default)]
+pub(super) struct StoredRows(pub(super) Vec<Vec<Datum>>);
+
+impl RowSink for StoredRows {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        self.0.push(row.to_vec());
+        Ok(())
+    }
+    fn takes_numbers(&self, _column: usize) -> bool {
+        true
+    }
+}
 
 impl Definer<'_> {
     /// Whether the table has a row that somebody may see.
@@ -56,10 +70,10 @@ impl Definer<'_> {
         self.session.at_latest(|session| {
             let mut running = session.start(&planned, Vec::new())?;
             loop {
-                let mut rows: Vec<Vec<Datum>> = Vec::new();
+                let mut rows = StoredRows::default();
                 let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
-                let rows = session.converted(old, &now, rows, computed, derived)?;
-                session.write_anew(&now, &rows)?;
+                let rows = session.converted(old, &now, rows.0, computed, derived)?;
+                session.write_anew(&now, &rows, InsertOptions::default())?;
                 if matches!(progress, Progress::Complete(_)) {
                     // What the same statement looks at next are these rows.
                     session.open_transaction()?.next_command()?;
@@ -116,12 +130,17 @@ impl Session {
         Ok(result)
     }
 
-    fn write_anew(&mut self, relation: &Relation, rows: &[Vec<Datum>]) -> Result<()> {
+    /// Writes rows into new files, which only this transaction sees.
+    pub(super) fn write_anew(
+        &mut self,
+        relation: &Relation,
+        rows: &[Vec<Datum>],
+        options: InsertOptions,
+    ) -> Result<()> {
         let table = relation.table.as_ref();
         let table = table.ok_or_else(|| SqlError::internal("a table without rows"))?;
         let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
-        let written =
-            table.insert_many(transaction, rows, InsertOptions::default(), &mut self.work);
+        let written = table.insert_many(transaction, rows, options, &mut self.work);
         written.map_err(|error| {
             let state = self.catalog.state();
             let duplicate = match &error {

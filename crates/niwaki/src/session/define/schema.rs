@@ -7,6 +7,7 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_txn::TableLockMode;
 
+use super::alter::alter_tag;
 use super::{Definer, is_not, no_transaction, refuse_system, wrong_kind};
 use crate::Result;
 
@@ -67,11 +68,7 @@ impl Definer<'_> {
         schema: &str,
         if_exists: bool,
     ) -> Result<&'static str> {
-        let tag = match kind {
-            RelationKind::Sequence => "ALTER SEQUENCE",
-            RelationKind::View => "ALTER VIEW",
-            _ => "ALTER TABLE",
-        };
+        let tag = alter_tag(kind);
         let mode = TableLockMode::AccessExclusive;
         let found = self.lock_relation(name, "relation", mode, if_exists)?;
         let Some(relation) = found else { return Ok(tag) };
@@ -80,7 +77,7 @@ impl Definer<'_> {
             || (kind != RelationKind::Table && relation.kind != kind)
         {
             return Err(match kind {
-                RelationKind::View => is_not(&relation, kind),
+                RelationKind::View | RelationKind::MaterializedView => is_not(&relation, kind),
                 kind => wrong_kind(&relation, kind),
             });
         }
@@ -101,7 +98,7 @@ impl Definer<'_> {
         if target == relation.schema {
             return Ok(tag);
         }
-        if relation.kind == RelationKind::Table {
+        if relation.kind.has_rows() {
             self.refuse_pending(&relation, tag)?;
         }
         let mut moved: Vec<Arc<Relation>> = vec![Arc::clone(&relation)];

@@ -60,6 +60,7 @@ impl Definer<'_> {
             index: None,
             sequence: Some(sequence),
             query: None,
+            unpopulated: false,
             partition_key: None,
             partition_of: None,
             stats: RelationStats::default(),

@@ -106,7 +106,7 @@ impl Session {
         self.drop_file(&definition)?;
         definition.file = self.new_file(definition.logged)?;
         definition.values = None;
-        if definition.kind == RelationKind::Table {
+        if definition.kind.has_rows() {
             let (table, file) = (u64::from(definition.oid.0), RelFileId(definition.file));
             self.engine().note_emptied(table, file);
         }

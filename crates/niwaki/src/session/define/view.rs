@@ -13,34 +13,54 @@ use super::collation::undetermined;
 use super::{Definer, options};
 use crate::Result;
 use crate::session::Session;
-use crate::session::type_names::shown_with_modifier;
+use crate::session::type_names::{shown_type, shown_with_modifier};
 
 impl Definer<'_> {
+    /// The columns of a view, of which the first have these names.
+    pub(super) fn view_columns(
+        &mut self,
+        new: &NewView,
+        names: &[String],
+        materialized: bool,
+    ) -> Result<Vec<Column>> {
+        if names.len() > new.columns.len() {
+            let message = match materialized {
+                true => "too many column names were specified",
+                false => "CREATE VIEW specifies more column names than columns",
+            };
+            return Err(SqlError::new("42601", message));
+        }
+        let mut columns = Vec::with_capacity(new.columns.len());
+        for (at, of) in new.columns.iter().enumerate() {
+            let name = names.get(at).unwrap_or(&of.name);
+            if of.collation == Some(Oid::INVALID) {
+                return Err(undetermined(match materialized {
+                    true => {
+                        let shown = shown_type(&self.state(), of.column_type.oid);
+                        format!(
+                            "no collation was derived for column \"{name}\" with collatable type {shown}"
+                        )
+                    }
+                    false => format!(
+                        "could not determine which collation to use for view column \"{name}\""
+                    ),
+                }));
+            }
+            let collation = self.collation(of.collation, of.column_type)?;
+            columns.push(Column { collation, ..Column::new(&**name, of.column_type) });
+        }
+        Ok(columns)
+    }
+
     pub(super) fn create_view(&mut self, spec: &CreateView, source: &str) -> Result<()> {
         let mut view_options = RelationOptions::default();
         options::set(RelationKind::View, &mut view_options, &spec.options)?;
         if let Some(check) = spec.check {
             view_options.set("check_option", check.word());
         }
-        let new = self.read_view(spec, source)?;
+        let new = self.read_view(&spec.query, source, false)?;
         may_check(new.not_updatable, &view_options)?;
-        let mut columns: Vec<Column> =
-            new.columns.iter().map(|c| Column::new(&*c.name, c.column_type)).collect();
-        for (column, of) in columns.iter_mut().zip(&new.columns) {
-            if of.collation == Some(Oid::INVALID) {
-                let name = &column.name;
-                let message = "could not determine which collation to use for view column";
-                return Err(undetermined(format!("{message} \"{name}\"")));
-            }
-            column.collation = self.collation(of.collation, of.column_type)?;
-        }
-        if spec.columns.len() > columns.len() {
-            let message = "CREATE VIEW specifies more column names than columns";
-            return Err(SqlError::new("42601", message));
-        }
-        for (column, name) in columns.iter_mut().zip(&spec.columns) {
-            column.name.clone_from(name);
-        }
+        let columns = self.view_columns(&new, &spec.columns, false)?;
         let temporary = self.state().temporary_schema();
         let reads_temporary = new.relations.iter().any(|r| temporary == Some(r.schema));
         let persistence = match spec.persistence {
@@ -52,12 +72,7 @@ impl Definer<'_> {
         };
         let schema = self.creation_schema(&spec.name, persistence)?;
         let name = &spec.name.name;
-        for (at, column) in columns.iter().enumerate() {
-            if columns[..at].iter().any(|other| other.name == column.name) {
-                let message = format!("column \"{}\" specified more than once", column.name);
-                return Err(SqlError::new("42701", message));
-            }
-        }
+        refuse_repeated(&columns)?;
         if spec.replace
             && let Some(old) = self.state().lookup(schema, name).cloned()
         {
@@ -85,6 +100,7 @@ impl Definer<'_> {
             index: None,
             sequence: None,
             query: Some(new.definition),
+            unpopulated: false,
             partition_key: None,
             partition_of: None,
             stats: RelationStats::default(),
@@ -92,14 +108,20 @@ impl Definer<'_> {
     }
 
     /// Analyzes the query; what it names is locked, and stays as long as this transaction runs.
-    fn read_view(&mut self, spec: &CreateView, source: &str) -> Result<NewView> {
-        let NodeEnum::SelectStmt(select) = &*spec.query else {
+    pub(super) fn read_view(
+        &mut self,
+        query: &NodeEnum,
+        source: &str,
+        materialized: bool,
+    ) -> Result<NewView> {
+        let NodeEnum::SelectStmt(select) = query else {
             return Err(SqlError::internal("a view that is no query"));
         };
         loop {
             let version = self.session.catalog.version();
-            let new =
-                self.session.with_analysis(|context| analyze_view(select, source, context))?;
+            let new = self
+                .session
+                .with_analysis(|context| analyze_view(select, source, materialized, context))?;
             let relations = new.relations.iter().filter(|r| !r.is_system()).map(|r| r.oid);
             let functions = new.definition.names.iter().filter_map(|name| match name.meaning {
                 Meaning::Function(oid) => Some(oid),
@@ -124,7 +146,7 @@ impl Definer<'_> {
     ) -> Result<()> {
         self.lock(oid, TableLockMode::AccessExclusive)?;
         let old = self.current(oid)?;
-        if old.query.is_none() {
+        if old.kind != RelationKind::View || old.query.is_none() {
             return Err(SqlError::new("42809", format!("\"{}\" is not a view", old.name)));
         }
         let refused = |message: String| SqlError::new("42P16", message);
@@ -216,7 +238,8 @@ impl Definer<'_> {
             if columns.is_some_and(|columns| columns.iter().any(|c| usize::from(*c) == position)) {
                 let message = "cannot alter type of a column used by a view or rule";
                 return Err(SqlError::new("0A000", message).with_detail(format!(
-                    "rule _RETURN on view {} depends on column \"{}\"",
+                    "rule _RETURN on {} {} depends on column \"{}\"",
+                    view.kind.word(),
                     self.shown_name(view),
                     table.columns[position].name
                 )));
@@ -242,6 +265,17 @@ impl Session {
     }
 }
 
+/// 42701 for two columns of one name.
+pub(super) fn refuse_repeated(columns: &[Column]) -> Result<()> {
+    for (at, column) in columns.iter().enumerate() {
+        if columns[..at].iter().any(|other| other.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(SqlError::new("42701", message));
+        }
+    }
+    Ok(())
+}
+
 /// WITH CHECK OPTION needs a view whose rows can be written.
 fn may_check(not_updatable: Option<&'static str>, given: &RelationOptions) -> Result<()> {
     match (given.get("check_option"), not_updatable) {
@@ -253,7 +287,7 @@ fn may_check(not_updatable: Option<&'static str>, given: &RelationOptions) -> Re
     }
 }
 
-/// 42809 for what ALTER TABLE cannot do to a view.
+/// 42809 for what ALTER TABLE cannot do to a view, materialized or not.
 pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Result<()> {
     for command in commands {
         let action = match command {
@@ -261,7 +295,9 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             | AlterCommand::ResetOptions(_)
             | AlterCommand::Owner(_)
             | AlterCommand::Nothing => continue,
-            AlterCommand::Column { action: AlterColumn::Default(_), .. } => {
+            AlterCommand::Column { action: AlterColumn::Default(_), .. }
+                if view.kind == RelationKind::View =>
+            {
                 return Err(SqlError::unsupported("a default of a view's column"));
             }
             AlterCommand::AddColumn { .. } => "ADD COLUMN",
@@ -281,7 +317,8 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             }
             AlterCommand::DetachPartition(_) => "DETACH PARTITION",
             AlterCommand::Column { action, .. } => match action {
-                AlterColumn::Default(_) | AlterColumn::Nothing => continue,
+                AlterColumn::Nothing => continue,
+                AlterColumn::Default(_) => "ALTER COLUMN ... SET DEFAULT",
                 AlterColumn::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
                 AlterColumn::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
                 AlterColumn::Type { .. } => "ALTER COLUMN ... SET DATA TYPE",
@@ -294,7 +331,7 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
         let message =
             format!("ALTER action {action} cannot be performed on relation \"{}\"", view.name);
         return Err(SqlError::new("42809", message)
-            .with_detail("This operation is not supported for views."));
+            .with_detail(format!("This operation is not supported for {}s.", view.kind.word())));
     }
     Ok(())
 }

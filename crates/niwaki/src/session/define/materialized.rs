@@ -1,0 +1,428 @@
+//! Materialized views, created and refreshed.
+//!
+//! A materialized view is a view whose rows are stored: its query is read as a view's is, and its rows are a table's. REFRESH
+//! gives it new files and fills them with what the query gives now, in one transaction: a rollback or a crash brings the old
+//! ones back. The query is planned before, so that a function in it that reads the view reads the old ones. CONCURRENTLY
+//! leaves the files, puts the query's rows into a table that nobody else sees, and changes only the rows that differ, so
+//! that others go on reading.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{
+    Column, IndexEntry, Oid, Relation, RelationDefinition, RelationKind, RelationStats,
+};
+use niwaki_sql::utility::{CreateTableAs, Name, Persistence, RowsOf};
+use niwaki_sql::{Planned, Progress, RowKeeper, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows};
+use niwaki_storage::Tid;
+use niwaki_table::{InsertOptions, Modify, RowTarget};
+use niwaki_txn::TableLockMode;
+use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
+
+use super::create_as::UNNAMED;
+use super::create_table::check_column_name;
+use super::rewrite::{BATCH_ROWS, StoredRows};
+use super::view::refuse_repeated;
+use super::{Definer, options};
+use crate::Result;
+use crate::session::errors::of_table;
+
+impl Definer<'_> {
+    /// CREATE MATERIALIZED VIEW. The number of its rows; `None` when it was not to be filled, or is there already and that
+    /// is allowed.
+    pub(super) fn create_materialized_view(
+        &mut self,
+        spec: &CreateTableAs,
+        source: &str,
+    ) -> Result<Option<u64>> {
+        let RowsOf::Query(query) = &spec.rows else {
+            return Err(SqlError::internal("a materialized view without a query"));
+        };
+        let new = self.read_view(query, source, true)?;
+        let temporary = self.state().temporary_schema();
+        if new.relations.iter().any(|r| temporary == Some(r.schema)) {
+            let message = "materialized views must not use temporary tables or views";
+            return Err(SqlError::new("0A000", message));
+        }
+        let CreateTableAs { table, columns: names, with_data, .. } = spec;
+        let schema = self.creation_schema(&table.name, Persistence::Permanent)?;
+        let name = &table.name.name;
+        if !self.name_is_free(schema, name, table.if_not_exists)? {
+            return Ok(None);
+        }
+        if self.state().temporary_schema() == Some(schema) {
+            return Err(SqlError::unsupported("a temporary materialized view"));
+        }
+        let columns = self.view_columns(&new, names, true)?;
+        columns.iter().try_for_each(|column| check_column_name(&column.name))?;
+        refuse_repeated(&columns)?;
+        self.name_is_no_type(schema, name)?;
+        let mut definition = RelationDefinition {
+            oid: self.session.new_oid(),
+            schema,
+            name: name.clone(),
+            kind: RelationKind::MaterializedView,
+            file: self.new_file(true)?,
+            values: None,
+            logged: true,
+            columns,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            triggers: Vec::new(),
+            comment: None,
+            options: niwaki_catalog::RelationOptions::default(),
+            index: None,
+            sequence: None,
+            query: Some(new.definition),
+            unpopulated: true,
+            partition_key: None,
+            partition_of: None,
+            stats: RelationStats::default(),
+        };
+        options::set(definition.kind, &mut definition.options, &table.options)?;
+        self.allot_values(&mut definition)?;
+        let oid = definition.oid;
+        self.create(definition)?;
+        if !*with_data {
+            return Ok(None);
+        }
+        let planned = self.plan_of_view(oid)?;
+        let rows = self.fill(&planned, oid)?;
+        self.is_populated(oid)?;
+        Ok(Some(rows))
+    }
+
+    /// REFRESH MATERIALIZED VIEW
+    pub(super) fn refresh(
+        &mut self,
+        name: &Name,
+        concurrently: bool,
+        with_data: bool,
+    ) -> Result<()> {
+        let mode = match concurrently {
+            true => TableLockMode::Exclusive,
+            false => TableLockMode::AccessExclusive,
+        };
+        let found = self.lock_relation(name, "relation", mode, false)?;
+        let view = found.ok_or_else(|| SqlError::internal("a relation that may be missing"))?;
+        refuse_no_view(&view)?;
+        let word = "REFRESH MATERIALIZED VIEW";
+        if concurrently {
+            may_refresh_concurrently(&view, with_data)?;
+            let key = self.key_of(&view)?;
+            self.refuse_use(&view, word)?;
+            return self.put_differences(&view, &key);
+        }
+        self.refuse_use(&view, word)?;
+        self.fill_anew(&view, with_data)
+    }
+
+    /// The plan of a view's query; what it reads is locked.
+    fn plan_of_view(&mut self, oid: Oid) -> Result<Arc<Planned>> {
+        let view = self.current(oid)?;
+        self.session.plan_until_locked(|context| analyze_view_rows(&view, context))
+    }
+
+    /// Gives a view new files, with the rows that its query gives now, and then its indexes.
+    fn fill_anew(&mut self, view: &Relation, with_data: bool) -> Result<()> {
+        let planned = match with_data {
+            true => Some(self.plan_of_view(view.oid)?),
+            false => None,
+        };
+        let mut definition = view.definition.clone();
+        definition.unpopulated = true;
+        // What ANALYZE found out about the columns is better than nothing.
+        let columns =
+            if with_data { std::mem::take(&mut definition.stats.columns) } else { Vec::new() };
+        definition.stats = RelationStats { columns, ..RelationStats::default() };
+        self.session.renew_file(definition)?;
+        for index in &view.indexes {
+            let mut definition = self.current(index.oid)?.definition.clone();
+            definition.stats = RelationStats::default();
+            if let Some(index) = &mut definition.index {
+                (index.ready, index.valid) = (false, false);
+            }
+            self.session.renew_file(definition)?;
+        }
+        self.session.note_created(view.oid);
+        if let Some(planned) = planned {
+            self.fill(&planned, view.oid)?;
+            self.is_populated(view.oid)?;
+        }
+        for index in &view.indexes {
+            self.mark_stored(index.oid, |index| (index.ready, index.valid) = (true, true))?;
+            let progress = self.session.begin_progress("REFRESH MATERIALIZED VIEW");
+            self.fill_index(index.oid, &progress)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of a query into the new files of a relation, which nobody else sees. How many there are.
+    fn fill(&mut self, planned: &Arc<Planned>, into: Oid) -> Result<u64> {
+        self.session.next_command()?;
+        let into = self.current(into)?;
+        let mut count = 0;
+        // As in PostgreSQL they are there for everybody who sees the files.
+        let options = InsertOptions { frozen: true };
+        let session = &mut *self.session;
+        let mut running = session.start(planned, Vec::new())?;
+        loop {
+            let mut rows = StoredRows::default();
+            let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
+            session.write_anew(&into, &rows.0, options)?;
+            count += rows.0.len() as u64;
+            if matches!(progress, Progress::Complete(_)) {
+                session.next_command()?;
+                return Ok(count);
+            }
+        }
+    }
+
+    /// From now on it can be read.
+    fn is_populated(&mut self, oid: Oid) -> Result<()> {
+        let mut definition = self.current(oid)?.definition.clone();
+        definition.unpopulated = false;
+        self.update(definition)?;
+        self.session.next_command()
+    }
+}
+
+/// REFRESH MATERIALIZED VIEW CONCURRENTLY.
+impl Definer<'_> {
+    /// Columns that tell the rows of a view apart, those of a unique index.
+    fn key_of(&mut self, view: &Relation) -> Result<Vec<String>> {
+        let tells_apart = |entry: &&IndexEntry| {
+            let index = &entry.definition;
+            index.is_unique_at_once()
+                && index.predicate.is_none()
+                && index.key.iter().all(|key| key.expression.is_none())
+        };
+        let Some(index) = view.indexes.iter().find(tells_apart) else {
+            let name = self.session.qualified_name(view);
+            let message = format!("cannot refresh materialized view \"{name}\" concurrently");
+            return Err(SqlError::new("55000", message).with_hint(
+                "Create a unique index with no WHERE clause on one or more columns of the materialized view.",
+            ));
+        };
+        let column = |column: u16| view.columns.get(usize::from(column));
+        let names = index.definition.key.iter().filter_map(|key| column(key.column));
+        Ok(names.map(|column| quote_identifier(&column.name)).collect())
+    }
+
+    /// Makes the rows of a view those that its query gives now. `key` are columns that tell its rows apart.
+    fn put_differences(&mut self, view: &Arc<Relation>, key: &[String]) -> Result<()> {
+        let planned = self.plan_of_view(view.oid)?;
+        let new = self.create_unseen(view)?;
+        self.fill(&planned, new.oid)?;
+        let names = [view, &new].map(|relation| self.session.qualified_name(relation));
+        let Definer { session, out } = self;
+        // Differences are those to the rows that are there now, whatever the transaction's snapshot: it may be older than the
+        // last refresh, and a mixture of both would be the rows of no moment.
+        session.at_latest(|session| {
+            let mut definer = Definer { session, out: &mut **out };
+            definer.refuse_duplicates(view, &names[1], key)?;
+            definer.write_differences(view, &names, key)
+        })?;
+        self.remove_with_files(new.oid)
+    }
+
+    /// A table with the columns of a view, which has a name that no query has.
+    fn create_unseen(&mut self, view: &Relation) -> Result<Arc<Relation>> {
+        let oid = self.session.new_oid();
+        let mut definition = RelationDefinition {
+            oid,
+            name: format!("{UNNAMED}{oid}"),
+            kind: RelationKind::Table,
+            file: self.new_file(true)?,
+            values: None,
+            comment: None,
+            query: None,
+            options: niwaki_catalog::RelationOptions::default(),
+            stats: RelationStats::default(),
+            ..view.definition.clone()
+        };
+        self.allot_values(&mut definition)?;
+        self.create(definition)?;
+        self.current(oid)
+    }
+
+    /// 21000 for two rows without NULLs that are the same: nothing could tell which of them is there already.
+    fn refuse_duplicates(&mut self, view: &Relation, new: &str, key: &[String]) -> Result<()> {
+        let (one, other) = (columns(view, "a"), columns(view, "b"));
+        let sql = format!(
+            "SELECT {one}, {other} FROM {new} a JOIN {new} b ON {} WHERE a.ctid < b.ctid",
+            equal(key, "a", "b")
+        );
+        let width = view.columns.len();
+        self.each_row(&sql, |definer, row| {
+            let (one, other) = row.split_at(width);
+            let whole = !one.iter().any(Datum::is_null);
+            if whole && same(view, one, other) {
+                let kinds: Vec<TypeOid> = view.columns.iter().map(|c| TypeOid(c.type_oid)).collect();
+                let record = Datum::Record(
+                    TypeOid::RECORD,
+                    Arc::new(Record::new(kinds, one.to_vec())),
+                );
+                let shown = to_text(&record, TypeOid::RECORD, &definer.session.text);
+                let message = format!(
+                    "new data for materialized view \"{}\" contains duplicate rows without any null columns",
+                    view.name
+                );
+                return Err(SqlError::new("21000", message).with_detail(format!("Row: {shown}")));
+            }
+            Ok(())
+        })
+    }
+
+    /// Deletes the rows of a view that are not among the new ones, then adds the new ones that it does not have.
+    fn write_differences(
+        &mut self,
+        view: &Arc<Relation>,
+        [old, new]: &[String; 2],
+        key: &[String],
+    ) -> Result<()> {
+        let sql = format!(
+            "SELECT v.ctid, {}, n.ctid, {} FROM {old} v FULL JOIN {new} n ON {} ORDER BY v.ctid",
+            columns(view, "v"),
+            columns(view, "n"),
+            equal(key, "v", "n")
+        );
+        let work_mem = self.session.settings.hot().work_mem_bytes;
+        let temp = Some(self.session.temp.clone());
+        let mut added = RowKeeper::within(temp, TEMP_CHUNK_BYTES, work_mem);
+        let mut last = None;
+        self.each_row(&sql, |definer, row| {
+            let (was, is) = row.split_at(view.columns.len() + 1);
+            let (Some((tid, was)), Some((new, is))) = (was.split_first(), is.split_first()) else {
+                return Err(SqlError::internal("a row without columns"));
+            };
+            let Datum::Tid(block, offset) = *tid else { return added.push(is) };
+            let tid = Tid::new(block, offset);
+            let again = last.replace(tid) == Some(tid);
+            if again {
+                // The key is there twice, which the index refuses.
+                return added.push(is);
+            }
+            if !new.is_null() && same(view, was, is) {
+                return Ok(());
+            }
+            definer.delete_row(view, tid)?;
+            if new.is_null() { Ok(()) } else { added.push(is) }
+        })?;
+        self.session.next_command()?;
+        let mut added = added.finish()?.read();
+        let mut rows = Vec::new();
+        loop {
+            let mut row = vec![Datum::Null; added.width()];
+            let more = added.next(&mut row)?;
+            if more {
+                rows.push(row);
+            }
+            if !rows.is_empty() && (!more || rows.len() as u64 == BATCH_ROWS) {
+                self.insert_rows(view, &rows)?;
+                rows.clear();
+            }
+            if !more {
+                return self.session.next_command();
+            }
+        }
+    }
+
+    fn delete_row(&mut self, view: &Relation, tid: Tid) -> Result<()> {
+        let transaction = self.transaction()?;
+        let table = view.table.as_ref().ok_or_else(no_rows)?;
+        let snapshot = transaction.snapshot_for_write()?;
+        match table.delete(transaction, &snapshot, RowTarget::visible(tid))? {
+            Modify::Done { .. } => Ok(()),
+            // The lock keeps all others out.
+            _ => Err(SqlError::internal("a row of a materialized view changed under its lock")),
+        }
+    }
+
+    fn insert_rows(&mut self, view: &Relation, rows: &[Vec<Datum>]) -> Result<()> {
+        let table = view.table.as_ref().ok_or_else(no_rows)?;
+        let session = &mut *self.session;
+        let transaction = session.transaction.as_ref().ok_or_else(super::no_transaction)?;
+        let written =
+            table.insert_many(transaction, rows, InsertOptions::default(), &mut session.work);
+        written.map_err(|error| of_table(error, view, &session.catalog.state()))
+    }
+
+    /// Runs a query and gives its rows, as they are stored, one by one.
+    fn each_row(
+        &mut self,
+        sql: &str,
+        mut take: impl FnMut(&mut Self, &[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        let statements = niwaki_sql::parse::parse(sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        let planned = self.session.plan_locked(statement, &[])?;
+        let mut running = self.session.start(&planned, Vec::new())?;
+        loop {
+            let mut rows = StoredRows::default();
+            let progress = self.session.advance(&mut running, BATCH_ROWS, &mut rows)?;
+            for row in &rows.0 {
+                take(self, row)?;
+            }
+            if matches!(progress, Progress::Complete(_)) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What can be refreshed has a query, and rows.
+fn refuse_no_view(relation: &Relation) -> Result<()> {
+    let name = &relation.name;
+    match relation.kind {
+        RelationKind::MaterializedView => Ok(()),
+        RelationKind::Table => {
+            Err(SqlError::new("0A000", format!("\"{name}\" is not a materialized view")))
+        }
+        _ => {
+            let message = format!("\"{name}\" is not a table or materialized view");
+            Err(SqlError::new("42809", message))
+        }
+    }
+}
+
+fn may_refresh_concurrently(view: &Relation, with_data: bool) -> Result<()> {
+    if view.unpopulated {
+        let message = "CONCURRENTLY cannot be used when the materialized view is not populated";
+        return Err(SqlError::new("0A000", message));
+    }
+    if !with_data {
+        let message = "CONCURRENTLY and WITH NO DATA options cannot be used together";
+        return Err(SqlError::new("42601", message));
+    }
+    Ok(())
+}
+
+/// The columns of a view as a query names those of an item of this name.
+fn columns(view: &Relation, item: &str) -> String {
+    let each = view.columns.iter().map(|c| format!("{item}.{}", quote_identifier(&c.name)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The condition that two items have the same key.
+fn equal(key: &[String], one: &str, other: &str) -> String {
+    let each = key.iter().map(|column| format!("{one}.{column} = {other}.{column}"));
+    each.collect::<Vec<_>>().join(" AND ")
+}
+
+/// Whether rows of a view are stored as the same bytes.
+fn same(view: &Relation, one: &[Datum], other: &[Datum]) -> bool {
+    if one.iter().zip(other).all(|(one, other)| one.same_image(other)) {
+        return true;
+    }
+    let types: Vec<ColumnType> = view.columns.iter().map(Column::column_type).collect();
+    let [one, other] = [one, other].map(|row| {
+        let mut bytes = Vec::new();
+        form_row(&types, row, &mut bytes);
+        bytes
+    });
+    one == other
+}
+
+fn no_rows() -> SqlError {
+    SqlError::internal("a materialized view without rows")
+}
