@@ -291,6 +291,7 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
         return Err(Fault::Syntax);
     }
     if ago {
+        sum.years = -sum.years;
         sum.months = -sum.months;
         sum.days = -sum.days;
         sum.micros = -sum.micros;
