@@ -536,6 +536,32 @@ pub struct RelationDefinition {
 }
 
 impl RelationDefinition {
+    /// One without a file and without anything in it, logged.
+    pub fn new(oid: Oid, schema: Oid, name: String, kind: RelationKind) -> Self {
+        Self {
+            oid,
+            schema,
+            name,
+            kind,
+            file: 0,
+            values: None,
+            logged: true,
+            columns: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            triggers: Vec::new(),
+            options: RelationOptions::default(),
+            index: None,
+            sequence: None,
+            query: None,
+            unpopulated: false,
+            partition_key: None,
+            partition_of: None,
+            stats: RelationStats::default(),
+            comment: None,
+        }
+    }
+
     /// The FOREIGN KEY constraint of this name.
     pub fn foreign_key(&self, name: &str) -> Option<&ForeignKey> {
         self.foreign_keys.iter().find(|key| key.name == name)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     Catalog, CatalogTransaction, Column, Error, ExpressionCompiler, Oid, PUBLIC_SCHEMA,
-    RelationDefinition, RelationKind, RelationOptions, RelationStats, StoredExpression,
+    RelationDefinition, RelationKind, StoredExpression,
 };
 use niwaki_env::Env;
 use niwaki_storage::{RelFile, RelFileId, Storage, StorageOptions};
@@ -57,31 +57,18 @@ fn open(env: &Env) -> World {
 
 fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
     RelationDefinition {
-        oid: world.catalog.new_oid(),
-        schema: PUBLIC_SCHEMA,
-        name: name.to_owned(),
-        kind: RelationKind::Table,
-        file: 0,
-        values: None,
-        logged: true,
         columns: (0..columns)
             .map(|i| {
                 let name = format!("a_column_with_a_rather_long_name_{i}");
                 Column::new(name, ColumnType::new(TypeOid::INT4))
             })
             .collect(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        triggers: Vec::new(),
-        comment: None,
-        options: RelationOptions::default(),
-        index: None,
-        sequence: None,
-        query: None,
-        unpopulated: false,
-        partition_key: None,
-        partition_of: None,
-        stats: RelationStats::default(),
+        ..RelationDefinition::new(
+            world.catalog.new_oid(),
+            PUBLIC_SCHEMA,
+            name.to_owned(),
+            RelationKind::Table,
+        )
     }
 }
 

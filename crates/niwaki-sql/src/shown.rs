@@ -603,26 +603,10 @@ impl Writer<'_, '_> {
 
 /// A relation without columns: what an expression reads that reads none.
 fn nothing() -> RelationDefinition {
-    RelationDefinition {
-        oid: niwaki_catalog::Oid::INVALID,
-        schema: niwaki_catalog::Oid::INVALID,
-        name: String::new(),
-        kind: niwaki_catalog::RelationKind::View,
-        file: 0,
-        values: None,
-        logged: true,
-        columns: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        triggers: Vec::new(),
-        comment: None,
-        options: niwaki_catalog::RelationOptions::default(),
-        index: None,
-        sequence: None,
-        query: None,
-        unpopulated: false,
-        partition_key: None,
-        partition_of: None,
-        stats: niwaki_catalog::RelationStats::default(),
-    }
+    RelationDefinition::new(
+        niwaki_catalog::Oid::INVALID,
+        niwaki_catalog::Oid::INVALID,
+        String::new(),
+        niwaki_catalog::RelationKind::View,
+    )
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     BuiltinColumn, BuiltinRelation, Oid, PUBLIC_SCHEMA, Relation, RelationDefinition, RelationKind,
-    RelationOptions, RelationStats, builtin_functions, builtin_relations,
+    builtin_functions, builtin_relations,
 };
 use niwaki_types::{ColumnType, TypeOid};
 
@@ -201,13 +201,6 @@ fn builtin_function(name: &str) -> u32 {
 
 fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Rows) -> Relation {
     let definition = RelationDefinition {
-        oid,
-        schema,
-        name: name.to_owned(),
-        kind: RelationKind::View,
-        file: 0,
-        values: None,
-        logged: true,
         columns: columns
             .iter()
             .map(|column| {
@@ -218,18 +211,7 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
                 }
             })
             .collect(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        triggers: Vec::new(),
-        comment: None,
-        options: RelationOptions::default(),
-        index: None,
-        sequence: None,
-        query: None,
-        unpopulated: false,
-        partition_key: None,
-        partition_of: None,
-        stats: RelationStats::default(),
+        ..RelationDefinition::new(oid, schema, name.to_owned(), RelationKind::View)
     };
     Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))
 }

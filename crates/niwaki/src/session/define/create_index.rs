@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     Column, IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition, RelationKind,
-    RelationOptions, RelationStats,
+    RelationOptions,
 };
 use niwaki_sql::utility::{CreateIndex, IndexKeySource, IndexKeySpec};
 use niwaki_sql::{IndexKey, SqlError, read_index_key, read_index_predicate};
@@ -203,27 +203,12 @@ impl Definer<'_> {
         let table = self.current(index.table)?;
         let oid = self.session.new_oid();
         let definition = RelationDefinition {
-            oid,
-            schema: table.schema,
-            name: new.name,
-            kind: RelationKind::Index,
             // That of a partitioned table has no entries.
             file: if table.is_partitioned() { 0 } else { self.new_file(table.logged)? },
-            values: None,
             logged: table.logged,
-            columns: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            triggers: Vec::new(),
-            comment: None,
             options: new.options,
             index: Some(new.definition),
-            sequence: None,
-            query: None,
-            unpopulated: false,
-            partition_key: None,
-            partition_of: None,
-            stats: RelationStats::default(),
+            ..RelationDefinition::new(oid, table.schema, new.name, RelationKind::Index)
         };
         self.create(definition)?;
         Ok(oid)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     Column, Oid, PartitionOf, Relation, RelationDefinition, RelationKind, RelationOptions,
-    RelationStats,
 };
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
@@ -39,27 +38,11 @@ impl Definer<'_> {
         let parent = self.parent_of_new(spec)?;
         let oid = self.session.new_oid();
         let mut table = RelationDefinition {
-            oid,
-            schema,
-            name: name.clone(),
-            kind: RelationKind::Table,
             // A partitioned one has no rows of its own.
             file: if spec.partition_by.is_some() { 0 } else { self.new_file(logged)? },
-            values: None,
             logged,
-            columns: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            triggers: Vec::new(),
-            comment: None,
             options: table_options,
-            index: None,
-            sequence: None,
-            query: None,
-            unpopulated: false,
-            partition_key: None,
-            partition_of: None,
-            stats: RelationStats::default(),
+            ..RelationDefinition::new(oid, schema, name.clone(), RelationKind::Table)
         };
         if spec.partition_by.is_some() || parent.is_some() {
             self.refuse_temporary(&Relation::unopened(table.clone()))?;

@@ -57,26 +57,16 @@ impl Definer<'_> {
         refuse_repeated(&columns)?;
         self.name_is_no_type(schema, name)?;
         let mut definition = RelationDefinition {
-            oid: self.session.new_oid(),
-            schema,
-            name: name.clone(),
-            kind: RelationKind::MaterializedView,
             file: self.new_file(true)?,
-            values: None,
-            logged: true,
             columns,
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            triggers: Vec::new(),
-            comment: None,
-            options: niwaki_catalog::RelationOptions::default(),
-            index: None,
-            sequence: None,
             query: Some(new.definition),
             unpopulated: true,
-            partition_key: None,
-            partition_of: None,
-            stats: RelationStats::default(),
+            ..RelationDefinition::new(
+                self.session.new_oid(),
+                schema,
+                name.clone(),
+                RelationKind::MaterializedView,
+            )
         };
         options::set(definition.kind, &mut definition.options, &table.options)?;
         self.allot_values(&mut definition)?;

@@ -1,9 +1,6 @@
 //! Sequences.
 
-use niwaki_catalog::{
-    Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
-    SequenceDefinition,
-};
+use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationKind, SequenceDefinition};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Persistence, SequenceOptions};
 use niwaki_txn::TableLockMode;
@@ -44,26 +41,10 @@ impl Definer<'_> {
         sequence.owned_by = owned_by;
         let file = self.new_file(logged)?;
         self.create(RelationDefinition {
-            oid,
-            schema,
-            name: name.to_owned(),
-            kind: RelationKind::Sequence,
             file,
-            values: None,
             logged,
-            columns: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            triggers: Vec::new(),
-            comment: None,
-            options: RelationOptions::default(),
-            index: None,
             sequence: Some(sequence),
-            query: None,
-            unpopulated: false,
-            partition_key: None,
-            partition_of: None,
-            stats: RelationStats::default(),
+            ..RelationDefinition::new(oid, schema, name.to_owned(), RelationKind::Sequence)
         })?;
         Ok(oid)
     }

@@ -1,8 +1,8 @@
 //! CREATE VIEW and DROP VIEW, and the views that read what goes or changes.
 
 use niwaki_catalog::{
-    Column, Meaning, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
-    RelationStats, TriggerMode, collation_name,
+    Column, Meaning, Oid, Relation, RelationDefinition, RelationKind, RelationOptions, TriggerMode,
+    collation_name,
 };
 use niwaki_sql::utility::{AlterColumn, AlterCommand, CreateView, Persistence};
 use niwaki_sql::{NewView, SqlError, analyze_view};
@@ -84,26 +84,10 @@ impl Definer<'_> {
         self.name_is_no_type(schema, name)?;
         let oid = self.session.new_oid();
         self.create(RelationDefinition {
-            oid,
-            schema,
-            name: name.clone(),
-            kind: RelationKind::View,
-            file: 0,
-            values: None,
-            logged: true,
             columns,
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            triggers: Vec::new(),
-            comment: None,
             options: view_options,
-            index: None,
-            sequence: None,
             query: Some(new.definition),
-            unpopulated: false,
-            partition_key: None,
-            partition_of: None,
-            stats: RelationStats::default(),
+            ..RelationDefinition::new(oid, schema, name.clone(), RelationKind::View)
         })
     }
 
