@@ -243,6 +243,12 @@ fn a_checkpoint_that_forgets_spilled_segments_is_found() {
     assert!(!run(Some("states_without_spilled"), schedules(3000)));
 }
 
+/// The copy of a status page in memory takes all of its transactions for committed.
+#[test]
+fn copies_of_status_pages_that_forget_aborted_transactions_are_found() {
+    assert!(!run(Some("ended_without_aborted"), schedules(3000)));
+}
+
 /// A transaction ends between the copy of its state and the move of its segment.
 #[test]
 fn segments_that_are_spilled_beside_an_end_are_found() {

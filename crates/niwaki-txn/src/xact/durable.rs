@@ -18,9 +18,10 @@ use niwaki_storage::{
     Manager, PageId, PageKind, Record, Redo, RelFile, RelFileId, ResourceManager, Storage, Xid,
 };
 
-use super::directory::{ABORTED, FRAMES_KEPT, RUNNING, place_of};
+use super::directory::{ABORTED, ANCIENT, FRAMES_KEPT, RUNNING, place_of};
+use super::ended::EndedSegments;
 use super::status_page::{PackedStates, unpack};
-use super::{XIDS_PER_SEGMENT, limit, segment_of};
+use super::{XIDS_PER_SEGMENT, segment_of};
 use crate::error::Result;
 use crate::manager::TransactionManager;
 use crate::record::{
@@ -32,8 +33,8 @@ use crate::snapshot::Horizon;
 /// The relation of the status pages; its number is reserved.
 pub(crate) const STATUS_FILE: RelFile = RelFile { id: RelFileId(1), logged: true };
 
-/// Copies of status pages kept in memory; 1 MiB, four million transactions.
-const PAGES_KEPT: usize = limit(128, 4, 2);
+/// Stands for commits that every snapshot sees.
+const ANCIENT_CSN: Csn = Csn(ANCIENT);
 /// How often a pool without a free frame is asked again.
 const PIN_TRIES: u32 = 10_000;
 
@@ -51,7 +52,7 @@ pub(crate) struct Shrunk {
     /// What the last checkpoint that recovery met knew of the next id.
     logged_next: Mutex<Option<Xid>>,
     /// Copies of status pages: a look at one pins nothing and cannot fail.
-    pages: RwLock<BTreeMap<u64, PackedStates>>,
+    ended: EndedSegments,
 }
 
 /// What a segment holds.
@@ -73,17 +74,12 @@ impl TransactionManager {
         }
         match xid {
             Xid::INVALID => return ABORTED,
-            _ if !xid.is_normal() => return super::ANCIENT,
+            _ if !xid.is_normal() => return ANCIENT,
             _ if xid >= self.next_xid() => return RUNNING,
             _ => {}
         }
-        let segment = segment_of(xid);
         let Some(storage) = self.storage.get() else { return RUNNING };
         match self.shrunk.page_state(storage, xid) {
-            Ok(super::ANCIENT) => {
-                let recent = self.shrunk.recent.read();
-                recent.get(&segment).map_or(super::ANCIENT, |csn| csn.0)
-            }
             Ok(state) => state,
             Err(error) => self.unreadable(xid, &error),
         }
@@ -115,11 +111,18 @@ impl TransactionManager {
             if let Some(last) = summary.last() {
                 self.shrunk.recent.write().insert(segment, last);
             }
-            self.shrunk.keep_page(segment, packed);
+            self.shrunk.ended.keep(segment, packed, summary.last().unwrap_or(ANCIENT_CSN).0);
             self.states.forget(segment)?;
         }
         let oldest = self.horizon().oldest();
-        self.shrunk.recent.write().retain(|_, csn| *csn > oldest);
+        let mut seen_by_all = Vec::new();
+        self.shrunk.recent.write().retain(|segment, csn| {
+            if *csn <= oldest {
+                seen_by_all.push(*segment);
+            }
+            *csn > oldest
+        });
+        self.shrunk.ended.seen_by_all(&seen_by_all);
         self.spill_segments(newest)
     }
 
@@ -144,7 +147,7 @@ impl TransactionManager {
     /// Bytes of memory that the states of transactions take: at most 64 MiB, unless one transaction has hundreds
     /// of savepoints open in each of many segments.
     pub fn state_bytes(&self) -> usize {
-        self.states.bytes() + self.shrunk.pages.read().len() * super::STATE_BYTES
+        self.states.bytes() + self.shrunk.ended.bytes()
     }
 
     /// Logs the states that are not shrunk, for a recovery that begins now.
@@ -180,7 +183,7 @@ impl TransactionManager {
                     break;
                 }
                 if let Ok(at) = segments.binary_search_by_key(&segment_of(xid), |(at, _)| *at) {
-                    segments[at].1.set(place_of(xid), super::ANCIENT);
+                    segments[at].1.set(place_of(xid), ANCIENT);
                 }
             }
         }
@@ -309,28 +312,16 @@ fn read_status_page(storage: &Storage, segment: u64) -> Result<PackedStates> {
 impl Shrunk {
     /// The state of a transaction by its segment's page.
     fn page_state(&self, storage: &Storage, xid: Xid) -> Result<u64> {
+        if let Some(state) = self.ended.state(xid) {
+            return Ok(state);
+        }
         let segment = segment_of(xid);
-        if let Some(states) = self.pages.read().get(&segment) {
-            return state_on_page(states, xid);
-        }
         let states = read_status_page(storage, segment)?;
+        let csn = self.recent.read().get(&segment).copied().unwrap_or(ANCIENT_CSN);
         let state = state_on_page(&states, xid);
-        self.keep_page(segment, states);
-        state
-    }
-
-    /// Keeps a copy of a status page; it stays true, since a status page never changes.
-    fn keep_page(&self, segment: u64, states: PackedStates) {
-        let mut pages = self.pages.write();
-        // Any of them, but the same in every run of a schedule: the oldest would be the wrong one
-        // where an old report reads old rows.
-        let victim = segment as usize % PAGES_KEPT;
-        if pages.len() >= PAGES_KEPT
-            && let Some(victim) = pages.keys().nth(victim).copied()
-        {
-            pages.remove(&victim);
-        }
-        pages.insert(segment, states);
+        self.ended.keep(segment, states, csn.0);
+        let state = state?;
+        Ok(if state == ANCIENT { csn.0 } else { state })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod directory;
 mod durable;
+mod ended;
 mod spill;
 mod status_page;
 

@@ -1,0 +1,221 @@
+//! Segments whose transactions have all ended, by what has not committed in them.
+//!
+//! Nearly all transactions commit, so a segment is its few others: 32,672 states of a status page, in 8 KiB there, are
+//! a few dozen bytes here. Behind an old snapshot every look at a row that was changed since asks for one of
+//! them, and the rows of one heap page for as many segments: they have to be in memory, and within reach of one latch.
+
+use std::collections::BTreeMap;
+
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::RwLock;
+use niwaki_storage::Xid;
+
+use super::directory::{ABORTED, ANCIENT, place_of};
+use super::status_page::{PackedStates, STATE_BYTES, unpack};
+use super::{XIDS_PER_SEGMENT, limit, segment_of};
+
+/// Bytes that the copies take: 8 MiB, a hundred thousand segments in which everything committed.
+pub(super) const BYTES_MAX: usize = limit(8 << 20, 4 * SEGMENT_BYTES, 2 * SEGMENT_BYTES);
+/// What one takes besides its list.
+const SEGMENT_BYTES: usize = 80;
+
+/// Copies of status pages. A status page never changes, so they stay true.
+#[derive(Debug, Default)]
+pub(crate) struct EndedSegments {
+    kept: RwLock<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    segments: BTreeMap<u64, Ended>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Ended {
+    /// The CSN that stands for all commits, or [`ANCIENT`].
+    csn: u64,
+    others: Others,
+}
+
+/// Which transactions have not committed.
+#[derive(Debug)]
+enum Others {
+    /// Twice the place of each, and 1 more if it has not aborted either; ascending.
+    Few(Box<[u16]>),
+    /// So many that two bits for each transaction take less.
+    Many(PackedStates),
+}
+
+const _: () = assert!(XIDS_PER_SEGMENT * 2 <= 1 << 16, "a place and a bit are two bytes");
+
+impl Ended {
+    fn new(csn: u64, states: PackedStates) -> Self {
+        let mut others: Vec<u16> = Vec::new();
+        for place in 0..XIDS_PER_SEGMENT as usize {
+            match unpack(&states.0[..], place) {
+                Some(ANCIENT) => {}
+                Some(ABORTED) if seeded_bug!("ended_without_aborted") => {}
+                Some(ABORTED) => others.push((place * 2) as u16),
+                _ => others.push((place * 2 + 1) as u16),
+            }
+        }
+        let others = match size_of_val(&*others) <= STATE_BYTES {
+            true => Others::Few(others.into()),
+            false => Others::Many(states),
+        };
+        Self { csn, others }
+    }
+
+    /// What became of the transaction at a place, if it ended.
+    fn state(&self, place: usize) -> Option<u64> {
+        let state = match &self.others {
+            Others::Few(others) => {
+                let wanted = (place * 2) as u16;
+                match others.binary_search_by_key(&wanted, |other| other & !1) {
+                    Err(_) => ANCIENT,
+                    Ok(at) if others[at] == wanted => ABORTED,
+                    Ok(_) => return None,
+                }
+            }
+            Others::Many(states) => unpack(&states.0[..], place)?,
+        };
+        match state {
+            ANCIENT => Some(self.csn),
+            ABORTED => Some(ABORTED),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let others = match &self.others {
+            Others::Few(others) => size_of_val(&**others),
+            Others::Many(_) => STATE_BYTES,
+        };
+        SEGMENT_BYTES + others
+    }
+}
+
+impl EndedSegments {
+    /// The state of a transaction; `None` where the status page has to be asked, because there is no copy of it or because
+    /// it does not say that the transaction ended.
+    pub(crate) fn state(&self, xid: Xid) -> Option<u64> {
+        let kept = self.kept.read();
+        kept.segments.get(&segment_of(xid))?.state(place_of(xid))
+    }
+
+    /// Keeps a copy of a segment's states. `csn` is that of all its commits.
+    pub(crate) fn keep(&self, segment: u64, states: PackedStates, csn: u64) {
+        let ended = Ended::new(csn, states);
+        let mut kept = self.kept.write();
+        kept.bytes += ended.bytes();
+        if let Some(before) = kept.segments.insert(segment, ended) {
+            kept.bytes -= before.bytes();
+        }
+        while kept.bytes > BYTES_MAX && kept.segments.len() > 1 {
+            kept.remove_one(segment);
+        }
+    }
+
+    /// No snapshot is older than the commits of these segments any more.
+    pub(crate) fn seen_by_all(&self, segments: &[u64]) {
+        if segments.is_empty() {
+            return;
+        }
+        let mut kept = self.kept.write();
+        for segment in segments {
+            if let Some(ended) = kept.segments.get_mut(segment) {
+                ended.csn = ANCIENT;
+            }
+        }
+    }
+
+    /// Bytes that the copies take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.read().bytes
+    }
+}
+
+impl Kept {
+    /// Any of them but `newest`, and the same in every run of a schedule: the oldest would be the wrong one where an old
+    /// report reads old rows.
+    fn remove_one(&mut self, newest: u64) {
+        let (Some((&first, _)), Some((&last, _))) =
+            (self.segments.first_key_value(), self.segments.last_key_value())
+        else {
+            return;
+        };
+        // A multiple of the golden ratio spreads consecutive segments evenly.
+        let spread = newest.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let from = first + spread % (last - first + 1);
+        let others = || self.segments.keys().copied().filter(|segment| *segment != newest);
+        let after = self.segments.range(from..).map(|(segment, _)| *segment);
+        let victim = after.take(2).find(|segment| *segment != newest).or_else(|| others().next());
+        if let Some(ended) = victim.and_then(|victim| self.segments.remove(&victim)) {
+            self.bytes -= ended.bytes();
+        }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use super::*;
+    use crate::xact::directory::RUNNING;
+
+    /// States of which one in `every` is `other`.
+    fn states(every: usize, other: u64) -> PackedStates {
+        let mut states = PackedStates::new();
+        for place in 0..XIDS_PER_SEGMENT as usize {
+            states.set(place, if place % every == 1 { other } else { ANCIENT });
+        }
+        states
+    }
+
+    fn xid(segment: u64, place: u64) -> Xid {
+        Xid(segment * XIDS_PER_SEGMENT + place)
+    }
+
+    #[test]
+    fn a_copy_says_what_the_page_says() {
+        let ended = EndedSegments::default();
+        assert_eq!(ended.state(xid(7, 0)), None);
+        // Many and few that aborted.
+        for every in [3, 9] {
+            ended.keep(7, states(every, ABORTED), 555);
+            for place in 0..XIDS_PER_SEGMENT {
+                let expected = if place as usize % every == 1 { ABORTED } else { 555 };
+                assert_eq!(ended.state(xid(7, place)), Some(expected), "{place}");
+            }
+            // The page says nothing of these, which somebody has to be told.
+            ended.keep(7, states(every, RUNNING), 555);
+            assert_eq!(ended.state(xid(7, 1)), None);
+            assert_eq!(ended.state(xid(7, 2)), Some(555));
+        }
+        assert_eq!(ended.state(xid(8, 2)), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_newest_stays() {
+        let ended = EndedSegments::default();
+        // Half of all aborted: thousands of bytes a segment.
+        for segment in 0..2000 {
+            ended.keep(segment, states(2, ABORTED), ANCIENT);
+            assert!(ended.bytes() <= BYTES_MAX, "{}", ended.bytes());
+            assert_eq!(ended.state(xid(segment, 1)), Some(ABORTED));
+        }
+        let mut kept = ended.kept.write();
+        let counted: usize = kept.segments.values().map(Ended::bytes).sum();
+        assert_eq!(counted, kept.bytes);
+        // Old ones and young ones.
+        let left: Vec<u64> = kept.segments.keys().copied().collect();
+        assert!(left.len() > 200 && left[left.len() / 2] < 1900, "{left:?}");
+        kept.segments.clear();
+        kept.bytes = 0;
+        drop(kept);
+        // Everything committed: none has to go.
+        for segment in 0..2000 {
+            ended.keep(segment, states(usize::MAX, ABORTED), ANCIENT);
+        }
+        assert_eq!(ended.kept.read().segments.len(), 2000);
+    }
+}
