@@ -4,9 +4,12 @@ import dataclasses
 
 import clients as drivers
 import differential as generated
+import logictest
 import regress as scripts
+import tpcc as shop
+import tpch as reports
 from servers import Niwaki, Postgres
-from steps import build_beside_postgres as build, cargo_test
+from steps import BINARY, build_beside_postgres as build, cargo_test, command
 
 
 def clients(_long):
@@ -48,4 +51,34 @@ def differential(long):
     return held, comparer.summary(), [dataclasses.asdict(finding) for finding in comparer.findings]
 
 
-STEPS = {"build": build, "clients": clients, **{name: driver(name) for name in drivers.names()}, "regress": regress, "differential": differential}
+def sqllogictest(_long):
+    """SQLite's select and index suites: every record that passes on PostgreSQL passes."""
+    folder = logictest.fetch()
+    outcomes = logictest.compare(folder, list(logictest.files(folder)))
+    wrong = sum(len(outcome.wrong) for outcome in outcomes)
+    records, passed = sum(outcome.records for outcome in outcomes), sum(outcome.passed for outcome in outcomes)
+    return wrong == 0, f"{len(outcomes)} files, {records} records, {passed} pass on PostgreSQL, {wrong} of these not", [dataclasses.asdict(outcome) for outcome in outcomes if outcome.wrong]
+
+
+def tpch(long):
+    """TPC-H (scale 1 in the long form): all 22 queries right, in at most PostgreSQL's time in all, inside 4 GB."""
+    settings = {"shared_buffers": "1GB", "work_mem": "64MB", "max_wal_size": "8GB"}
+    with Postgres(settings) as theirs, Niwaki(settings) as ours:
+        found = reports.compare(ours, theirs, 1 if long else 0.05)
+    mine, other = sum(query.ours for query in found), sum(query.theirs for query in found)
+    wrong, most = [query.number for query in found if not query.same], max(query.resident for query in found)
+    held = not wrong and mine <= other and most < 4 << 30
+    return held, f"{mine:.1f} s, PostgreSQL {other:.1f}; {most >> 20} MB at most; other rows: {wrong or 'none'}", [dataclasses.asdict(query) for query in found]
+
+
+def tpcc(long):
+    """A load like TPC-C (ten minutes in the long form): its consistency conditions hold, and every invariant of the files."""
+    with Niwaki({"shared_buffers": "1GB", "max_wal_size": "4GB", "synchronous_commit": "off"}) as server:
+        found = shop.load_and_run(server, seconds=600 if long else 60)
+        server.stop()
+        command(BINARY, "check", "--data-dir", server.dir / "data")
+    done = ", ".join(f"{count} {kind}" for kind, count in sorted(found.counts.items()))
+    return not found.violations, f"{found.orders_a_minute:.0f} orders a minute, p99 {found.p99_ms:.0f} ms ({done}); violated: {found.violations or 'none'}", dataclasses.asdict(found)
+
+
+STEPS = {"build": build, "clients": clients, **{name: driver(name) for name in drivers.names()}, "regress": regress, "sqllogictest": sqllogictest, "tpch": tpch, "tpcc": tpcc, "differential": differential}

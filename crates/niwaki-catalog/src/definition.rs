@@ -73,6 +73,17 @@ impl RelationKind {
             Self::MaterializedView => "materialized view",
         }
     }
+
+    /// The word for several.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Table => "tables",
+            Self::Index => "indexes",
+            Self::Sequence => "sequences",
+            Self::View => "views",
+            Self::MaterializedView => "materialized views",
+        }
+    }
 }
 
 /// `GENERATED … AS IDENTITY`.

@@ -395,6 +395,8 @@ pub enum CommandTag {
     Update,
     /// `DELETE n`
     Delete,
+    /// `MERGE n`
+    Merge,
     /// `EXPLAIN`
     Explain,
 }
@@ -407,6 +409,7 @@ impl CommandTag {
             Self::Insert => "INSERT",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Merge => "MERGE",
             Self::Explain => "EXPLAIN",
         }
     }

@@ -1,124 +1,28 @@
 //! EXPLAIN: a plan as text, with PostgreSQL's names for its steps.
 
 mod aggregate;
+mod change;
 mod deparse;
 mod json;
+mod options;
 mod output;
 mod partitions;
 
-use niwaki_types::{ColumnType, Datum, TypeOid};
-use pg_query::protobuf::a_const;
-use pg_query::{Node, NodeEnum};
+use niwaki_types::Datum;
 
-use crate::context::{ColumnInfo, ExecContext};
-use crate::error::{Result, SqlError};
+use crate::context::ExecContext;
+use crate::error::Result;
 use crate::exec::measure::{Measure, Measures};
 use crate::exec::spill::SpaceUse;
 use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
-use crate::plan::{
-    BitmapPlan, ConflictPlan, JoinKey, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode,
-    ScanPlan, SetKind, estimate,
-};
+use crate::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, SetKind, estimate};
 use crate::store::ScanEffort;
 
 use deparse::{Names, expression, sort_key};
 use json::json_string;
 
 pub(crate) use deparse::{table_expression, type_text};
-
-/// What EXPLAIN was asked to do.
-#[derive(Clone, Debug)]
-pub struct ExplainOptions {
-    pub(crate) analyze: bool,
-    costs: bool,
-    pub(crate) timing: bool,
-    /// Whether the time of the whole run is told; it is unless this says no.
-    summary: bool,
-    /// What each step gives is told.
-    verbose: bool,
-    json: bool,
-}
-
-impl ExplainOptions {
-    /// Reads the options of a statement.
-    ///
-    /// # Errors
-    /// 0A000 for formats that are not there, 42601 for what is no option.
-    pub fn parse(nodes: &[Node]) -> Result<Self> {
-        let mut options = Self {
-            analyze: false,
-            costs: true,
-            timing: true,
-            summary: true,
-            verbose: false,
-            json: false,
-        };
-        for node in nodes {
-            let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
-            let name = element.defname.as_str();
-            match name {
-                "analyze" => options.analyze = flag(element.arg.as_deref(), name)?,
-                "costs" => options.costs = flag(element.arg.as_deref(), name)?,
-                "timing" => options.timing = flag(element.arg.as_deref(), name)?,
-                "summary" => options.summary = flag(element.arg.as_deref(), name)?,
-                "verbose" => options.verbose = flag(element.arg.as_deref(), name)?,
-                // Nothing more is known that these could show.
-                "buffers" | "settings" | "wal" => {
-                    flag(element.arg.as_deref(), name)?;
-                }
-                "format" => {
-                    let value = word(element.arg.as_deref()).unwrap_or_default();
-                    match value.to_ascii_lowercase().as_str() {
-                        "text" => options.json = false,
-                        "json" => options.json = true,
-                        other => {
-                            return Err(SqlError::unsupported(format!("EXPLAIN (FORMAT {other})")));
-                        }
-                    }
-                }
-                other => {
-                    return Err(SqlError::new(
-                        "42601",
-                        format!("unrecognized EXPLAIN option \"{other}\""),
-                    ));
-                }
-            }
-        }
-        Ok(options)
-    }
-
-    /// The one column of the result, whose type is that of the format.
-    pub fn column(&self) -> ColumnInfo {
-        let kind = if self.json { TypeOid::JSON } else { TypeOid::TEXT };
-        ColumnInfo::computed("QUERY PLAN", ColumnType::new(kind))
-    }
-}
-
-fn word(node: Option<&Node>) -> Option<String> {
-    match node?.node.as_ref()? {
-        NodeEnum::String(s) => Some(s.sval.clone()),
-        NodeEnum::Integer(i) => Some(i.ival.to_string()),
-        NodeEnum::Boolean(b) => Some(if b.boolval { "true" } else { "false" }.to_owned()),
-        NodeEnum::AConst(c) => match c.val.as_ref()? {
-            a_const::Val::Sval(s) => Some(s.sval.clone()),
-            a_const::Val::Ival(i) => Some(i.ival.to_string()),
-            a_const::Val::Boolval(b) => Some(if b.boolval { "true" } else { "false" }.to_owned()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn flag(node: Option<&Node>, name: &str) -> Result<bool> {
-    if node.is_none() {
-        return Ok(true);
-    }
-    match word(node).unwrap_or_default().to_ascii_lowercase().as_str() {
-        "true" | "on" | "1" | "yes" => Ok(true),
-        "false" | "off" | "0" | "no" => Ok(false),
-        _ => Err(SqlError::new("42601", format!("{name} requires a Boolean value"))),
-    }
-}
+pub use options::ExplainOptions;
 
 /// One step as EXPLAIN shows it.
 struct Shown {
@@ -619,52 +523,8 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             };
             Shown::new(node_type, rows, cost, vec![left, right])
         }
-        PlanNode::Modify(modify) => {
-            let child = describe(&modify.input, with);
-            let word = match modify.kind {
-                ModifyKind::Insert => "Insert",
-                ModifyKind::Update => "Update",
-                ModifyKind::Delete => "Delete",
-            };
-            let mut shown = Shown::new("ModifyTable", child.rows, child.cost, vec![child]);
-            shown.title = format!("{word} on {}", named(&modify.relation.name, &modify.name));
-            shown.relation = Some(modify.relation.name.clone());
-            shown.alias = Some(modify.name.clone());
-            if let Some(conflict) = &modify.conflict {
-                add_conflict(&mut shown, modify, conflict, with);
-            }
-            shown
-        }
-    }
-}
-
-/// ON CONFLICT, as PostgreSQL shows it.
-fn add_conflict(
-    shown: &mut Shown,
-    modify: &ModifyPlan,
-    conflict: &ConflictPlan,
-    with: &Describing<'_, '_>,
-) {
-    let action = if conflict.update.is_some() { "UPDATE" } else { "NOTHING" };
-    shown.detail("Conflict Resolution", action.to_owned());
-    if conflict.inferred {
-        let indexes = &modify.relation.indexes;
-        let names = conflict.arbiters.iter().map(|index| indexes[*index].name.as_str());
-        shown.detail("Conflict Arbiter Indexes", names.collect::<Vec<_>>().join(", "));
-    }
-    let counts = with.measures.map(|measures| measures.conflicts);
-    if let Some(update) = &conflict.update
-        && let Some(condition) = &update.condition
-    {
-        let names = Names::of_conflict(modify, update);
-        shown.detail("Conflict Filter", expression(condition, &names, with.exec));
-        if let Some(counts) = counts.filter(|counts| counts.filtered > 0) {
-            shown.detail("Rows Removed by Conflict Filter", counts.filtered.to_string());
-        }
-    }
-    if let Some(counts) = counts {
-        shown.detail("Tuples Inserted", counts.inserted.to_string());
-        shown.detail("Conflicting Tuples", counts.conflicting.to_string());
+        PlanNode::Modify(modify) => change::describe_modify(modify, with),
+        PlanNode::Merge(merge) => change::describe_merge(merge, with),
     }
 }
 
@@ -782,6 +642,13 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
             if let Some(update) = modify.conflict.as_ref().and_then(|c| c.update.as_ref()) {
                 exprs.extend(update.values.iter().flatten());
                 exprs.extend(&update.condition);
+            }
+        }
+        PlanNode::Merge(merge) => {
+            for action in &merge.actions {
+                exprs.extend(&action.condition);
+                let values = action.change.iter().flat_map(|change| &change.values);
+                exprs.extend(values.flatten());
             }
         }
         _ => {}

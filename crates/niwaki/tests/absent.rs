@@ -18,6 +18,10 @@ fn what_postgresql_has_is_not_supported_yet() {
         ("select null::pg_catalog.txid_snapshot", "type txid_snapshot"),
         ("create table t (x macaddr8)", "type macaddr8"),
         ("update pg_class set relname = 'x'", "changing the system catalog (\"pg_class\")"),
+        (
+            "merge into t using t s on true when not matched by source then delete",
+            "WHEN NOT MATCHED BY SOURCE",
+        ),
         ("set role other", "SET ROLE \"other\""),
         ("set session authorization other", "SET SESSION AUTHORIZATION \"other\""),
         ("set standard_conforming_strings = off", "standard_conforming_strings \"off\""),

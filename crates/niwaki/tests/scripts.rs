@@ -76,6 +76,16 @@ fn columns() {
 }
 
 #[test]
+fn merge() {
+    check("merge.test", include_str!("../testscripts/merge.test"));
+}
+
+#[test]
+fn merge_rows() {
+    check("merge_rows.test", include_str!("../testscripts/merge_rows.test"));
+}
+
+#[test]
 fn create_table_as() {
     check("create_table_as", include_str!("../testscripts/create_table_as.test"));
 }

@@ -86,7 +86,7 @@ impl Analyzer<'_> {
         Ok(tree)
     }
 
-    fn from_item(&mut self, node: &Node) -> Result<JoinTree> {
+    pub(super) fn from_item(&mut self, node: &Node) -> Result<JoinTree> {
         self.check_stack()?;
         match node.node.as_ref() {
             Some(NodeEnum::RangeVar(var)) => self.range_var(var),
@@ -249,12 +249,12 @@ impl Analyzer<'_> {
             // Without LATERAL the items before it are out of sight.
             let scope = self.scope()?;
             let hidden = std::mem::take(&mut scope.items);
-            let before = std::mem::take(&mut scope.out_of_sight);
-            scope.out_of_sight = hidden.iter().map(|item| item.name.clone()).collect();
+            let before = scope.out_of_sight.len();
+            scope.out_of_sight.extend(hidden.iter().map(|item| item.name.clone()));
             let result = self.nested_query(select, None);
             let scope = self.scope()?;
             scope.items = hidden;
-            scope.out_of_sight = before;
+            scope.out_of_sight.truncate(before);
             result?
         };
         let columns = self.renamed(query.columns.clone(), sub.alias.as_ref(), &name)?;
@@ -607,6 +607,19 @@ impl Analyzer<'_> {
         }
         self.note_alone(&relation, lock);
         Arc::new(relation.alone())
+    }
+
+    /// What the target of a change is called: its name, and its schema where that may stand before the name.
+    pub(super) fn target_names(
+        &self,
+        var: &protobuf::RangeVar,
+        written: &WriteTarget,
+    ) -> (String, Option<String>) {
+        let named = written.named();
+        match &var.alias {
+            Some(alias) => (alias.aliasname.clone(), None),
+            None => (named.name.clone(), Some(self.schema_name(named.schema))),
+        }
     }
 
     /// The target of INSERT, UPDATE or DELETE.

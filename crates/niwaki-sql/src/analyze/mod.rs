@@ -19,7 +19,9 @@ mod from;
 mod function_call;
 mod group_by;
 mod grouping;
+mod insert;
 mod locking;
+mod merge;
 mod named_arguments;
 mod names;
 mod operators;
@@ -168,7 +170,8 @@ impl<'a> Analyzer<'a> {
             NodeEnum::SelectStmt(_)
             | NodeEnum::InsertStmt(_)
             | NodeEnum::UpdateStmt(_)
-            | NodeEnum::DeleteStmt(_) => {
+            | NodeEnum::DeleteStmt(_)
+            | NodeEnum::MergeStmt(_) => {
                 let planned = analyzer.statement(&statement.node)?;
                 Ok(Statement::Query(Arc::new(planned)))
             }
@@ -197,7 +200,8 @@ impl<'a> Analyzer<'a> {
                     NodeEnum::SelectStmt(_)
                     | NodeEnum::InsertStmt(_)
                     | NodeEnum::UpdateStmt(_)
-                    | NodeEnum::DeleteStmt(_) => {
+                    | NodeEnum::DeleteStmt(_)
+                    | NodeEnum::MergeStmt(_) => {
                         let planned = analyzer.statement(query)?;
                         Ok(Statement::Query(Arc::new(planned.explained(options))))
                     }
@@ -302,6 +306,10 @@ impl<'a> Analyzer<'a> {
             NodeEnum::DeleteStmt(delete) => {
                 let (query, columns) = self.delete(delete)?;
                 (StatementBody::Modify(Box::new(query)), columns, CommandTag::Delete)
+            }
+            NodeEnum::MergeStmt(merge) => {
+                let query = self.merge(merge)?;
+                (StatementBody::Merge(Box::new(query)), Vec::new(), CommandTag::Merge)
             }
             _ => return Err(SqlError::unsupported("this statement")),
         };

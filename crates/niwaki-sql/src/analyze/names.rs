@@ -150,6 +150,7 @@ impl Analyzer<'_> {
             }
             let mut system = scope.items.iter().filter_map(|item| system_column(item, name));
             if let Some(found) = system.next() {
+                self.check_system_column(level, name, location)?;
                 if system.next().is_some() {
                     return Err(ambiguous());
                 }
@@ -174,8 +175,23 @@ impl Analyzer<'_> {
         match columns.next() {
             Some(_) if columns.next().is_some() => Err(ambiguous()),
             Some(column) => Ok(Lookup::Found(column.expr.clone())),
-            None => Ok(system_column(item, name).map_or(Lookup::NoColumn, Lookup::Found)),
+            None => match system_column(item, name) {
+                Some(found) => {
+                    self.check_system_column(level, name, location)?;
+                    Ok(Lookup::Found(found))
+                }
+                None => Ok(Lookup::NoColumn),
+            },
         }
+    }
+
+    /// Refuses what an action of a MERGE must not depend on.
+    fn check_system_column(&self, level: usize, name: &str, location: i32) -> Result<()> {
+        if self.scopes[level].place != Place::MergeWhen || name == "tableoid" {
+            return Ok(());
+        }
+        let message = format!("cannot use system column \"{name}\" in MERGE WHEN condition");
+        Err(self.error("42P10", message, location))
     }
 }
 

@@ -83,6 +83,8 @@ pub(super) enum Place {
     Values,
     Update,
     Returning,
+    /// The condition after WHEN of a MERGE
+    MergeWhen,
     IndexExpression,
     IndexPredicate,
     /// GENERATED ALWAYS AS (…)
@@ -124,6 +126,7 @@ impl Place {
             Self::Values => "VALUES",
             Self::Update => "UPDATE",
             Self::Returning => "RETURNING",
+            Self::MergeWhen => "MERGE WHEN conditions",
             Self::IndexExpression => "index expressions",
             Self::IndexPredicate => "index predicates",
             Self::Generation => "column generation expressions",

@@ -218,6 +218,10 @@ impl Analyzer<'_> {
             Some(NodeEnum::InsertStmt(insert)) => self.insert(insert),
             Some(NodeEnum::UpdateStmt(update)) => self.update(update),
             Some(NodeEnum::DeleteStmt(delete)) => self.delete(delete),
+            Some(NodeEnum::MergeStmt(_)) => {
+                let message = "MERGE not supported in WITH query";
+                return Err(self.error("0A000", message, cte.location));
+            }
             _ => return Err(self.unsupported("this statement in WITH", cte.location)),
         };
         self.ctes.truncate(before);

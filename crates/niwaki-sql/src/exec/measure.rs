@@ -7,7 +7,7 @@ use super::Step;
 use super::spill::SpaceUse;
 use crate::error::Result;
 use crate::expr::Runtime;
-use crate::plan::PlanNode;
+use crate::plan::{ModifyKind, PlanNode};
 use crate::store::ScanEffort;
 
 /// What was measured of one step.
@@ -36,6 +36,8 @@ pub(crate) struct Measures {
     steps: HashMap<usize, Measure>,
     /// What INSERT … ON CONFLICT met: a statement has one such step at most.
     pub(crate) conflicts: ConflictCounts,
+    /// What MERGE did: a statement is one at most.
+    pub(crate) merged: MergeCounts,
     /// Triggers that were fired.
     pub(crate) triggers: Vec<FiredCounts>,
 }
@@ -58,10 +60,31 @@ pub(crate) struct ConflictCounts {
     pub(crate) filtered: u64,
 }
 
+/// Rows of the source of a MERGE, by what was done about them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MergeCounts {
+    pub(crate) inserted: u64,
+    pub(crate) updated: u64,
+    pub(crate) deleted: u64,
+    pub(crate) skipped: u64,
+}
+
+impl MergeCounts {
+    /// Counts a row.
+    pub(super) fn count(&mut self, done: Option<ModifyKind>) {
+        *match done {
+            Some(ModifyKind::Insert) => &mut self.inserted,
+            Some(ModifyKind::Update) => &mut self.updated,
+            Some(ModifyKind::Delete) => &mut self.deleted,
+            None => &mut self.skipped,
+        } += 1;
+    }
+}
+
 impl Measures {
     pub(crate) fn new(timing: bool) -> Self {
-        let conflicts = ConflictCounts::default();
-        Self { timing, steps: HashMap::new(), conflicts, triggers: Vec::new() }
+        let (conflicts, merged) = (ConflictCounts::default(), MergeCounts::default());
+        Self { timing, steps: HashMap::new(), conflicts, merged, triggers: Vec::new() }
     }
 
     /// What the step of this node did; nothing when it never ran.

@@ -16,6 +16,7 @@ pub(crate) mod kept_rows;
 mod key_table;
 mod keys;
 pub(crate) mod measure;
+mod merge;
 mod merge_join;
 mod modify;
 pub(crate) mod numbered_rows;
@@ -155,6 +156,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Recursive(_) => Box::new(recursive::Recursive::new(plan)),
         PlanNode::With { input, .. } => Box::new(with::With::new(plan, input, state)),
         PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
+        PlanNode::Merge(_) => Box::new(merge::Merge::new(plan)),
     }
 }
 

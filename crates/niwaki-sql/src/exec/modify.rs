@@ -73,76 +73,13 @@ pub(super) fn change(
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
-    if modify.relation.is_partitioned() {
-        return super::partitions::change(modify, row, new, rt);
-    }
-    let width = modify.relation.columns.len();
-    let start = modify.start;
-    if modify.kind == ModifyKind::Insert {
-        new_values(modify, row, new, rt)?;
-        if let Some(triggers) = &modify.triggers
-            && !triggers.before(TriggerEvent::Insert, None, Some(&mut *new), rt)?
-        {
-            return Ok(false);
-        }
-        check_row(modify, new, false, rt)?;
-        if let Some(conflict) = &modify.conflict {
-            return upsert(modify, conflict, row, new, rt);
-        }
-        let tid = rt.exec.store.insert(&modify.relation, new)?;
-        if let Some(triggers) = &modify.triggers {
-            triggers.after(TriggerEvent::Insert, None, Some(new.as_slice()), rt)?;
-        }
-        returned(modify, row, new, tid);
-        return Ok(true);
-    }
     // Ends: each turn but the last meets a version that another transaction committed, which is
     // locked for this one from then on.
     loop {
-        let Datum::Tid(block, offset) = row[start + width] else {
-            return Err(SqlError::internal("a row to be changed has no address"));
-        };
-        let tid = Tid::new(block, offset);
-        if modify.kind == ModifyKind::Update {
-            new_values(modify, row, new, rt)?;
-        }
-        let old = &row[start..start + width];
-        let admitted = admit(modify, old, new, rt);
-        let updated = modify.kind == ModifyKind::Update;
-        let store = &mut *rt.exec.store;
-        let outcome = if !matches!(admitted, Ok(true)) {
-            if modify.triggers.is_none() {
-                return admitted;
-            }
-            // Triggers have the last word about the newest version alone.
-            let lock = if updated { RowLock::NoKeyUpdate } else { RowLock::Update };
-            store.lock_row(&modify.relation, tid, lock, LockWait::Block)?
-        } else if updated {
-            store.update(&modify.relation, tid, old, new)?
-        } else {
-            store.delete(&modify.relation, tid, old)?
-        };
-        match outcome {
-            RowOutcome::Done(root) => {
-                if !admitted? {
-                    return Ok(false);
-                }
-                if let Some(triggers) = &modify.triggers {
-                    let old = Some(&row[start..start + width]);
-                    match updated {
-                        true => {
-                            triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?
-                        }
-                        false => triggers.after(TriggerEvent::Delete, old, None, rt)?,
-                    }
-                }
-                if updated {
-                    returned(modify, row, new, root);
-                }
-                return Ok(true);
-            }
-            other => {
-                if !goes_on(modify, other, None, row, rt)? {
+        match attempt(modify, row, new, rt)? {
+            Attempt::Over(changed) => return Ok(changed),
+            Attempt::Met(outcome) => {
+                if !goes_on(modify, outcome, row, rt)? {
                     return Ok(false);
                 }
             }
@@ -150,26 +87,108 @@ pub(super) fn change(
     }
 }
 
+/// What came of an attempt to change a row.
+pub(super) enum Attempt {
+    /// It is changed, or it is not to be: a trigger or a conflict says so.
+    Over(bool),
+    /// It is not what it was.
+    Met(RowOutcome),
+}
+
+/// Inserts a row, or tries to change the one that the input found.
+pub(super) fn attempt(
+    modify: &ModifyPlan,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Attempt> {
+    if modify.relation.is_partitioned() {
+        return super::partitions::attempt(modify, row, new, rt);
+    }
+    let width = modify.relation.columns.len();
+    let start = modify.start;
+    if modify.kind == ModifyKind::Insert {
+        return insert(modify, row, new, rt).map(Attempt::Over);
+    }
+    let Datum::Tid(block, offset) = row[start + width] else {
+        return Err(SqlError::internal("a row to be changed has no address"));
+    };
+    let tid = Tid::new(block, offset);
+    if modify.kind == ModifyKind::Update {
+        new_values(modify, row, new, rt)?;
+    }
+    let old = &row[start..start + width];
+    let admitted = admit(modify, old, new, rt);
+    let updated = modify.kind == ModifyKind::Update;
+    let store = &mut *rt.exec.store;
+    let outcome = if !matches!(admitted, Ok(true)) {
+        if modify.triggers.is_none() {
+            return admitted.map(Attempt::Over);
+        }
+        // Triggers have the last word about the newest version alone.
+        let lock = if updated { RowLock::NoKeyUpdate } else { RowLock::Update };
+        store.lock_row(&modify.relation, tid, lock, LockWait::Block)?
+    } else if updated {
+        store.update(&modify.relation, tid, old, new)?
+    } else {
+        store.delete(&modify.relation, tid, old)?
+    };
+    let root = match outcome {
+        RowOutcome::Done(root) => root,
+        other => return Ok(Attempt::Met(other)),
+    };
+    if !admitted? {
+        return Ok(Attempt::Over(false));
+    }
+    if let Some(triggers) = &modify.triggers {
+        let old = Some(&row[start..start + width]);
+        match updated {
+            true => triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?,
+            false => triggers.after(TriggerEvent::Delete, old, None, rt)?,
+        }
+    }
+    if updated {
+        returned(modify, row, new, root);
+    }
+    Ok(Attempt::Over(true))
+}
+
+/// INSERT of one row; false where a trigger or the one that is there already keeps it out.
+fn insert(
+    modify: &ModifyPlan,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    new_values(modify, row, new, rt)?;
+    if let Some(triggers) = &modify.triggers
+        && !triggers.before(TriggerEvent::Insert, None, Some(&mut *new), rt)?
+    {
+        return Ok(false);
+    }
+    check_row(modify, new, false, rt)?;
+    if let Some(conflict) = &modify.conflict {
+        return upsert(modify, conflict, row, new, rt);
+    }
+    let tid = rt.exec.store.insert(&modify.relation, new)?;
+    if let Some(triggers) = &modify.triggers {
+        triggers.after(TriggerEvent::Insert, None, Some(new.as_slice()), rt)?;
+    }
+    returned(modify, row, new, tid);
+    Ok(true)
+}
+
 /// After an attempt that did not change the row: whether its newest version, which takes the place of the one that was found, is to
-/// be changed instead. `leaf`: the partition it lies in.
-pub(super) fn goes_on(
+/// be changed instead.
+fn goes_on(
     modify: &ModifyPlan,
     outcome: RowOutcome,
-    leaf: Option<&Leaf>,
     row: &mut [Datum],
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
     match outcome {
         RowOutcome::Changed { tid, row: newest } => {
-            let width = modify.relation.columns.len();
-            let newest = match leaf {
-                Some(leaf) => leaf.columns.backward(&newest),
-                None => newest,
-            };
-            for (slot, value) in newest.into_iter().enumerate().take(width) {
-                row[modify.start + slot] = value;
-            }
-            row[modify.start + width] = Datum::Tid(tid.block.0, tid.offset.0);
+            show_newest(modify, tid, newest, row)?;
             modify.recheck.as_ref().map_or(Ok(true), |recheck| recheck.holds(row, rt))
         }
         RowOutcome::SelfModified if rt.state.nested_changes => {
@@ -179,6 +198,25 @@ pub(super) fn goes_on(
             Ok(false)
         }
     }
+}
+
+/// Puts the newest version of the row that was found, as its own table has it, into the target's slots.
+pub(super) fn show_newest(
+    modify: &ModifyPlan,
+    tid: Tid,
+    newest: Vec<Datum>,
+    row: &mut [Datum],
+) -> Result<()> {
+    let width = modify.relation.columns.len();
+    let newest = match leaf_of_row(&modify.relation, &row[modify.start + width + 1])? {
+        Some(leaf) => leaf.columns.backward(&newest),
+        None => newest,
+    };
+    for (slot, value) in newest.into_iter().enumerate().take(width) {
+        row[modify.start + slot] = value;
+    }
+    row[modify.start + width] = Datum::Tid(tid.block.0, tid.offset.0);
+    Ok(())
 }
 
 /// 27000 for a row that a function, called by the statement that is to change the row, has changed before.

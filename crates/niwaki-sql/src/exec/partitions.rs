@@ -8,7 +8,7 @@ use super::conflict::{
     elsewhere, new_version, not_updated, refuse_deferrable, second_time, show_locked,
 };
 use super::modify::{
-    Rules, check_bounds, check_rules, failing_row, goes_on, new_values, returned_from, shown_value,
+    Attempt, Rules, check_bounds, check_rules, failing_row, new_values, returned_from, shown_value,
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -27,13 +27,13 @@ pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<O
     leaf.map(Some).ok_or_else(|| SqlError::internal("a row of no partition"))
 }
 
-/// As for a table: changes the row that the input found, or inserts one.
-pub(super) fn change(
+/// As for a table: inserts a row, or tries to change the one that the input found.
+pub(super) fn attempt(
     modify: &ModifyPlan,
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
-) -> Result<bool> {
+) -> Result<Attempt> {
     let partitions = modify
         .relation
         .partitions
@@ -41,7 +41,7 @@ pub(super) fn change(
         .ok_or_else(|| SqlError::internal("a table without partitions"))?;
     if modify.kind == ModifyKind::Insert {
         new_values(modify, row, new, rt)?;
-        return insert(modify, partitions, row, new, rt);
+        return insert(modify, partitions, row, new, rt).map(Attempt::Over);
     }
     change_found(modify, partitions, row, new, rt)
 }
@@ -145,61 +145,49 @@ fn change_found(
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
-) -> Result<bool> {
+) -> Result<Attempt> {
     let width = modify.relation.columns.len();
     let start = modify.start;
-    let updated = modify.kind == ModifyKind::Update;
-    // Ends: each turn but the last meets a version that another transaction committed, which is
-    // locked for this one from then on.
-    loop {
-        let Datum::Tid(block, offset) = row[start + width] else {
-            return Err(SqlError::internal("a row to be changed has no address"));
-        };
-        let tid = Tid::new(block, offset);
-        let Some(leaf) = leaf_of_row(&modify.relation, &row[start + width + 1])? else {
-            return Err(SqlError::internal("a row to be changed is of no partition"));
-        };
-        let old = leaf.columns.forward(&row[start..start + width]);
-        // Where the row is to be afterwards, and what it is there.
-        let mut moves = None;
-        let outcome = if updated {
-            new_values(modify, row, new, rt)?;
-            match target(modify, partitions, new, rt.exec) {
-                Ok(number) if partitions.leaves[number].relation.oid == leaf.relation.oid => {
-                    let own = checked(modify, number, leaf, new, rt)?;
-                    let outcome = rt.exec.store.update(&leaf.relation, tid, &old, &own)?;
-                    if let RowOutcome::Done(root) = outcome {
-                        returned_from(modify, leaf, row, &own, root);
-                        return Ok(true);
-                    }
-                    outcome
-                }
-                // Whether it has a place at all is asked of the newest version alone.
-                to => {
-                    moves = Some(to);
-                    refuse_referenced(&leaf.relation, rt.exec)?;
-                    rt.exec.store.delete_moved(&leaf.relation, tid, &old)?
-                }
-            }
-        } else {
-            rt.exec.store.delete(&leaf.relation, tid, &old)?
-        };
-        match outcome {
-            RowOutcome::Done(_) => {
-                let Some(number) = moves.transpose()? else { return Ok(true) };
-                let to = &partitions.leaves[number];
-                let own = checked(modify, number, to, new, rt)?;
-                let tid = rt.exec.store.insert(&to.relation, &own)?;
-                returned_from(modify, to, row, &own, tid);
-                return Ok(true);
-            }
-            other => {
-                if !goes_on(modify, other, Some(leaf), row, rt)? {
-                    return Ok(false);
-                }
-            }
-        }
+    let Datum::Tid(block, offset) = row[start + width] else {
+        return Err(SqlError::internal("a row to be changed has no address"));
+    };
+    let tid = Tid::new(block, offset);
+    let Some(leaf) = leaf_of_row(&modify.relation, &row[start + width + 1])? else {
+        return Err(SqlError::internal("a row to be changed is of no partition"));
+    };
+    let old = leaf.columns.forward(&row[start..start + width]);
+    if modify.kind == ModifyKind::Delete {
+        return Ok(match rt.exec.store.delete(&leaf.relation, tid, &old)? {
+            RowOutcome::Done(_) => Attempt::Over(true),
+            other => Attempt::Met(other),
+        });
     }
+    new_values(modify, row, new, rt)?;
+    let to = target(modify, partitions, new, rt.exec);
+    if let Ok(number) = to
+        && partitions.leaves[number].relation.oid == leaf.relation.oid
+    {
+        let own = checked(modify, number, leaf, new, rt)?;
+        return Ok(match rt.exec.store.update(&leaf.relation, tid, &old, &own)? {
+            RowOutcome::Done(root) => {
+                returned_from(modify, leaf, row, &own, root);
+                Attempt::Over(true)
+            }
+            other => Attempt::Met(other),
+        });
+    }
+    refuse_referenced(&leaf.relation, rt.exec)?;
+    match rt.exec.store.delete_moved(&leaf.relation, tid, &old)? {
+        RowOutcome::Done(_) => {}
+        other => return Ok(Attempt::Met(other)),
+    }
+    // Whether it has a place at all is asked of the newest version alone.
+    let number = to?;
+    let to = &partitions.leaves[number];
+    let own = checked(modify, number, to, new, rt)?;
+    let tid = rt.exec.store.insert(&to.relation, &own)?;
+    returned_from(modify, to, row, &own, tid);
+    Ok(Attempt::Over(true))
 }
 
 /// A row that others refer to cannot go to another table: 0A000.

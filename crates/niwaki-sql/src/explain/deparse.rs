@@ -153,6 +153,7 @@ impl Names {
             | PlanNode::SetOperation { .. }
             | PlanNode::Recursive(_) => {}
             PlanNode::Modify(modify) => self.collect(&modify.input),
+            PlanNode::Merge(merge) => self.collect(&merge.input),
         }
     }
 

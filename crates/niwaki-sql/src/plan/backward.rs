@@ -34,6 +34,7 @@ impl PlanNode {
             | Self::LockRows { .. }
             | Self::SetOperation { .. }
             | Self::Modify(_)
+            | Self::Merge(_)
             | Self::Recursive(_)
             | Self::Working(_) => false,
         }

@@ -135,6 +135,7 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { startup: total, total, rows, width: left.width }
         }
         PlanNode::Modify(modify) => estimate(&modify.input),
+        PlanNode::Merge(merge) => estimate(&merge.input),
         PlanNode::Working(working) => {
             leaf(working.rows, working.rows * 0.0225, working.columns.len())
         }

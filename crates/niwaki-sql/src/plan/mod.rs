@@ -273,6 +273,34 @@ pub(crate) struct ModifyPlan {
     pub(crate) counted: bool,
 }
 
+/// MERGE.
+#[derive(Clone, Debug)]
+pub(crate) struct MergePlan {
+    pub(crate) relation: Arc<Relation>,
+    /// Alias or name, for EXPLAIN.
+    pub(crate) name: String,
+    /// Rows of the source, and what each matches.
+    pub(crate) input: Arc<PlanNode>,
+    /// Slots of the input's row.
+    pub(crate) input_width: usize,
+    /// First slot of the table in that row; its address is NULL where nothing matches.
+    pub(crate) start: usize,
+    /// What a newer version of a row must satisfy to match still, over the input's row.
+    pub(crate) recheck: Option<Expr>,
+    /// In their order: the first whose condition holds is taken.
+    pub(crate) actions: Vec<MergeAction>,
+}
+
+/// One WHEN of a MERGE.
+#[derive(Clone, Debug)]
+pub(crate) struct MergeAction {
+    /// Whether it is for rows of the source that match one of the table, or for the others.
+    pub(crate) matched: bool,
+    pub(crate) condition: Option<Expr>,
+    /// What it does to the row; `None` for DO NOTHING. The input of this change is not asked.
+    pub(crate) change: Option<ModifyPlan>,
+}
+
 /// A bound of a partition: rows must belong to it, and not to another partition.
 #[derive(Clone, Debug)]
 pub(crate) struct WithinBound {
@@ -448,6 +476,7 @@ pub(crate) enum PlanNode {
         columns: Vec<ColumnType>,
     },
     Modify(Box<ModifyPlan>),
+    Merge(Box<MergePlan>),
     Recursive(RecursivePlan),
     Working(WorkingPlan),
     /// A statement with the WITH queries that are computed apart from it.

@@ -9,16 +9,16 @@ use super::estimate::estimate;
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
 use super::window_order::{first_order, window_order, windowed};
 use super::{
-    LockTarget, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SortKey, SubPlan, WithPlan,
-    WorkingPlan, conjunction, is_volatile,
+    LockTarget, MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SortKey,
+    SubPlan, WithPlan, WorkingPlan, conjunction, is_volatile,
 };
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, ModifyQuery,
-    ModifySource, OrderKey, Query, Select, SetOperation, SetSide, SharedQuery, StatementBody,
-    StatementQuery, reads_slots,
+    self, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, MergeQuery,
+    ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation, SetSide, SharedQuery,
+    StatementBody, StatementQuery, reads_slots,
 };
 
 /// Plans a statement. Returns its root, and how many nested plans it has.
@@ -47,7 +47,8 @@ pub(crate) fn plan_statement(
     };
     let root = match statement.body {
         StatementBody::Select(query) => planner.query(query)?,
-        StatementBody::Modify(modify) => planner.modify(*modify, true)?,
+        StatementBody::Modify(modify) => PlanNode::Modify(Box::new(planner.modify(*modify, true)?)),
+        StatementBody::Merge(merge) => planner.merge(*merge)?,
     };
     let mut queries = Vec::new();
     for (number, changes) in changes.into_iter().enumerate() {
@@ -108,7 +109,7 @@ impl Planner {
                 }
                 sorted(PlanNode::Values { rows }, &order, &types_of(&columns))
             }
-            Body::Modify(modify) => self.modify(*modify, false)?,
+            Body::Modify(modify) => PlanNode::Modify(Box::new(self.modify(*modify, false)?)),
             Body::Set(set) if set.recursive.is_some() => self.recursive(*set, &columns)?,
             Body::Set(set) => {
                 let node = PlanNode::SetOperation {
@@ -469,7 +470,7 @@ impl Planner {
     }
 
     /// INSERT, UPDATE, DELETE.
-    fn modify(&mut self, query: ModifyQuery, counted: bool) -> Result<PlanNode> {
+    fn modify(&mut self, query: ModifyQuery, counted: bool) -> Result<ModifyPlan> {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
         let (generated, checks) = (query.generated, query.checks);
@@ -511,7 +512,7 @@ impl Planner {
                 self.from(*from, &mut used, &[], None)?.0
             }
         };
-        Ok(PlanNode::Modify(Box::new(ModifyPlan {
+        Ok(ModifyPlan {
             kind,
             relation,
             name,
@@ -529,7 +530,34 @@ impl Planner {
             recheck,
             conflict,
             counted,
-        })))
+        })
+    }
+
+    fn merge(&mut self, query: MergeQuery) -> Result<PlanNode> {
+        let MergeQuery { relation, name, start, from, actions } = query;
+        let recheck = self.recheck(&from)?;
+        let input_width = from.width;
+        let mut used = vec![false; input_width];
+        // As for UPDATE, which an action may be.
+        used[start..=start + relation.columns.len()].fill(true);
+        used[start + relation.columns.len() + 1] |= relation.is_partitioned();
+        recheck.iter().for_each(|expr| mark(expr, &mut used));
+        let mut planned = Vec::with_capacity(actions.len());
+        for action in actions {
+            let query::MergeAction { matched, mut condition, change } = action;
+            if let Some(condition) = &mut condition {
+                self.expr(condition)?;
+                mark(condition, &mut used);
+            }
+            let change = change.map(|change| self.modify(change, true)).transpose()?;
+            let values = change.iter().flat_map(|change| change.values.iter().flatten());
+            values.for_each(|expr| mark(expr, &mut used));
+            planned.push(MergeAction { matched, condition, change });
+        }
+        let input = Arc::new(self.from(from, &mut used, &[], None)?.0);
+        let actions = planned;
+        let plan = MergePlan { relation, name, input, input_width, start, recheck, actions };
+        Ok(PlanNode::Merge(Box::new(plan)))
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) struct StatementQuery {
 pub(crate) enum StatementBody {
     Select(Query),
     Modify(Box<ModifyQuery>),
+    Merge(Box<MergeQuery>),
 }
 
 /// A WITH query. It reads no rows of the queries around it: one that does stands where it is named, and is empty here.
@@ -280,10 +281,41 @@ pub(crate) struct ModifyQuery {
     pub(crate) conflict: Option<ConflictPlan>,
 }
 
+/// MERGE.
+#[derive(Clone, Debug)]
+pub(crate) struct MergeQuery {
+    pub(crate) relation: Arc<Relation>,
+    /// Alias or name.
+    pub(crate) name: String,
+    /// First slot of the table.
+    pub(crate) start: usize,
+    /// The table, item 0, and the source; the table's slots are NULL where nothing matches.
+    pub(crate) from: From,
+    pub(crate) actions: Vec<MergeAction>,
+}
+
+/// One WHEN of a MERGE.
+#[derive(Clone, Debug)]
+pub(crate) struct MergeAction {
+    /// Whether it is for rows of the source that match one of the table, or for the others.
+    pub(crate) matched: bool,
+    pub(crate) condition: Option<Expr>,
+    /// What it does, over the row of FROM; `None` for DO NOTHING. The source of this change is not asked.
+    pub(crate) change: Option<ModifyQuery>,
+}
+
+impl MergeAction {
+    /// Its expressions over the row of FROM.
+    pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let values = self.change.iter_mut().flat_map(|change| change.values.iter_mut().flatten());
+        self.condition.iter_mut().chain(values)
+    }
+}
+
 /// Where the rows that are inserted or changed come from.
 #[derive(Clone, Debug)]
 pub(crate) enum ModifySource {
-    /// INSERT of one row, whose values read nothing.
+    /// INSERT of one row, whose values read nothing; an action of MERGE.
     Row,
     Rows(Vec<Vec<Expr>>),
     /// INSERT … SELECT.

@@ -13,7 +13,7 @@ impl StatementQuery {
     /// Whether anything inside is volatile; a change of data is.
     pub(crate) fn is_volatile(&self) -> bool {
         match &self.body {
-            StatementBody::Modify(_) => true,
+            StatementBody::Modify(_) | StatementBody::Merge(_) => true,
             StatementBody::Select(query) => {
                 query.is_volatile() || self.shared.iter().any(|shared| shared.query.is_volatile())
             }

@@ -19,8 +19,8 @@ mod sublinks;
 
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
-    Body, From, JoinTree, JoinType, ModifyQuery, ModifySource, Query, Select, SharedQuery,
-    StatementBody, StatementQuery,
+    Body, From, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource, Query,
+    Select, SharedQuery, StatementBody, StatementQuery,
 };
 
 /// Rewrites all queries of a statement.
@@ -29,6 +29,7 @@ pub(crate) fn rewrite(statement: &mut StatementQuery) {
     match &mut statement.body {
         StatementBody::Select(query) => rewriter.query(query),
         StatementBody::Modify(modify) => rewriter.modify(modify),
+        StatementBody::Merge(merge) => rewriter.merge(merge),
     }
     // Those that are still shared.
     for number in 0..statement.shared.len() {
@@ -92,6 +93,13 @@ impl Rewriter<'_> {
             let values = update.values.iter_mut().flatten();
             self.exprs(&mut values.chain(&mut update.condition).collect::<Vec<_>>());
         }
+    }
+
+    fn merge(&mut self, merge: &mut MergeQuery) {
+        let actions = merge.actions.iter_mut().flat_map(MergeAction::exprs_mut);
+        let mut exprs: Vec<&mut Expr> = actions.collect();
+        self.exprs(&mut exprs);
+        self.level(&mut Level { from: &mut merge.from, exprs, locks: true });
     }
 
     fn exprs(&mut self, exprs: &mut [&mut Expr]) {

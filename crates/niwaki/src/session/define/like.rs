@@ -87,12 +87,8 @@ impl Definer<'_> {
             }
             Err(error) => return Err(error),
         };
-        let word = match relation.kind {
-            RelationKind::Table | RelationKind::View | RelationKind::MaterializedView => None,
-            RelationKind::Index => Some("indexes"),
-            RelationKind::Sequence => Some("sequences"),
-        };
-        if let Some(word) = word {
+        if matches!(relation.kind, RelationKind::Index | RelationKind::Sequence) {
+            let word = relation.kind.plural();
             let message = format!("relation \"{}\" is invalid in LIKE clause", relation.name);
             return Err(SqlError::new("42809", message)
                 .with_detail(format!("This operation is not supported for {word}."))

@@ -279,11 +279,7 @@ fn refuse_no_table(relation: &Relation) -> Result<()> {
         RelationKind::View => Err(SqlError::new("42809", format!("\"{name}\" is a view"))
             .with_detail("Views cannot have row-level BEFORE or AFTER triggers.")),
         RelationKind::Index | RelationKind::Sequence | RelationKind::MaterializedView => {
-            let word = match relation.kind {
-                RelationKind::Index => "indexes",
-                RelationKind::Sequence => "sequences",
-                _ => "materialized views",
-            };
+            let word = relation.kind.plural();
             let message = format!("relation \"{name}\" cannot have triggers");
             Err(SqlError::new("42809", message)
                 .with_detail(format!("This operation is not supported for {word}.")))

@@ -315,7 +315,7 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
         let message =
             format!("ALTER action {action} cannot be performed on relation \"{}\"", view.name);
         return Err(SqlError::new("42809", message)
-            .with_detail(format!("This operation is not supported for {}s.", view.kind.word())));
+            .with_detail(format!("This operation is not supported for {}.", view.kind.plural())));
     }
     Ok(())
 }

@@ -1,0 +1,115 @@
+//! MERGE: what becomes of each row of the source.
+
+use std::sync::Arc;
+
+use niwaki_types::Datum;
+
+use super::modify::{Attempt, attempt, changed_inside, show_newest};
+use super::{Step, start};
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::{MergeAction, MergePlan, ModifyKind, PlanNode};
+use crate::store::RowOutcome;
+
+/// The step that merges.
+pub(super) struct Merge {
+    plan: Arc<PlanNode>,
+    input: Option<Box<dyn Step>>,
+    row: Vec<Datum>,
+    new: Vec<Datum>,
+}
+
+impl Merge {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), input: None, row: Vec::new(), new: Vec::new() }
+    }
+}
+
+impl Step for Merge {
+    fn next(&mut self, _row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Merge(merge) = &*plan else {
+            return Err(SqlError::internal("a merge of another plan"));
+        };
+        if self.input.is_none() {
+            self.input = Some(start(&merge.input, rt.state));
+            self.row.resize(merge.input_width, Datum::Null);
+        }
+        let Some(step) = &mut self.input else { return Ok(false) };
+        while step.next(&mut self.row, rt)? {
+            rt.tick()?;
+            if self.row.len() < merge.input_width {
+                self.row.resize(merge.input_width, Datum::Null);
+            }
+            let done = merge_row(merge, &mut self.row, &mut self.new, rt)?;
+            rt.state.modified += u64::from(done.is_some());
+            if let Some(measures) = &mut rt.state.measures {
+                measures.merged.count(done);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What is done about a row of the source; `None` for nothing.
+fn merge_row(
+    merge: &MergePlan,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<ModifyKind>> {
+    let address = merge.start + merge.relation.columns.len();
+    let mut matched = !row[address].is_null();
+    // Ends: each turn but the last meets a version that another transaction committed, which is locked for this one from
+    // then on, or a row that is there no more and matches nothing.
+    loop {
+        let Some(action) = chosen(merge, matched, row, rt)? else { return Ok(None) };
+        let Some(change) = &action.change else { return Ok(None) };
+        match attempt(change, row, new, rt)? {
+            Attempt::Over(changed) => return Ok(changed.then_some(change.kind)),
+            // Another action may be the one for what the row is now.
+            Attempt::Met(RowOutcome::Changed { tid, row: newest }) => {
+                show_newest(change, tid, newest, row)?;
+                matched = match &merge.recheck {
+                    Some(recheck) => recheck.holds(row, rt)?,
+                    None => true,
+                };
+            }
+            Attempt::Met(RowOutcome::Gone) if matched => matched = false,
+            Attempt::Met(RowOutcome::SelfModified) if rt.state.nested_changes => {
+                return Err(changed_inside(change.kind == ModifyKind::Update));
+            }
+            Attempt::Met(RowOutcome::SelfModified) => return Err(second_time()),
+            Attempt::Met(outcome) => {
+                let message = format!("a row cannot be merged: {outcome:?}");
+                return Err(SqlError::internal(message));
+            }
+        }
+    }
+}
+
+/// The first action whose condition holds.
+fn chosen<'m>(
+    merge: &'m MergePlan,
+    matched: bool,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<&'m MergeAction>> {
+    for action in merge.actions.iter().filter(|action| action.matched == matched) {
+        let holds = match &action.condition {
+            Some(condition) => condition.holds(row, rt)?,
+            None => true,
+        };
+        if holds {
+            return Ok(Some(action));
+        }
+    }
+    Ok(None)
+}
+
+/// 21000 for a row that several rows of the source match.
+#[cold]
+fn second_time() -> SqlError {
+    SqlError::new("21000", "MERGE command cannot affect row a second time")
+        .with_hint("Ensure that not more than one source row matches any one target row.")
+}

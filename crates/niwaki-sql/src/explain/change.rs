@@ -1,0 +1,81 @@
+//! Steps that change data, as PostgreSQL shows them.
+
+use super::deparse::{Names, expression};
+use super::{Describing, Shown, describe, named};
+use crate::plan::{ConflictPlan, MergePlan, ModifyKind, ModifyPlan};
+
+/// INSERT, UPDATE and DELETE.
+pub(super) fn describe_modify(modify: &ModifyPlan, with: &Describing<'_, '_>) -> Shown {
+    let child = describe(&modify.input, with);
+    let word = match modify.kind {
+        ModifyKind::Insert => "Insert",
+        ModifyKind::Update => "Update",
+        ModifyKind::Delete => "Delete",
+    };
+    let mut shown = change(word, (&modify.relation.name, &modify.name), child);
+    if let Some(conflict) = &modify.conflict {
+        add_conflict(&mut shown, modify, conflict, with);
+    }
+    shown
+}
+
+/// MERGE, with what it did about the rows of the source, once that is known.
+pub(super) fn describe_merge(merge: &MergePlan, with: &Describing<'_, '_>) -> Shown {
+    let child = describe(&merge.input, with);
+    let mut shown = change("Merge", (&merge.relation.name, &merge.name), child);
+    let Some(counts) = with.measures.map(|measures| measures.merged) else { return shown };
+    let counts = [
+        ("inserted", "Tuples Inserted", counts.inserted),
+        ("updated", "Tuples Updated", counts.updated),
+        ("deleted", "Tuples Deleted", counts.deleted),
+        ("skipped", "Tuples Skipped", counts.skipped),
+    ];
+    let met = counts.iter().filter(|(.., count)| *count > 0);
+    let met: Vec<String> = met.map(|(word, _, count)| format!("{word}={count}")).collect();
+    if !met.is_empty() {
+        shown.lines.push(format!("Tuples: {}", met.join(" ")));
+    }
+    for (_, label, count) in counts {
+        shown.number(label, count.to_string());
+    }
+    shown
+}
+
+/// A step that changes the rows of a table, which has a name and is called by another.
+fn change(word: &str, (table, alias): (&str, &str), child: Shown) -> Shown {
+    let mut shown = Shown::new("ModifyTable", child.rows, child.cost, vec![child]);
+    shown.title = format!("{word} on {}", named(table, alias));
+    shown.relation = Some(table.to_owned());
+    shown.alias = Some(alias.to_owned());
+    shown
+}
+
+/// ON CONFLICT, as PostgreSQL shows it.
+fn add_conflict(
+    shown: &mut Shown,
+    modify: &ModifyPlan,
+    conflict: &ConflictPlan,
+    with: &Describing<'_, '_>,
+) {
+    let action = if conflict.update.is_some() { "UPDATE" } else { "NOTHING" };
+    shown.detail("Conflict Resolution", action.to_owned());
+    if conflict.inferred {
+        let indexes = &modify.relation.indexes;
+        let names = conflict.arbiters.iter().map(|index| indexes[*index].name.as_str());
+        shown.detail("Conflict Arbiter Indexes", names.collect::<Vec<_>>().join(", "));
+    }
+    let counts = with.measures.map(|measures| measures.conflicts);
+    if let Some(update) = &conflict.update
+        && let Some(condition) = &update.condition
+    {
+        let names = Names::of_conflict(modify, update);
+        shown.detail("Conflict Filter", expression(condition, &names, with.exec));
+        if let Some(counts) = counts.filter(|counts| counts.filtered > 0) {
+            shown.detail("Rows Removed by Conflict Filter", counts.filtered.to_string());
+        }
+    }
+    if let Some(counts) = counts {
+        shown.detail("Tuples Inserted", counts.inserted.to_string());
+        shown.detail("Conflicting Tuples", counts.conflicting.to_string());
+    }
+}
