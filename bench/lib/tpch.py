@@ -104,7 +104,7 @@ def statements(scale):
            f"from (select n, {whole(0, 24)} as nation from generate_series(1, {suppliers}) n) s")
     colors = " || ' ' || ".join(one_of(COLORS) for _ in range(5))
     yield (f"insert into part select n, {colors}, 'Manufacturer#' || m, 'Brand#' || m || {whole(1, 5)}, {' || chr(32) || '.join(one_of(part) for part in TYPES)}, {whole(1, 50)}, "
-           f"{' || chr(32) || '.join(one_of(part) for part in CONTAINERS)}, (90000 + n / 10 % 20001 + 100 * (n % 1000)) / 100.0, {words(2)} "
+           f"{' || chr(32) || '.join(one_of(part) for part in CONTAINERS)}, (90000 + n / 10 % 20001 + 100 * (n % 1000)) / 100.0, left({words(2)}, 23) "
            f"from (select n, {whole(1, 5)} as m from generate_series(1, {parts}) n) p")
     yield (f"insert into partsupp select n, {supplier_of('n', 'i', suppliers)}, {whole(1, 9999)}, {whole(100, 100000)} / 100.0, {words(10)} "
            f"from generate_series(1, {parts}) n, generate_series(0, 3) i")
