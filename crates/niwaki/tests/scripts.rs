@@ -96,6 +96,11 @@ fn fields_as_functions() {
 }
 
 #[test]
+fn or_of_ands() {
+    check("or_of_ands.test", include_str!("../testscripts/or_of_ands.test"));
+}
+
+#[test]
 fn partitions() {
     check("partitions", include_str!("../testscripts/partitions.test"));
 }

@@ -1,0 +1,63 @@
+//! What all sides of an OR ask for: `(a AND b) OR (a AND c)` is `a AND (b OR c)`.
+//!
+//! So a join finds its keys, and a scan what it can look for, where each side repeats them.
+
+use niwaki_types::TypeOid;
+
+use crate::expr::{Expr, ExprKind};
+use crate::plan::{conjunction, split_conjuncts};
+use crate::query::{From, JoinTree, volatile_inside};
+
+/// Takes what all of their sides have out of the ORs among a level's conditions.
+pub(super) fn take_out(from: &mut From) {
+    from.conditions = taken_out(std::mem::take(&mut from.conditions));
+    if let Some(tree) = &mut from.tree {
+        walk(tree);
+    }
+}
+
+fn walk(tree: &mut JoinTree) {
+    let JoinTree::Join(join) = tree else { return };
+    join.on = taken_out(std::mem::take(&mut join.on));
+    walk(&mut join.left);
+    walk(&mut join.right);
+}
+
+fn taken_out(conditions: Vec<Expr>) -> Vec<Expr> {
+    let mut out = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        match condition.kind {
+            ExprKind::Or(sides) => split(sides, condition.location, &mut out),
+            kind => out.push(Expr { kind, ..condition }),
+        }
+    }
+    out
+}
+
+/// Appends what an OR of these sides asks for.
+fn split(sides: Vec<Expr>, location: i32, out: &mut Vec<Expr>) {
+    let mut sides: Vec<Vec<Expr>> = sides
+        .into_iter()
+        .map(|side| {
+            let mut parts = Vec::new();
+            split_conjuncts(side, &mut parts);
+            parts
+        })
+        .collect();
+    let has = |side: &[Expr], part: &Expr| side.iter().any(|other| other.same(part));
+    let common: Vec<Expr> = match sides.split_first() {
+        Some((first, others)) => first
+            .iter()
+            .filter(|part| !volatile_inside(part) && others.iter().all(|side| has(side, part)))
+            .cloned()
+            .collect(),
+        None => Vec::new(),
+    };
+    for side in &mut sides {
+        side.retain(|part| !has(&common, part));
+    }
+    out.extend(common);
+    // A side that asks for nothing more holds wherever those do.
+    let sides: Option<Vec<Expr>> = sides.into_iter().map(conjunction).collect();
+    out.extend(sides.map(|sides| Expr::new(ExprKind::Or(sides), TypeOid::BOOL, location)));
+}
