@@ -27,6 +27,8 @@ class Client:
     def __init__(self, port, *, user="postgres", database="postgres", host="127.0.0.1", settings=None, timeout=60):
         self.address, self.timeout, self.status = (host, port), timeout, b"I"
         self.socket = socket.create_connection(self.address, timeout)
+        # Messages of one request are sent one by one: without it each waits for the acknowledgement of the one before.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         startup = {"user": user, "database": database, **(settings or {})}
         text = b"".join(f"{name}\0{value}\0".encode() for name, value in startup.items()) + b"\0"
