@@ -17,11 +17,11 @@ import hashlib
 import itertools
 import os
 import pathlib
+import shutil
 import subprocess
-import tempfile
 
 import wire
-from servers import Niwaki, Postgres
+from servers import ROOT, Niwaki, Postgres
 
 SOURCE = "https://github.com/gregrahn/sqllogictest"
 SUITES = ("test/select1.test", "test/select2.test", "test/select3.test", "test/select4.test", "test/select5.test", "test/index")
@@ -44,10 +44,12 @@ def fetch():
     given = os.environ.get("SQLLOGICTEST")
     if given:
         return pathlib.Path(given)
-    folder = pathlib.Path(tempfile.gettempdir()) / "sqllogictest"
-    if not folder.exists():
+    folder = ROOT / ".cache" / "sqllogictest"
+    if not (folder / "ready").exists():
+        shutil.rmtree(folder, ignore_errors=True)
         subprocess.run(["git", "clone", "--quiet", "--depth", "1", "--filter=blob:none", "--sparse", SOURCE, folder], check=True)
         subprocess.run(["git", "-C", folder, "sparse-checkout", "set", "--no-cone", *SUITES], check=True)
+        (folder / "ready").touch()
     return folder
 
 

@@ -19,7 +19,7 @@ use crate::store::TableLock;
 /// A statement after analysis.
 #[derive(Clone, Debug)]
 pub enum Statement {
-    /// SELECT, VALUES, INSERT, UPDATE, DELETE, or EXPLAIN of one of them.
+    /// SELECT, VALUES, INSERT, UPDATE, DELETE, MERGE, or EXPLAIN of one of them.
     Query(Arc<Planned>),
     /// Everything else, to be interpreted from its syntax tree.
     Utility(ParsedStatement),

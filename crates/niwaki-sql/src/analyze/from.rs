@@ -622,7 +622,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// The target of INSERT, UPDATE or DELETE.
+    /// The target of INSERT, UPDATE, DELETE or MERGE.
     pub(super) fn target_relation(
         &mut self,
         var: &protobuf::RangeVar,

@@ -226,29 +226,16 @@ fn each_part(kind: &ExprKind, visit: &mut dyn FnMut(&Expr)) {
                 visit(default);
             }
         }
-        // What is in a row has its own.
-        ExprKind::Row(_) | ExprKind::Field { .. } | ExprKind::AssignField { .. } => {}
+        // What is in a row has its own, and so has a nested query.
+        ExprKind::Row(_)
+        | ExprKind::Field { .. }
+        | ExprKind::AssignField { .. }
+        | ExprKind::AssignPart { .. }
+        | ExprKind::Grouping(_)
+        | ExprKind::SubQuery(_) => {}
         ExprKind::Subscript { array, .. } => visit(array),
         ExprKind::NullIf { equal, .. } if equal.derived.is_error() => visit(equal),
         ExprKind::NullIf { equal, .. } => equal.for_each_child(&mut |part| visit(part)),
-        ExprKind::Call { arguments, .. }
-        | ExprKind::UserCall { arguments, .. }
-        | ExprKind::And(arguments)
-        | ExprKind::Or(arguments)
-        | ExprKind::Coalesce(arguments)
-        | ExprKind::MinMax { arguments, .. }
-        | ExprKind::Array(arguments) => arguments.iter().for_each(visit),
-        ExprKind::Cast { argument, .. }
-        | ExprKind::Length { argument, .. }
-        | ExprKind::Domain { argument, .. }
-        | ExprKind::Not(argument)
-        | ExprKind::IsNull { argument, .. }
-        | ExprKind::RowNull { argument, .. }
-        | ExprKind::BoolTest { argument, .. } => visit(argument),
-        ExprKind::Distinct { left, right, .. } | ExprKind::ArrayCompare { left, right, .. } => {
-            visit(left);
-            visit(right);
-        }
-        _ => {}
+        _ => kind.for_each_child(&mut |part| visit(part)),
     }
 }

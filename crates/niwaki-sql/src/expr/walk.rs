@@ -4,10 +4,10 @@ use niwaki_types::{Datum, TextSettings, TypeOid, to_text};
 
 use super::{Expr, ExprKind, SubQueryKind};
 
-impl Expr {
-    /// Calls `visit` for every direct part that is evaluated over the same row.
+impl ExprKind {
+    /// See [`Expr::for_each_child`].
     pub(crate) fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
-        match &self.kind {
+        match self {
             ExprKind::Const(_)
             | ExprKind::Param(_)
             | ExprKind::Slot { .. }
@@ -71,6 +71,13 @@ impl Expr {
                 }
             }
         }
+    }
+}
+
+impl Expr {
+    /// Calls `visit` for every direct part that is evaluated over the same row.
+    pub(crate) fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+        self.kind.for_each_child(visit);
     }
 
     /// The same with the right to change the parts.

@@ -25,7 +25,7 @@ use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 
 /// The utility statement that a syntax tree holds; `None` when it is a query (SELECT, INSERT, UPDATE,
-/// DELETE, VALUES, EXPLAIN), which analysis and planning handle.
+/// DELETE, MERGE, VALUES, EXPLAIN), which analysis and planning handle.
 ///
 /// # Errors
 /// 0A000 naming what Niwaki does not have, 42601 and 22023 for what no catalog is needed to refuse.
