@@ -1,6 +1,9 @@
 """Issue 05: PostgreSQL's clients feel at home."""
 
 import dataclasses
+import re
+import statistics
+import time
 
 import clients as drivers
 import differential as generated
@@ -8,8 +11,9 @@ import logictest
 import regress as scripts
 import tpcc as shop
 import tpch as reports
-from servers import Niwaki, Postgres
+from servers import Niwaki, Postgres, Postgres18
 from steps import BINARY, build_beside_postgres as build, cargo_test, command
+from wire import Client
 
 
 def clients(_long):
@@ -81,4 +85,38 @@ def tpcc(long):
     return not found.violations, f"{found.orders_a_minute:.0f} orders a minute, p99 {found.p99_ms:.0f} ms ({done}); violated: {found.violations or 'none'}", dataclasses.asdict(found)
 
 
-STEPS = {"build": build, "clients": clients, **{name: driver(name) for name in drivers.names()}, "regress": regress, "sqllogictest": sqllogictest, "tpch": tpch, "tpcc": tpcc, "differential": differential}
+def short_statements(_long):
+    """Prepared statements in the library: a row by its key in at most 6 us, a join by key of ten rows in at most 60 us."""
+    shown = command("cargo", "run", "-q", "--release", "-p", "niwaki", "--example", "point_statements")
+    found = {name: int(ns) / 1000 for name, ns in re.findall(r"^(.+): (\d+) ns$", shown, re.M)}
+    point, join = found["select on its own"], found["join of ten rows on its own"]
+    return point <= 6 and join <= 60, f"{point:.1f} us a row, {join:.1f} us a join of ten rows", found
+
+
+# 350 MB: 2.8 million rows of 124 bytes with their headers.
+COUNTED = "create table counted (a int, b text); insert into counted select i, repeat('x', 90) from generate_series(1, 2800000) i"
+
+
+def count_rows(_long):
+    """count(*) of 350 MB in memory, by one core: at least 3x as fast as PostgreSQL 18."""
+    settings = {"shared_buffers": "1GB", "max_wal_size": "8GB", "autovacuum": "off"}
+    times = {}
+    with Postgres18({**settings, "max_parallel_workers_per_gather": "0"}) as theirs, Niwaki(settings) as ours:
+        clients = {"ours": Client(ours.port, timeout=600), "theirs": Client(theirs.port, timeout=600)}
+        sizes = {}
+        for name, client in clients.items():
+            for statement in (*COUNTED.split("; "), "vacuum analyze counted", "select count(*) from counted"):
+                client.query(statement)
+            sizes[name] = int(client.query("select pg_relation_size('counted')")[-1].rows[0][0]) >> 20
+        for _ in range(9):
+            for name, client in clients.items():
+                begun = time.monotonic()
+                rows = client.query("select count(*) from counted")[-1].rows
+                times.setdefault(name, []).append(time.monotonic() - begun)
+                if int(rows[0][0]) != 2_800_000:
+                    raise RuntimeError(f"{name}: {rows}")
+    mine, other = (statistics.median(times[name]) for name in ("ours", "theirs"))
+    return other / mine >= 3, f"{mine * 1000:.0f} ms of {sizes['ours']} MB, PostgreSQL 18 {other * 1000:.0f} ms of {sizes['theirs']} MB: {other / mine:.2f}x as fast", times
+
+
+STEPS = {"build": build, "short-statements": short_statements, "count": count_rows, "clients": clients, **{name: driver(name) for name in drivers.names()}, "regress": regress, "sqllogictest": sqllogictest, "tpch": tpch, "tpcc": tpcc, "differential": differential}

@@ -77,6 +77,9 @@ pub struct ForeignKey {
     /// NOT VALID: rows that were there before it have not been tested.
     #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
     pub not_valid: bool,
+    /// The foreign key of the partitioned table above that this one is a part of.
+    #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<Oid>,
     /// COMMENT ON CONSTRAINT
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,

@@ -126,6 +126,9 @@ pub struct Trigger {
     /// What the function finds in `TG_ARGV`.
     #[serde(rename = "args", default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
+    /// The trigger of the partitioned table above that this one was made for.
+    #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<Oid>,
     /// ENABLE, DISABLE
     #[serde(default, skip_serializing_if = "is_origin")]
     pub mode: TriggerMode,

@@ -1,4 +1,4 @@
-//! Time of prepared point statements through the library, without a server:
+//! Time of short prepared statements through the library, without a server:
 //! `cargo run --release -p niwaki --example point_statements`.
 
 use niwaki::Database;
@@ -13,10 +13,18 @@ fn main() -> niwaki::Result<()> {
     session.execute("create table t (a int primary key, b int, f char(84))", ())?;
     let fill = format!("insert into t select x, 0, 'x' from generate_series(1, {ROWS}) as g(x)");
     session.execute(fill.as_str(), ())?;
-    session.execute("analyze t", ())?;
+    // Ten rows for each key, which name rows anywhere in the table.
+    session.execute("create table ten (k int, a int)", ())?;
+    let fill = format!(
+        "insert into ten select i, (i * 7919 + j * 104729) % {ROWS} + 1 from generate_series(1, {ROWS} / 10) i, generate_series(1, 10) j"
+    );
+    session.execute(fill.as_str(), ())?;
+    session.execute("create index on ten (k)", ())?;
+    session.execute("analyze", ())?;
     let statements = [
         ("select", "select b from t where a = $1"),
         ("update", "update t set b = b + 1 where a = $1"),
+        ("join of ten rows", "select ten.a, t.b from ten join t on t.a = ten.a where k = $1 / 10 + 1"),
     ];
     for (name, sql) in statements {
         let prepared = session.prepare(sql)?;

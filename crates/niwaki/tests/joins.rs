@@ -497,15 +497,28 @@ fn joins_give_what_a_naive_evaluation_gives() {
                     shown.collect::<Vec<_>>().join("|")
                 })
                 .collect();
+            // Below an aggregate, joins hand up many rows at a time.
+            let sum = |column: usize| rows.iter().filter_map(|row| row[column]).sum::<i64>();
+            let known = |column: usize| rows.iter().filter(|row| row[column].is_some()).count();
+            let lists: Vec<String> =
+                list.iter().map(|term| format!("count({term}), coalesce(sum({term}), 0)")).collect();
+            let summed = format!(
+                "select count(*), {} from {} where {}",
+                lists.join(", "),
+                from.sql(),
+                condition.sql()
+            );
+            let sums: Vec<String> =
+                (0..3).map(|column| format!("{}|{}", known(column), sum(column))).collect();
+            let sums = format!("{}|{}", rows.len(), sums.join("|"));
             for way in WAYS {
                 assert_eq!(run(&mut session, way), "");
-                let found = run(&mut session, &query);
-                if found != lines.join("\n") {
-                    let plan = run(&mut session, &format!("explain (costs off) {query}"));
-                    panic!(
-                        "{way}\n{query}\n{plan}\nexpected:\n{}\nfound:\n{found}",
-                        lines.join("\n")
-                    );
+                for (query, expected) in [(&query, &lines.join("\n")), (&summed, &sums)] {
+                    let found = run(&mut session, query);
+                    if found != *expected {
+                        let plan = run(&mut session, &format!("explain (costs off) {query}"));
+                        panic!("{way}\n{query}\n{plan}\nexpected:\n{expected}\nfound:\n{found}");
+                    }
                 }
             }
             writeln!(script, "{query};").unwrap();
@@ -515,5 +528,60 @@ fn joins_give_what_a_naive_evaluation_gives() {
     if let Some(out) = out {
         std::fs::write(format!("{out}.expected"), expected).unwrap();
         std::fs::write(out, script).unwrap();
+    }
+}
+
+/// Aggregates of joins that hand up many rows at a time are those of the same joins, row by row, whatever meets whatever, and
+/// whether the inner rows fit in memory.
+#[test]
+fn joins_of_many_rows_are_those_of_single_rows() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    let setup = "create table one (k int, n numeric(8, 2), s text); \
+        create table many (k int, v int8, f float8, s text); create table none (k int, s text); \
+        insert into one select case when i % 97 = 0 then null else i end, i / 4.0, 'one ' || i % 50 from generate_series(1, 5000) i; \
+        insert into many select case when i % 89 = 0 then null else i % 700 end, i, case when i % 7 = 0 then null else i / 8.0 end, \
+            case when i % 5 = 0 then null else 'many ' || i % 40 end from generate_series(1, 9000) i; analyze; \
+        set enable_mergejoin = off; set enable_nestloop = off";
+    assert_eq!(run(&mut session, setup), "");
+    let joins = [
+        ("a.k, a.n, b.v, b.s, b.f", "many b join one a on a.k = b.k"),
+        ("a.k, a.n, b.v, b.s, b.f", "many b join one a on a.k = b.k and a.n < b.v % 90 where b.f is not null"),
+        ("a.k, a.n, b.v, b.s, b.f", "many b left join one a on a.k = b.k + 400"),
+        ("a.k, a.n, b.v, b.s, b.f", "many b left join one a on a.k = b.k and a.n > b.f"),
+        ("a.k, a.n, b.v, b.s, b.f", "one a join many b on a.k = b.k"),
+        ("a.k, a.n, b.v, b.s, b.f", "one a left join many b on a.k = b.k and b.v > 5000"),
+        ("a.k, b.v, c.v, b.s, c.s", "many b join many c on b.k = c.k and b.v < c.v join one a on a.k = c.k"),
+        ("a.k, b.v, c.v, b.s, c.s", "many b left join (one a left join many c on c.k = a.k + 350) on b.k = a.k"),
+        ("b.k, b.v, c.s, c.k, b.f", "many b left join none c on c.k = b.k"),
+        ("b.k, b.v, c.s, c.k, b.f", "many b left join none c on c.k = b.k and c.s < b.s"),
+        ("b.k, b.v, c.s, c.k, b.f", "none c left join many b on c.k = b.k"),
+        ("b.k, b.v, b.s, b.f, a.s", "many b join one a on a.s = 'one ' || b.v % 60 and a.k < 20"),
+        ("b.k, b.v, b.s, b.f, b.k + 1", "many b where exists (select from one a where a.k = b.k and a.n > 3)"),
+        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where exists (select from many b where a.k = b.k and a.n < b.v % 80)"),
+        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where not exists (select from many b where a.k = b.k and a.n < b.v % 80)"),
+        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where not exists (select from many b where a.k = b.k)"),
+        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where not exists (select from none b where a.k = b.k and a.s > b.s)"),
+        ("a.k, g.m, a.s, g.k, a.n", "one a join (select k % 30 as k, max(v) as m from many group by 1) g on g.k = a.k % 40"),
+    ];
+    let sums = "count(*), count(a), sum(a), count(b), sum(b::numeric), count(c::text), min(c::text), max(c::text), count(d), min(d::text), max(d::text), count(e), max(e::text)";
+    for (columns, join) in joins {
+        let inner = |more: &str| format!("select {columns} from {join}{more}");
+        let by_rows = format!("select {sums} from ({} offset 0) x (a, b, c, d, e)", inner(""));
+        let batches = format!("select {sums} from ({}) x (a, b, c, d, e)", inner(""));
+        let groups = |more: &str| {
+            format!(
+                "select e, count(*), sum(a), count(c), min(d::text) from ({}) x (a, b, c, d, e) group by e order by e",
+                inner(more)
+            )
+        };
+        for memory in ["64kB", "64MB"] {
+            assert_eq!(run(&mut session, &format!("set work_mem = '{memory}'")), "");
+            let expected = run(&mut session, &by_rows);
+            assert!(!expected.starts_with("error"), "{by_rows}: {expected}");
+            assert_eq!(run(&mut session, &batches), expected, "{batches} with {memory}");
+            let expected = run(&mut session, &groups(" offset 0"));
+            assert_eq!(run(&mut session, &groups("")), expected, "{} with {memory}", groups(""));
+        }
     }
 }

@@ -106,6 +106,22 @@ fn partitions() {
 }
 
 #[test]
+fn foreign_keys_of_partitions() {
+    let script = include_str!("../testscripts/foreign_keys_of_partitions.test");
+    check("foreign_keys_of_partitions.test", script);
+}
+
+#[test]
+fn triggers_of_partitions() {
+    check("triggers_of_partitions.test", include_str!("../testscripts/triggers_of_partitions.test"));
+}
+
+#[test]
+fn similar_names() {
+    check("similar_names.test", include_str!("../testscripts/similar_names.test"));
+}
+
+#[test]
 fn partition_only() {
     check("partition_only", include_str!("../testscripts/partition_only.test"));
 }

@@ -231,8 +231,8 @@ impl Analyzer<'_> {
             ModifyKind::Update => TriggerEvent::Update,
             _ => TriggerEvent::Delete,
         };
-        let fired_by = FiredBy { event, values: &query.values };
-        query.triggers = self.row_triggers(&query.relation, &[fired_by], &query.generated)?;
+        let given = query.values.clone();
+        self.set_triggers(&mut query, &[FiredBy { event, values: &given }])?;
         let view_checks = match (&written.view, change.kind) {
             (Some(view), ModifyKind::Update) => view.checks.clone(),
             _ => Vec::new(),

@@ -123,7 +123,7 @@ impl Analyzer<'_> {
         let update = conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
         let updates = update.map(|update| update.values.as_slice());
         changes.extend(updates.map(|values| FiredBy { event: TriggerEvent::Update, values }));
-        query.triggers = self.row_triggers(&query.relation, &changes, &query.generated)?;
+        self.set_triggers(&mut query, &changes)?;
         if let Some(conflict) = &conflict {
             self.leaf_arbiters(&query.relation, conflict, &mut query.leaves)?;
         }

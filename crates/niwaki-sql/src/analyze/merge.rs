@@ -202,14 +202,14 @@ impl Analyzer<'_> {
         let (table, name) = (Arc::clone(&written.table), name.to_owned());
         let source = ModifySource::Row;
         let mut query = self.modify(kind, table, name, source, START, values, Vec::new())?;
+        let given = query.values.clone();
         let (event, values) = match kind {
             // Which columns INSERT gives values for makes no difference to triggers.
             ModifyKind::Insert => (TriggerEvent::Insert, &[][..]),
-            ModifyKind::Update => (TriggerEvent::Update, query.values.as_slice()),
+            ModifyKind::Update => (TriggerEvent::Update, given.as_slice()),
             ModifyKind::Delete => (TriggerEvent::Delete, &[][..]),
         };
-        let fired_by = FiredBy { event, values };
-        query.triggers = self.row_triggers(&query.relation, &[fired_by], &query.generated)?;
+        self.set_triggers(&mut query, &[FiredBy { event, values }])?;
         Ok(query)
     }
 }

@@ -33,6 +33,7 @@ mod rows;
 mod scope;
 mod select;
 mod set_operation;
+mod similar_names;
 mod stored;
 mod targets;
 mod trigger;

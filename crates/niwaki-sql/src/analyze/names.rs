@@ -2,7 +2,7 @@
 
 use pg_query::{NodeEnum, protobuf};
 
-use super::scope::{ItemColumn, Place, Scope, system_column};
+use super::scope::{Item, ItemColumn, Place, Scope, system_column};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -85,17 +85,30 @@ impl Analyzer<'_> {
                          from this part of the query."
                     )));
             }
-            return Err(self.error(
-                "42P01",
-                format!("missing FROM-clause entry for table \"{table}\""),
-                location,
-            ));
+            let is_of = |item: &&Item| {
+                item.relation.as_ref().is_some_and(|relation| relation.name == table)
+                    && !item.name.is_empty()
+            };
+            let mut items = self.scopes.iter().rev().flat_map(|scope| &scope.items);
+            let Some(item) = items.find(is_of) else {
+                let message = format!("missing FROM-clause entry for table \"{table}\"");
+                return Err(self.error("42P01", message, location));
+            };
+            let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
+            return Err(self.error("42P01", message, location).with_hint(format!(
+                "Perhaps you meant to reference the table alias \"{}\".",
+                item.name
+            )));
         }
         if matches!(name, "xmin" | "xmax" | "cmin" | "cmax") && !self.scopes.is_empty() {
             return Err(self.unsupported(format!("system column {name}"), location));
         }
         let shown = table.map_or_else(|| format!("\"{name}\""), |t| format!("{t}.{name}"));
-        Err(self.error("42703", format!("column {shown} does not exist"), location))
+        let error = self.error("42703", format!("column {shown} does not exist"), location);
+        Err(match self.similar_columns(table, name) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        })
     }
 
     /// `item.*` where no columns can be listed: the item's row.

@@ -40,16 +40,11 @@ impl Analyzer<'_> {
         let Some(partitions) = &relation.partitions else { return Ok(Vec::new()) };
         let mut rules = Vec::with_capacity(partitions.leaves.len());
         for leaf in &partitions.leaves {
-            if !leaf.relation.triggers.is_empty() {
-                return Err(SqlError::unsupported(
-                    "changing a partitioned table whose partitions have triggers",
-                ));
-            }
             let (generated, checks) = match kind {
                 ModifyKind::Delete => Default::default(),
                 ModifyKind::Insert | ModifyKind::Update => self.row_rules(&leaf.relation)?,
             };
-            rules.push(LeafRules { generated, checks, arbiters: Vec::new() });
+            rules.push(LeafRules { generated, checks, triggers: None, arbiters: Vec::new() });
         }
         Ok(rules)
     }

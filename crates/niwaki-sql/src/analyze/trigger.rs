@@ -14,7 +14,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep};
 use crate::plpgsql::{BodyAction, RowName, read_body};
-use crate::query::reads_slots;
+use crate::query::{ModifyQuery, reads_slots};
 use crate::types::{CastContext, cast_path};
 use crate::walk::each_node;
 
@@ -43,8 +43,47 @@ pub(super) struct FiredBy<'s> {
 }
 
 impl Analyzer<'_> {
+    /// Finds the triggers that a statement fires, of its table or of the partitions: a partitioned table's own fire there.
+    pub(super) fn set_triggers(
+        &mut self,
+        query: &mut ModifyQuery,
+        changes: &[FiredBy<'_>],
+    ) -> Result<()> {
+        let Some(partitions) = &query.relation.partitions else {
+            query.triggers = self.row_triggers(&query.relation, changes, &query.generated)?;
+            return Ok(());
+        };
+        let moves = changes.iter().any(|change| change.event == TriggerEvent::Update);
+        for (leaf, rules) in partitions.leaves.iter().zip(&mut query.leaves) {
+            if leaf.relation.triggers.is_empty() {
+                continue;
+            }
+            let own = |values: &[Option<Expr>]| {
+                let mut own = vec![None; leaf.relation.columns.len()];
+                for (column, value) in values.iter().enumerate() {
+                    if let Some(place) = leaf.columns.place(column) {
+                        own[place].clone_from(value);
+                    }
+                }
+                own
+            };
+            let mut fired: Vec<(TriggerEvent, Vec<Option<Expr>>)> =
+                changes.iter().map(|change| (change.event, own(change.values))).collect();
+            // A row that goes to another partition is deleted here and inserted there.
+            for event in [TriggerEvent::Insert, TriggerEvent::Delete] {
+                if moves && fired.iter().all(|(known, _)| *known != event) {
+                    fired.push((event, Vec::new()));
+                }
+            }
+            let fired: Vec<FiredBy<'_>> =
+                fired.iter().map(|(event, values)| FiredBy { event: *event, values }).collect();
+            rules.triggers = self.row_triggers(&leaf.relation, &fired, &rules.generated)?;
+        }
+        Ok(())
+    }
+
     /// The triggers that changes of a table fire; `generated` are the expressions of its generated columns.
-    pub(super) fn row_triggers(
+    fn row_triggers(
         &mut self,
         relation: &Arc<Relation>,
         changes: &[FiredBy<'_>],
@@ -87,7 +126,8 @@ impl Analyzer<'_> {
             TriggerAction::Body(self.trigger_body(relation, trigger, event)?)
         };
         let (name, time) = (trigger.name.clone(), trigger.time);
-        Ok(TriggerCall { name, time, event, when, action })
+        let is_part = trigger.part_of.is_some();
+        Ok(TriggerCall { name, is_part, time, event, when, action })
     }
 
     fn trigger_body(

@@ -13,24 +13,17 @@ use niwaki_types::{
 };
 
 use super::join::{keeps_inner, make_room, put};
-use super::key_table::KeyTable;
+use super::key_chains::{END, KeyChains, grown};
 use super::spill::{Partition, Partitions, SpaceUse, reader};
 use super::start;
 use crate::error::Result;
 use crate::expr::{Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 
-/// The end of a chain.
-const END: u32 = u32::MAX;
-
 /// Inner rows by key.
 #[derive(Default)]
 struct JoinTable {
-    keys: KeyTable,
-    /// The first and the last row of each key.
-    chains: Vec<(u32, u32)>,
-    /// The row behind each, of the same key.
-    next: Vec<u32>,
+    chains: KeyChains,
     rows: Vec<u8>,
     /// Where each row ends.
     ends: Vec<usize>,
@@ -38,60 +31,22 @@ struct JoinTable {
     matched: Vec<bool>,
 }
 
-fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
-    let wanted = vector.len() + more;
-    let capacity = vector.capacity();
-    size_of::<T>() * if wanted > capacity { wanted.max(capacity * 2) } else { capacity }
-}
-
 impl JoinTable {
     fn memory(&self) -> usize {
-        self.keys.memory()
-            + grown(&self.chains, 0)
-            + grown(&self.next, 0)
-            + grown(&self.rows, 0)
-            + grown(&self.ends, 0)
-            + self.ends.len()
+        self.chains.memory() + grown(&self.rows, 0) + grown(&self.ends, 0) + self.ends.len()
     }
 
     /// Whether there is room for one more row. For the first there is.
     fn has_room(&self, key: &[u8], row: &[u8], budget: usize) -> bool {
-        let rows = grown(&self.chains, 1)
-            + grown(&self.next, 1)
-            + grown(&self.rows, row.len())
-            + grown(&self.ends, 1)
-            + self.ends.len();
-        self.ends.is_empty()
-            || (rows < budget
-                && self.keys.has_room(key.len(), budget - rows)
-                && self.ends.len() < END as usize)
+        let rows = grown(&self.rows, row.len()) + grown(&self.ends, 1) + self.ends.len();
+        self.ends.is_empty() || (rows < budget && self.chains.has_room(key.len(), budget - rows))
     }
 
     /// Adds a row; without a key it matches nothing.
     fn add(&mut self, key: Option<&[u8]>, row: &[u8]) {
-        let number = self.ends.len() as u32;
         self.rows.extend_from_slice(row);
         self.ends.push(self.rows.len());
-        self.next.push(END);
-        let Some(key) = key else { return };
-        let hash = self.keys.hash(key);
-        match self.keys.find(hash, key) {
-            Some(chain) => {
-                let (_, last) = &mut self.chains[chain as usize];
-                self.next[*last as usize] = number;
-                *last = number;
-            }
-            None => {
-                self.keys.add(hash, key, &[]);
-                self.chains.push((number, number));
-            }
-        }
-    }
-
-    /// The first row of a key.
-    fn first(&self, key: &[u8]) -> u32 {
-        let chain = self.keys.find(self.keys.hash(key), key);
-        chain.map_or(END, |chain| self.chains[chain as usize].0)
+        self.chains.add(key);
     }
 
     fn row(&self, number: u32) -> &[u8] {
@@ -143,15 +98,16 @@ fn encode_parts<'e>(
     Ok(complete)
 }
 
-impl HashJoin {
-    /// Reads the inner side.
-    pub(super) fn new(
-        plan: &Arc<PlanNode>,
-        join: &JoinPlan,
-        row: &[Datum],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<Self> {
-        let mut joining = Self {
+/// A hash join whose inner rows are being taken.
+pub(super) struct Building {
+    joining: HashJoin,
+    later: Option<Partitions>,
+}
+
+impl Building {
+    /// No inner rows yet.
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        let joining = HashJoin {
             plan: Arc::clone(plan),
             table: JoinTable::default(),
             later: Vec::new(),
@@ -167,24 +123,59 @@ impl HashJoin {
             values: Vec::new(),
             space: SpaceUse::default(),
         };
+        Self { joining, later: None }
+    }
+
+    /// Takes an inner row. One whose key is not complete matches nothing.
+    pub(super) fn add(
+        &mut self,
+        join: &JoinPlan,
+        key: &[u8],
+        complete: bool,
+        row: &[Datum],
+        rt: &Runtime<'_, '_>,
+    ) -> Result<()> {
+        if !complete && !keeps_inner(join.kind) {
+            return Ok(());
+        }
+        let mut bytes = std::mem::take(&mut self.joining.bytes);
+        bytes.clear();
+        for slots in &join.inner_slots {
+            write_tagged_row(&row[slots.start..slots.end], &mut bytes);
+        }
+        self.joining.add(key, complete, &bytes, &mut self.later, rt)?;
+        self.joining.bytes = bytes;
+        Ok(())
+    }
+
+    /// All inner rows were taken.
+    pub(super) fn finish(self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<HashJoin> {
+        let Self { mut joining, later } = self;
+        joining.built(join.kind, later, rt)?;
+        Ok(joining)
+    }
+}
+
+impl HashJoin {
+    /// Reads the inner side.
+    pub(super) fn new(
+        plan: &Arc<PlanNode>,
+        join: &JoinPlan,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Self> {
+        let mut building = Building::new(plan);
         let mut step = start(&join.inner, rt.state);
         let mut own = row.to_vec();
-        let (mut key, mut bytes, mut later) = (Vec::new(), Vec::new(), None);
+        let mut key = Vec::new();
         while step.next(&mut own, rt)? {
             rt.tick()?;
             make_room(&mut own, &join.inner_slots);
-            let complete =
-                encode_parts(join.hash.iter().map(|key| &key.inner), &own, &mut key, rt)?;
-            if complete || keeps_inner(join.kind) {
-                bytes.clear();
-                for slots in &join.inner_slots {
-                    write_tagged_row(&own[slots.start..slots.end], &mut bytes);
-                }
-                joining.add(&key, complete, &bytes, &mut later, rt)?;
-            }
+            let parts = join.hash.iter().map(|key| &key.inner);
+            let complete = encode_parts(parts, &own, &mut key, rt)?;
+            building.add(join, &key, complete, &own, rt)?;
         }
-        joining.built(join.kind, later, rt)?;
-        Ok(joining)
+        building.finish(join, rt)
     }
 
     /// Puts an inner row into the table, or into a partition. One whose key is not complete matches nothing.
@@ -287,7 +278,7 @@ impl HashJoin {
         let mut key = self.key.take().unwrap_or_default();
         self.next = END;
         if encode_parts(join.hash.iter().map(|key| &key.outer), row, &mut key, rt)? {
-            self.next = self.table.first(&key);
+            self.next = self.table.chains.first(&key);
             self.key = Some(key);
         }
         Ok(())
@@ -299,7 +290,7 @@ impl HashJoin {
             return Ok(false);
         }
         self.current = self.next;
-        self.next = self.table.next[self.next as usize];
+        self.next = self.table.chains.behind(self.next);
         self.put(self.current, row, slots)?;
         Ok(true)
     }

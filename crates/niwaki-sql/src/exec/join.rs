@@ -61,6 +61,11 @@ impl Join {
         }
     }
 
+    /// A hash join whose inner side was read.
+    pub(super) fn hashed(plan: &Arc<PlanNode>, joining: HashJoin, state: &State) -> Self {
+        Self { inner: Inner::Hashed(Box::new(joining)), ..Self::new(plan, state) }
+    }
+
     /// Gets the next outer row; false when there is none before the next pair of partitions.
     fn next_outer(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.matched = false;

@@ -12,6 +12,7 @@ mod groups;
 mod hash_join;
 pub(crate) mod hashed_values;
 mod join;
+mod key_chains;
 pub(crate) mod kept_rows;
 mod key_table;
 mod keys;

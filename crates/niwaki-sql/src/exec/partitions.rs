@@ -1,6 +1,8 @@
 //! Changes of a partitioned table: each row finds the partition that it belongs to.
 
-use niwaki_catalog::{Leaf, NoPartition, Partitions, Relation};
+use std::sync::Arc;
+
+use niwaki_catalog::{Leaf, NoPartition, Oid, Partitions, Relation, TriggerEvent};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
@@ -8,19 +10,20 @@ use super::conflict::{
     elsewhere, new_version, not_updated, refuse_deferrable, second_time, show_locked,
 };
 use super::modify::{
-    Attempt, Rules, check_bounds, check_rules, failing_row, new_values, returned_from, shown_value,
+    Attempt, Rules, check_bounds, check_rules, failing_row, new_values, returned_from, schema_name,
+    shown_value,
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{ModifyKind, ModifyPlan};
-use crate::store::{InsertOutcome, RowOutcome};
+use crate::plan::{LeafRules, ModifyKind, ModifyPlan, RowTriggers, TriggerCall};
+use crate::store::{InsertOutcome, LockWait, RowLock, RowOutcome};
 
 /// The partition that a row of a partitioned table lies in, by its `tableoid`; none of any other table.
 pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<Option<&'r Leaf>> {
     let Some(partitions) = &relation.partitions else { return Ok(None) };
     let number = match table {
-        Datum::Oid(oid) => partitions.leaf_of(niwaki_catalog::Oid(*oid)),
+        Datum::Oid(oid) => partitions.leaf_of(Oid(*oid)),
         _ => None,
     };
     let leaf = number.and_then(|number| partitions.leaves.get(number));
@@ -57,35 +60,112 @@ fn target(
     partitions.route(&modify.relation, new).map_err(|none| no_partition(&none, exec))
 }
 
-/// The new row as one of its leaf, with its generated columns, if its constraints admit it.
-fn checked(
-    modify: &ModifyPlan,
+/// A leaf, and what is planned for it.
+#[derive(Clone, Copy)]
+struct Place<'m> {
     number: usize,
-    leaf: &Leaf,
-    new: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<Vec<Datum>> {
-    let mut own = leaf.columns.forward(new);
-    let of_leaf = modify
-        .leaves
-        .get(number)
-        .ok_or_else(|| SqlError::internal("a partition that was not planned for"))?;
-    let rules =
-        Rules { relation: &leaf.relation, generated: &of_leaf.generated, checks: &of_leaf.checks };
-    // A row is shown as the statement sees it.
-    let show = |own: &[Datum], exec: &ExecContext<'_>| {
-        failing_row(&modify.relation, &leaf.columns.backward(own), exec)
-    };
-    check_rules(&rules, &mut own, &show, rt)?;
-    for (view, condition) in &modify.view_checks {
-        let new = leaf.columns.backward(&own);
-        if !condition.holds(&new, rt)? {
-            let message = format!("new row violates check option for view \"{view}\"");
-            let detail = failing_row(&modify.relation, &new, rt.exec);
-            return Err(SqlError::new("44000", message).with_detail(detail));
+    leaf: &'m Leaf,
+    rules: &'m LeafRules,
+}
+
+impl<'m> Place<'m> {
+    fn of(modify: &'m ModifyPlan, partitions: &'m Partitions, number: usize) -> Result<Self> {
+        let (leaf, rules) = (partitions.leaves.get(number), modify.leaves.get(number));
+        match (leaf, rules) {
+            (Some(leaf), Some(rules)) => Ok(Self { number, leaf, rules }),
+            _ => Err(SqlError::internal("a partition that was not planned for")),
         }
     }
-    Ok(own)
+
+    fn triggers(self) -> Option<&'m Arc<RowTriggers>> {
+        self.rules.triggers.as_ref()
+    }
+
+    /// Fires the triggers before a row of the leaf is inserted; false where one leaves it out.
+    fn before_insert(
+        self,
+        modify: &ModifyPlan,
+        partitions: &Partitions,
+        own: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        let Some(triggers) = self.triggers() else { return Ok(true) };
+        let look = |call: &TriggerCall, own: &[Datum], exec: &ExecContext<'_>| {
+            let fits = || {
+                let to = partitions.route(&modify.relation, &self.leaf.columns.backward(own));
+                to.is_ok_and(|number| number == self.number)
+            };
+            if fits() {
+                return Ok(());
+            }
+            let table = &self.leaf.relation;
+            if !call.is_part {
+                return Err(outside(modify, self.leaf, own, exec));
+            }
+            let message = "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported";
+            Err(SqlError::new("0A000", message).with_detail(format!(
+                "Before executing trigger \"{}\", the row was to be in partition \"{}.{}\".",
+                call.name,
+                schema_name(table, exec),
+                table.name
+            )))
+        };
+        triggers.before_each(TriggerEvent::Insert, None, Some(own), &look, rt)
+    }
+
+    /// The new row of the leaf with its generated columns, if its constraints admit it.
+    fn checked(
+        self,
+        modify: &ModifyPlan,
+        mut own: Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Vec<Datum>> {
+        let Self { leaf, rules, .. } = self;
+        let (generated, checks) = (&*rules.generated, &*rules.checks);
+        let rules = Rules { relation: &leaf.relation, generated, checks };
+        // A row is shown as the statement sees it.
+        let show = |own: &[Datum], exec: &ExecContext<'_>| {
+            failing_row(&modify.relation, &leaf.columns.backward(own), exec)
+        };
+        check_rules(&rules, &mut own, &show, rt)?;
+        for (view, condition) in &modify.view_checks {
+            let new = leaf.columns.backward(&own);
+            if !condition.holds(&new, rt)? {
+                let message = format!("new row violates check option for view \"{view}\"");
+                let detail = failing_row(&modify.relation, &new, rt.exec);
+                return Err(SqlError::new("44000", message).with_detail(detail));
+            }
+        }
+        Ok(own)
+    }
+
+    fn after(
+        self,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
+        new: Option<&[Datum]>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        match self.triggers() {
+            Some(triggers) => triggers.after(event, old, new, rt),
+            None => Ok(()),
+        }
+    }
+}
+
+/// 23514 for a row that a trigger has made one of another partition.
+fn outside(
+    modify: &ModifyPlan,
+    leaf: &Leaf,
+    own: &[Datum],
+    exec: &ExecContext<'_>,
+) -> SqlError {
+    let table = &leaf.relation;
+    let message =
+        format!("new row for relation \"{}\" violates partition constraint", table.name);
+    SqlError::new("23514", message)
+        .with_detail(failing_row(&modify.relation, &leaf.columns.backward(own), exec))
+        .with_table(schema_name(table, exec), table.name.clone())
 }
 
 fn insert(
@@ -96,14 +176,20 @@ fn insert(
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
     let number = target(modify, partitions, new, rt.exec)?;
-    let leaf = &partitions.leaves[number];
-    let own = checked(modify, number, leaf, new, rt)?;
+    let place = Place::of(modify, partitions, number)?;
+    let leaf = place.leaf;
+    let mut own = leaf.columns.forward(new);
+    if !place.before_insert(modify, partitions, &mut own, rt)? {
+        return Ok(false);
+    }
+    let own = place.checked(modify, own, rt)?;
     let Some(conflict) = &modify.conflict else {
         let tid = rt.exec.store.insert(&leaf.relation, &own)?;
+        place.after(TriggerEvent::Insert, None, Some(&own), rt)?;
         returned_from(modify, leaf, row, &own, tid);
         return Ok(true);
     };
-    let arbiters = &modify.leaves[number].arbiters;
+    let arbiters = &place.rules.arbiters;
     refuse_deferrable(&leaf.relation, arbiters, rt.exec)?;
     let lock = conflict.update.as_ref().map(|update| update.lock);
     let outcome = rt.exec.store.insert_or_lock(&leaf.relation, &own, arbiters, lock)?;
@@ -112,6 +198,7 @@ fn insert(
     }
     match (outcome, &conflict.update) {
         (InsertOutcome::Inserted(tid), _) => {
+            place.after(TriggerEvent::Insert, None, Some(&own), rt)?;
             returned_from(modify, leaf, row, &own, tid);
             Ok(true)
         }
@@ -122,12 +209,20 @@ fn insert(
             if !new_version(modify, action, row, new, rt)? {
                 return Ok(false);
             }
-            if !target(modify, partitions, new, rt.exec).is_ok_and(|to| to == number) {
+            let mut own = leaf.columns.forward(new);
+            if let Some(triggers) = place.triggers()
+                && !triggers.before(TriggerEvent::Update, Some(&old), Some(&mut own), rt)?
+            {
+                return Ok(false);
+            }
+            let to = target(modify, partitions, &leaf.columns.backward(&own), rt.exec);
+            if !to.is_ok_and(|to| to == number) {
                 return Err(elsewhere());
             }
-            let own = checked(modify, number, leaf, new, rt)?;
+            let own = place.checked(modify, own, rt)?;
             match rt.exec.store.update(&leaf.relation, tid, &old, &own)? {
                 RowOutcome::Done(root) => {
+                    place.after(TriggerEvent::Update, Some(&old), Some(&own), rt)?;
                     returned_from(modify, leaf, row, &own, root);
                     Ok(true)
                 }
@@ -152,47 +247,111 @@ fn change_found(
         return Err(SqlError::internal("a row to be changed has no address"));
     };
     let tid = Tid::new(block, offset);
-    let Some(leaf) = leaf_of_row(&modify.relation, &row[start + width + 1])? else {
-        return Err(SqlError::internal("a row to be changed is of no partition"));
+    let number = match row[start + width + 1] {
+        Datum::Oid(oid) => partitions.leaf_of(Oid(oid)),
+        _ => None,
     };
+    let number =
+        number.ok_or_else(|| SqlError::internal("a row to be changed is of no partition"))?;
+    let place = Place::of(modify, partitions, number)?;
+    let leaf = place.leaf;
     let old = leaf.columns.forward(&row[start..start + width]);
     if modify.kind == ModifyKind::Delete {
-        return Ok(match rt.exec.store.delete(&leaf.relation, tid, &old)? {
-            RowOutcome::Done(_) => Attempt::Over(true),
-            other => Attempt::Met(other),
-        });
+        return match delete(place, tid, &old, false, rt)? {
+            Deletion::Left => Ok(Attempt::Over(false)),
+            Deletion::Met(outcome) => Ok(Attempt::Met(outcome)),
+            Deletion::Done => Ok(Attempt::Over(true)),
+        };
     }
     new_values(modify, row, new, rt)?;
+    let mut own = leaf.columns.forward(new);
+    if let Some(triggers) = place.triggers() {
+        let admitted = triggers.before(TriggerEvent::Update, Some(&old), Some(&mut own), rt);
+        if !matches!(admitted, Ok(true)) {
+            // Triggers have the last word about the newest version alone.
+            let (lock, wait) = (RowLock::NoKeyUpdate, LockWait::Block);
+            return match rt.exec.store.lock_row(&leaf.relation, tid, lock, wait)? {
+                RowOutcome::Done(_) => admitted.map(Attempt::Over),
+                other => Ok(Attempt::Met(other)),
+            };
+        }
+        *new = leaf.columns.backward(&own);
+    }
     let to = target(modify, partitions, new, rt.exec);
-    if let Ok(number) = to
-        && partitions.leaves[number].relation.oid == leaf.relation.oid
-    {
-        let own = checked(modify, number, leaf, new, rt)?;
+    if matches!(to, Ok(to) if to == number) {
+        let own = place.checked(modify, own, rt)?;
         return Ok(match rt.exec.store.update(&leaf.relation, tid, &old, &own)? {
             RowOutcome::Done(root) => {
+                place.after(TriggerEvent::Update, Some(&old), Some(&own), rt)?;
                 returned_from(modify, leaf, row, &own, root);
                 Attempt::Over(true)
             }
             other => Attempt::Met(other),
         });
     }
-    refuse_referenced(&leaf.relation, rt.exec)?;
-    match rt.exec.store.delete_moved(&leaf.relation, tid, &old)? {
-        RowOutcome::Done(_) => {}
-        other => return Ok(Attempt::Met(other)),
+    refuse_referenced(&leaf.relation, &modify.relation, rt.exec)?;
+    match delete(place, tid, &old, true, rt)? {
+        Deletion::Left => return Ok(Attempt::Over(false)),
+        Deletion::Met(outcome) => return Ok(Attempt::Met(outcome)),
+        Deletion::Done => {}
     }
     // Whether it has a place at all is asked of the newest version alone.
-    let number = to?;
-    let to = &partitions.leaves[number];
-    let own = checked(modify, number, to, new, rt)?;
-    let tid = rt.exec.store.insert(&to.relation, &own)?;
-    returned_from(modify, to, row, &own, tid);
+    let to = Place::of(modify, partitions, to?)?;
+    let mut own = to.leaf.columns.forward(new);
+    if !to.before_insert(modify, partitions, &mut own, rt)? {
+        return Ok(Attempt::Over(false));
+    }
+    let own = to.checked(modify, own, rt)?;
+    let tid = rt.exec.store.insert(&to.leaf.relation, &own)?;
+    let now = to.leaf.columns.backward(&own);
+    rt.exec.store.moved(&modify.relation, &row[start..start + width], &now)?;
+    to.after(TriggerEvent::Insert, None, Some(&own), rt)?;
+    returned_from(modify, to.leaf, row, &own, tid);
     Ok(Attempt::Over(true))
 }
 
-/// A row that others refer to cannot go to another table: 0A000.
-fn refuse_referenced(table: &Relation, exec: &ExecContext<'_>) -> Result<()> {
-    if exec.catalog.foreign_keys_to(table.oid).is_empty() {
+/// What came of an attempt to delete a row.
+enum Deletion {
+    Done,
+    /// A trigger leaves it where it is.
+    Left,
+    Met(RowOutcome),
+}
+
+/// Deletes a row of a leaf; `moves`: it is to be one of another.
+fn delete(
+    place: Place<'_>,
+    tid: Tid,
+    old: &[Datum],
+    moves: bool,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Deletion> {
+    let table = &place.leaf.relation;
+    if let Some(triggers) = place.triggers() {
+        let admitted = triggers.before(TriggerEvent::Delete, Some(old), None, rt);
+        if !matches!(admitted, Ok(true)) {
+            let (lock, wait) = (RowLock::Update, LockWait::Block);
+            return match rt.exec.store.lock_row(table, tid, lock, wait)? {
+                RowOutcome::Done(_) => admitted.map(|_| Deletion::Left),
+                other => Ok(Deletion::Met(other)),
+            };
+        }
+    }
+    let outcome = match moves {
+        true => rt.exec.store.delete_moved(table, tid, old)?,
+        false => rt.exec.store.delete(table, tid, old)?,
+    };
+    let RowOutcome::Done(_) = outcome else { return Ok(Deletion::Met(outcome)) };
+    place.after(TriggerEvent::Delete, Some(old), None, rt)?;
+    Ok(Deletion::Done)
+}
+
+/// A row that others refer to by a table which it leaves, one below that of the statement, cannot go: 0A000.
+fn refuse_referenced(leaf: &Relation, of: &Relation, exec: &ExecContext<'_>) -> Result<()> {
+    let above = |oid| exec.catalog.relation(oid).and_then(|table| table.partition_of.as_ref());
+    let below = |oid: &Oid| *oid != of.oid;
+    let mut left = std::iter::successors(Some(leaf.oid), |oid| above(*oid).map(|of| of.parent));
+    if left.by_ref().take_while(below).all(|oid| exec.catalog.foreign_keys_to(oid).is_empty()) {
         return Ok(());
     }
     Err(SqlError::new(
@@ -220,5 +379,5 @@ fn no_partition(none: &NoPartition<'_>, exec: &ExecContext<'_>) -> SqlError {
     let (names, values) = (names.join(", "), values.join(", "));
     SqlError::new("23514", message)
         .with_detail(format!("Partition key of the failing row contains ({names}) = ({values})."))
-        .with_table(super::modify::schema_name(table, exec), table.name.clone())
+        .with_table(schema_name(table, exec), table.name.clone())
 }

@@ -93,7 +93,19 @@ impl RowTriggers {
         &self,
         event: TriggerEvent,
         old: Option<&[Datum]>,
+        new: Option<&mut Vec<Datum>>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        self.before_each(event, old, new, &|_, _, _| Ok(()), rt)
+    }
+
+    /// The same; `look` judges the row that each trigger leaves.
+    pub(super) fn before_each(
+        &self,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
         mut new: Option<&mut Vec<Datum>>,
+        look: &dyn Fn(&TriggerCall, &[Datum], &ExecContext<'_>) -> Result<()>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         for call in self.of(TriggerTime::Before, event) {
@@ -124,7 +136,10 @@ impl RowTriggers {
             let took = clock(rt) - begun;
             count(call, took, rt);
             match returned {
-                Some(row) => put(&mut new, Some(row)),
+                Some(row) => {
+                    look(call, &row, rt.exec)?;
+                    put(&mut new, Some(row));
+                }
                 None => return Ok(false),
             }
         }

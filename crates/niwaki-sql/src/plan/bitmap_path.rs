@@ -33,7 +33,7 @@ pub(super) fn bitmap_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Ve
     let rows = (table.size.rows * best.selectivity).max(1.0);
     let costs = &table.context.settings.costs;
     // Every row is judged again, by the conditions of the bitmap and by the others.
-    let heap = cost::heap_by_bitmap(rows, table.size, table.conditions.len() as f64, costs);
+    let heap = cost::heap_by_bitmap(rows, table.size, table.judging(&[]), costs);
     let disabled = if table.context.settings.enable_bitmapscan { 0.0 } else { DISABLED_COST };
     let recheck = conditions_of(&best.plan);
     vec![Candidate {
@@ -87,7 +87,8 @@ fn alternatives(table: &Table<'_>, number: usize, condition: &Expr) -> Option<Pa
 /// What a scan by this bitmap costs, without conditions that it does not know.
 fn total(table: &Table<'_>, part: &Part) -> f64 {
     let rows = (table.size.rows * part.selectivity).max(1.0);
-    part.cost + cost::heap_by_bitmap(rows, table.size, 1.0, &table.context.settings.costs)
+    let costs = &table.context.settings.costs;
+    part.cost + cost::heap_by_bitmap(rows, table.size, costs.cpu_operator_cost, costs)
 }
 
 /// The best bitmap: the cheapest part, and others that use further conditions as long as each saves more

@@ -33,6 +33,27 @@ pub(crate) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
     }
 }
 
+/// What an OR asks of some slots alone, where each of its sides asks something of them:
+/// `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` asks `a.x = 1 OR a.x = 3` of `a`.
+pub(crate) fn asked_of(condition: &Expr, own: &dyn Fn(usize) -> bool) -> Option<Expr> {
+    let ExprKind::Or(sides) = &condition.kind else { return None };
+    let has_query = |part: &Expr| part.any(&mut |inner| matches!(inner.kind, ExprKind::SubQuery(_)));
+    let asked = |side: &Expr| {
+        let mut parts = Vec::new();
+        split_conjuncts(side.clone(), &mut parts);
+        let parts = parts.into_iter().filter_map(|part| {
+            // Not what costs much or changes when it is asked once more.
+            if reads_nothing(&part) || is_volatile(&part) || has_query(&part) {
+                return None;
+            }
+            if reads_only(&part, &mut |slot| own(slot)) { Some(part) } else { asked_of(&part, own) }
+        });
+        conjunction(parts.collect())
+    };
+    let sides: Option<Vec<Expr>> = sides.iter().map(asked).collect();
+    Some(Expr::new(ExprKind::Or(sides?), condition.ty, condition.location))
+}
+
 /// Whether every slot of the current row that the expression, or a query inside it, reads satisfies `test`.
 pub(crate) fn reads_only(expr: &Expr, test: &mut dyn FnMut(usize) -> bool) -> bool {
     let mut only = true;

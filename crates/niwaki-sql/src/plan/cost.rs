@@ -32,10 +32,10 @@ pub(super) fn pages_fetched(fetched: f64, pages: f64, cache: f64) -> f64 {
     }
 }
 
-/// Reading the whole table, judging `operators` conditions on each row.
-pub(super) fn sequential(size: TableSize, operators: f64, costs: &CostSettings) -> f64 {
+/// Reading the whole table; `judging` is what judging a row costs.
+pub(super) fn sequential(size: TableSize, judging: f64, costs: &CostSettings) -> f64 {
     size.pages * costs.seq_page_cost
-        + size.rows * (costs.cpu_tuple_cost + operators * costs.cpu_operator_cost)
+        + size.rows * (costs.cpu_tuple_cost + judging)
 }
 
 /// What a scan reads of an index.
@@ -87,7 +87,7 @@ pub(super) fn heap_by_index(
     size: TableSize,
     read: f64,
     correlation: f64,
-    operators: f64,
+    judging: f64,
     loops: f64,
     costs: &CostSettings,
 ) -> f64 {
@@ -105,7 +105,7 @@ pub(super) fn heap_by_index(
     let share = correlation * correlation;
     worst
         + share * (best - worst).min(0.0)
-        + rows * (costs.cpu_tuple_cost + operators * costs.cpu_operator_cost)
+        + rows * (costs.cpu_tuple_cost + judging)
 }
 
 /// Reading the pages of `rows` rows in the order of their blocks; a quarter of `work_mem` and of the
@@ -113,7 +113,7 @@ pub(super) fn heap_by_index(
 pub(super) fn heap_by_bitmap(
     rows: f64,
     size: TableSize,
-    operators: f64,
+    judging: f64,
     costs: &CostSettings,
 ) -> f64 {
     let pages = size.pages.max(1.0);
@@ -125,7 +125,7 @@ pub(super) fn heap_by_bitmap(
     } else {
         costs.random_page_cost
     };
-    fetched * page_cost + rows * (costs.cpu_tuple_cost + operators * costs.cpu_operator_cost)
+    fetched * page_cost + rows * (costs.cpu_tuple_cost + judging)
 }
 
 /// Putting a row into a bitmap.
@@ -199,9 +199,9 @@ mod tests {
         let by_bitmap = |rows: f64| {
             index_entries(&read(rows), &costs)
                 + bitmap_insert(rows, &costs)
-                + heap_by_bitmap(rows, size, 1.0, &costs)
+                + heap_by_bitmap(rows, size, costs.cpu_operator_cost, &costs)
         };
-        let whole = sequential(size, 1.0, &costs);
+        let whole = sequential(size, costs.cpu_operator_cost, &costs);
         assert!(by_index(1.0, 0.0) < by_bitmap(1.0));
         assert!(by_bitmap(20_000.0) < by_index(20_000.0, 0.0));
         assert!(by_bitmap(20_000.0) < whole);

@@ -2,6 +2,7 @@
 
 use niwaki_types::Datum;
 
+use super::group_count::group_count;
 use super::{PlanNode, SetKind};
 use crate::expr::{Expr, ExprKind};
 
@@ -65,15 +66,17 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { rows: (below.rows / 3.0).max(1.0), ..below }
         }
         PlanNode::Gate { input, .. } => estimate(input),
-        PlanNode::Aggregate { input, groups, sets, calls, .. } => {
+        PlanNode::Aggregate { input, groups, written, sets, calls, .. } => {
             let below = estimate(input);
-            let of_set = |has_groups: bool| match has_groups {
-                true => (below.rows / 5.0).max(1.0),
-                false => 1.0,
-            };
             let rows = match sets.sets.as_slice() {
-                [] => of_set(!groups.is_empty()),
-                sets => sets.iter().map(|set| of_set(!set.is_empty())).sum(),
+                [] => group_count(input, below.rows, &groups[..*written]),
+                sets => {
+                    let of_set = |set: &Vec<usize>| {
+                        let exprs = set.iter().filter(|group| **group < *written);
+                        group_count(input, below.rows, exprs.map(|group| &groups[*group]))
+                    };
+                    sets.iter().map(of_set).sum()
+                }
             };
             let total = below.total + below.rows * 0.0125 * sets.sets.len().max(1) as f64;
             let width = (groups.len() + calls.len()) as f64 * VALUE_BYTES;
@@ -102,9 +105,20 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             let below = estimate(input);
             Estimate { rows: (below.rows / 5.0).max(1.0), ..below }
         }
-        PlanNode::Distinct { input, .. } | PlanNode::Unique { input, .. } => {
+        PlanNode::Distinct { input, .. } => {
             let below = estimate(input);
-            Estimate { total: below.total + below.rows * 0.0125, ..below }
+            let rows = match &**input {
+                PlanNode::Project { input, exprs, sets, .. } if sets.is_empty() => {
+                    group_count(input, below.rows, exprs)
+                }
+                _ => below.rows,
+            };
+            Estimate { total: below.total + below.rows * 0.0125, rows, ..below }
+        }
+        PlanNode::Unique { input, keys } => {
+            let below = estimate(input);
+            let rows = group_count(input, below.rows, keys);
+            Estimate { total: below.total + below.rows * 0.0125, rows, ..below }
         }
         PlanNode::Limit { input, count, .. } => {
             let below = estimate(input);

@@ -408,7 +408,7 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
             if columns.len() > 1 {
                 correlation *= 0.75;
             }
-            let filters = (table.conditions.len() - found.satisfied().len()) as f64;
+            let judging = table.judging(&found.satisfied());
             let read = if only { 1.0 - table.size.all_visible } else { 1.0 };
             path.cost
                 + cost::heap_by_index(
@@ -416,7 +416,7 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
                     table.size,
                     read,
                     correlation,
-                    filters,
+                    judging,
                     loops,
                     costs,
                 )

@@ -9,6 +9,7 @@ mod conditions;
 mod cost;
 mod estimate;
 mod function;
+mod group_count;
 mod implication;
 mod index_path;
 mod joins;
@@ -319,6 +320,8 @@ pub(crate) struct LeafRules {
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// What its row triggers do.
+    pub(crate) triggers: Option<Arc<RowTriggers>>,
     /// The unique indexes that decide for ON CONFLICT, by their positions in the leaf's list.
     pub(crate) arbiters: Vec<usize>,
 }

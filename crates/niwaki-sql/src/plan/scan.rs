@@ -170,6 +170,13 @@ impl Table<'_> {
             _ => false,
         }
     }
+
+    /// What judging a row costs by all conditions but those that are ensured, by number.
+    pub(super) fn judging(&self, ensured: &[usize]) -> f64 {
+        let costs = &self.context.settings.costs;
+        let judged = self.conditions.iter().enumerate().filter(|(n, _)| !ensured.contains(n));
+        judged.map(|(_, condition)| cost::judging(condition, costs)).sum()
+    }
 }
 
 /// A path that could be taken.
@@ -324,13 +331,12 @@ fn choose(table: &Table<'_>) -> Candidate {
             _ => candidate.cost,
         }
     };
-    let operators = table.conditions.len() as f64;
     let mut best = Candidate {
         path: ScanPath::Sequential,
         covered: Vec::new(),
         rows: table.output_rows,
         startup: 0.0,
-        cost: cost::sequential(table.size, operators, costs)
+        cost: cost::sequential(table.size, table.judging(&[]), costs)
             + if settings.enable_seqscan { 0.0 } else { DISABLED_COST },
         ordered: table.context.order.is_empty(),
     };

@@ -25,6 +25,8 @@ pub(crate) struct RowTriggers {
 #[derive(Debug)]
 pub(crate) struct TriggerCall {
     pub(crate) name: String,
+    /// Whether a partitioned table above has it.
+    pub(crate) is_part: bool,
     pub(crate) time: TriggerTime,
     pub(crate) event: TriggerEvent,
     /// WHEN

@@ -61,6 +61,11 @@ impl Decimals {
         scale == self.scale
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.values.capacity() * size_of::<i64>()
+    }
+
     pub(super) fn push_zero(&mut self) {
         self.values.push(0);
     }

@@ -287,9 +287,46 @@ impl Vector {
                     return self.push(&other.get(row));
                 }
             }
+            (VectorData::Decimal(to), VectorData::Decimal(from)) => {
+                if !to.push(&from.get(row)) {
+                    return self.push(&other.get(row));
+                }
+            }
             _ => return self.push(&other.get(row)),
         }
         self.not_null();
+    }
+
+    /// Values whose type the first of them tells that is not NULL.
+    pub fn from_values(values: &[Datum]) -> Self {
+        let data = match values.iter().find(|value| !value.is_null()) {
+            Some(Datum::Bool(_)) => VectorData::Bool(Vec::new()),
+            Some(Datum::Int2(_)) => VectorData::Int2(Vec::new()),
+            Some(Datum::Int4(_)) => VectorData::Int4(Vec::new()),
+            Some(Datum::Int8(_)) => VectorData::Int8(Vec::new()),
+            Some(Datum::Float4(_)) => VectorData::Float4(Vec::new()),
+            Some(Datum::Float8(_)) => VectorData::Float8(Vec::new()),
+            Some(Datum::Date(_)) => VectorData::Date(Vec::new()),
+            Some(Datum::Timestamp(_)) => VectorData::Timestamp(Vec::new()),
+            Some(Datum::TimestampTz(_)) => VectorData::TimestampTz(Vec::new()),
+            Some(Datum::Text(_)) => VectorData::Text(Texts::default()),
+            Some(Datum::Numeric(_)) => VectorData::Decimal(Decimals::default()),
+            _ => VectorData::Any(Vec::with_capacity(values.len())),
+        };
+        let mut vector = Self::new(data);
+        values.iter().for_each(|value| vector.push(value));
+        vector
+    }
+
+    /// Bytes of memory, without what values of [`VectorData::Any`] point to.
+    pub fn memory(&self) -> usize {
+        let data = for_each_list!(
+            &self.data,
+            values => values.capacity() * values.first().map_or(0, size_of_val),
+            texts => texts.memory(),
+            decimals => decimals.memory()
+        );
+        data + self.nulls.capacity()
     }
 
     /// Appends a numeric.

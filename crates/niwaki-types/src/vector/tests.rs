@@ -32,6 +32,8 @@ proptest! {
             prop_assert!(same(&vector.get(row), value), "{:?} became {:?}", value, vector.get(row));
         }
         prop_assert!(vector.nulls().is_empty() || vector.nulls().len() == values.len());
+        let told = Vector::from_values(&values);
+        prop_assert!((0..values.len()).all(|row| same(&told.get(row), &values[row])));
         // Used again, it knows nothing of what it held.
         vector.clear(oid);
         prop_assert!(vector.is_empty() && vector.nulls().is_empty());

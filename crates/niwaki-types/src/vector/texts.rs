@@ -27,6 +27,11 @@ impl Texts {
         self.buffer.len()
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.buffer.capacity() + self.spans.capacity() * size_of::<(u32, u32)>()
+    }
+
     fn span(&self, row: usize) -> Range<usize> {
         let (begin, end) = self.spans[row];
         begin as usize..end as usize

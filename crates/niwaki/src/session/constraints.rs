@@ -249,8 +249,19 @@ impl Session {
                 let message = format!("constraint \"{}\" is not deferrable", name.name);
                 return Err(SqlError::new("42809", message));
             }
-            found.sort_unstable_by_key(|(oid, _)| *oid);
-            return Ok(found.into_iter().map(|(oid, _)| oid).collect());
+            let mut found: Vec<Oid> = found.into_iter().map(|(oid, _)| oid).collect();
+            // With a foreign key of a partitioned table go those of its partitions.
+            let keys = state.foreign_keys();
+            let mut at = 0;
+            while let Some(above) = found.get(at).copied() {
+                let parts = keys.iter().filter(|(_, key)| key.part_of == Some(above));
+                let parts: Vec<Oid> = parts.map(|(_, key)| key.oid).collect();
+                found.extend(parts);
+                at += 1;
+            }
+            found.sort_unstable();
+            found.dedup();
+            return Ok(found);
         }
         let message = format!("constraint \"{}\" does not exist", name.name);
         Err(SqlError::new("42704", message))

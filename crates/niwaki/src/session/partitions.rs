@@ -77,11 +77,40 @@ impl Session {
                 return Ok(Some(format!("its part of index {} is not valid", index.name)));
             }
         }
+        if let Some(wrong) = wrong_parts(parent, partition) {
+            return Ok(Some(wrong));
+        }
         self.ensure_transaction()?;
         let belongs = self.belongs(partition.oid);
         self.end_implicit()?;
         Ok((!belongs?).then(|| "a row belongs to another partition".to_owned()))
     }
+}
+
+/// What is wrong with the parts that a partition has of the foreign keys and triggers of its table, if something is.
+fn wrong_parts(parent: &Relation, partition: &Relation) -> Option<String> {
+    for key in &parent.foreign_keys {
+        let parts = partition.foreign_keys.iter().filter(|own| own.part_of == Some(key.oid));
+        let found = parts.clone().filter(|own| own.references == key.references).count();
+        if found != 1 || parts.count() != 1 {
+            return Some(format!("it has {found} parts of foreign key {}", key.name));
+        }
+    }
+    for trigger in &parent.triggers {
+        let parts = partition.triggers.iter().filter(|own| own.part_of == Some(trigger.oid));
+        let found = parts.filter(|own| own.function == trigger.function).count();
+        if found != 1 {
+            return Some(format!("it has {found} parts of trigger {}", trigger.name));
+        }
+    }
+    let keys = partition.foreign_keys.iter().filter_map(|key| Some((&key.name, key.part_of?)));
+    let mut lost = keys.filter(|(_, of)| parent.foreign_keys.iter().all(|key| key.oid != *of));
+    if let Some((name, _)) = lost.next() {
+        return Some(format!("foreign key {name} is part of one that {} has not", parent.name));
+    }
+    let triggers = partition.triggers.iter().filter_map(|own| Some((&own.name, own.part_of?)));
+    let mut lost = triggers.filter(|(_, of)| parent.triggers.iter().all(|own| own.oid != *of));
+    lost.next().map(|(name, _)| format!("trigger {name} is part of one that {} has not", parent.name))
 }
 
 /// Looks whether rows belong to a partition.
@@ -122,13 +151,20 @@ mod tests {
 
     use crate::Database;
 
-    /// What no statement does: other bounds, an index without a part, another table above.
+    /// What no statement does: other bounds, an index or a foreign key without a part, another table above.
     #[test]
     fn partitions_that_are_none_are_found() {
         let database = Database::in_memory().unwrap();
         let mut session = database.session();
         session.execute("create table t (a int primary key) partition by range (a)", ()).unwrap();
         session.execute("create table u partition of t for values from (0) to (10)", ()).unwrap();
+        session.execute("create table r (a int primary key)", ()).unwrap();
+        session.execute("insert into r values (1), (9)", ()).unwrap();
+        session.execute("alter table t add foreign key (a) references r", ()).unwrap();
+        let function = "create function f() returns trigger language plpgsql as $$ begin return new; end $$";
+        session.execute(function, ()).unwrap();
+        let trigger = "create trigger g before insert on t for each row execute function f()";
+        session.execute(trigger, ()).unwrap();
         session.execute("insert into t values (1), (9)", ()).unwrap();
         // One that waits for its parts is as it should be.
         session.execute("create unique index waits on only t (a)", ()).unwrap();
@@ -142,6 +178,10 @@ mod tests {
             (4, "has no partitions"),
             (5, "it has 0 parts of index waits"),
             (6, "its part of index t_pkey is not valid"),
+            (7, "it has 0 parts of foreign key t_a_fkey"),
+            (8, "it has 0 parts of trigger g"),
+            (9, "foreign key other is part of one that t has not"),
+            (10, "trigger other is part of one that t has not"),
         ] {
             session.execute("begin", ()).unwrap();
             let state = session.catalog.state();
@@ -158,7 +198,20 @@ mod tests {
                     index = state.lookup(PUBLIC_SCHEMA, "waits").unwrap().definition.clone();
                     index.index.as_mut().unwrap().valid = true;
                 }
-                _ => index.index.as_mut().unwrap().valid = false,
+                6 => index.index.as_mut().unwrap().valid = false,
+                7 => table.foreign_keys.clear(),
+                8 => table.triggers.clear(),
+                9 => {
+                    let mut other = table.foreign_keys[0].clone();
+                    (other.name, other.oid) = ("other".to_owned(), table.oid);
+                    other.part_of = Some(table.oid);
+                    table.foreign_keys.push(other);
+                }
+                _ => {
+                    let mut other = table.triggers[0].clone();
+                    (other.name, other.part_of) = ("other".to_owned(), Some(table.oid));
+                    table.triggers.push(other);
+                }
             }
             let transaction = session.transaction.as_ref().unwrap();
             session.catalog.update(transaction, index).unwrap();

@@ -551,10 +551,12 @@ impl Store for TableStore<'_> {
         let outcome = table(relation)?
             .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
-        if let Modify::Done { .. } = outcome {
-            self.noted.deleted(relation, self.state, old);
-        }
         self.outcome(relation, outcome)
+    }
+
+    fn moved(&mut self, relation: &Relation, old: &[Datum], new: &[Datum]) -> Result<()> {
+        self.noted.replaced(relation, self.state, old, new);
+        Ok(())
     }
 
     fn lock_row(

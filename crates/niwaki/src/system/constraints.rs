@@ -156,7 +156,11 @@ fn operators_of(state: &CatalogState, table: &Relation, key: &ForeignKey) -> Vec
 
 /// The constraint of the partitioned table that made this one of a partition.
 pub(super) fn part_of(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> Option<Oid> {
-    let TableConstraint::Index(index) = constraint.constraint else { return None };
+    let index = match constraint.constraint {
+        TableConstraint::Index(index) => index,
+        TableConstraint::ForeignKey(key) => return key.part_of,
+        TableConstraint::Check(_) => return None,
+    };
     // A constraint has its index's number.
     let parent = index.index.as_ref().and_then(|index| index.part_of)?;
     let holds = state.relation(parent)?.index.as_ref().is_some_and(|it| it.constraint.is_some());
@@ -222,7 +226,8 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             int4(inherited.into()),
             Datum::Bool(match found.constraint {
                 TableConstraint::Check(check) => check.no_inherit,
-                _ => index.0 != 0 && part_of.is_none(),
+                TableConstraint::ForeignKey(_) => part_of.is_none() && !found.table.is_partitioned(),
+                TableConstraint::Index(_) => index.0 != 0 && part_of.is_none(),
             }),
             column_numbers(constraint_columns(&found).into_iter()),
             foreign_columns(|key| &key.referenced),

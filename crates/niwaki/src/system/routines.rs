@@ -143,6 +143,7 @@ pub(super) const PG_TRIGGER: Computed = Computed {
         "tgattr",
         "tgargs",
         "tgqual",
+        "tgparentid",
     ],
     keys: &["tgrelid"],
     rows: pg_trigger,
@@ -176,6 +177,7 @@ fn pg_trigger(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             vector(TypeOid::INT2, columns),
             Datum::Bytea(arguments.into()),
             optional(trigger.when.as_ref()),
+            number(trigger.part_of.unwrap_or(Oid(0))),
         ])?;
     }
     Ok(())

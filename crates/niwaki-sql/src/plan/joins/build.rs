@@ -1,7 +1,10 @@
 //! Paths of single units, and plans out of paths.
 
+use std::cmp::Reverse;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use niwaki_catalog::Relation;
 
 use super::block::{Block, FullJoin, Link, Source, Unit};
 use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join};
@@ -217,8 +220,10 @@ impl Search<'_, '_> {
         if !order.is_empty() && matches!(unit.link, Link::Inner) && order.iter().all(own) {
             orders.push(order.to_vec());
         }
-        if self.joins.settings.enable_mergejoin {
-            orders.extend(self.merge_orders(number));
+        if let (true, LeafKind::Table { relation, .. }) =
+            (self.joins.settings.enable_mergejoin, &leaf.kind)
+        {
+            orders.extend(self.merge_orders(number, relation));
         }
         let available = |slot: usize| self.units_of_slot(slot) == 0;
         for order in orders {
@@ -238,11 +243,12 @@ impl Search<'_, '_> {
         Ok((paths, rows))
     }
 
-    /// The orders of a table's rows in which they could be merged with others: by a column that is to be equal to
-    /// something of theirs.
-    fn merge_orders(&self, number: usize) -> Vec<Vec<SortKey>> {
+    /// The orders of a table's rows in which they could be merged with others: by columns that are to be equal to
+    /// something of theirs, each alone and as far as an index has them one behind the other. The long orders come
+    /// first: who has one needs no shorter one.
+    fn merge_orders(&self, number: usize, relation: &Relation) -> Vec<Vec<SortKey>> {
         let own: Set = 1 << number;
-        let mut orders: Vec<Vec<SortKey>> = Vec::new();
+        let mut keys: Vec<(usize, &Expr)> = Vec::new();
         for condition in &self.conditions {
             if condition.units & own == 0 || condition.units == own {
                 continue;
@@ -252,11 +258,29 @@ impl Search<'_, '_> {
             let Some((side, _)) = sides_of(&condition.expr, &units_of, own, others) else {
                 continue;
             };
-            let is_slot = matches!(side.kind, ExprKind::Slot { .. });
-            if is_slot && !orders.iter().any(|order| order[0].expr.same(side)) {
-                orders.push(vec![ascending(side)]);
+            let ExprKind::Slot { depth: 0, slot } = side.kind else { continue };
+            if !keys.iter().any(|(known, _)| *known == slot) {
+                keys.push((slot, side));
             }
         }
+        let mut orders: Vec<Vec<SortKey>> = Vec::new();
+        let start = self.units[number].slots.first().map_or(0, |range| range.start);
+        for index in &relation.indexes {
+            let columns = index.definition.key.iter();
+            let order: Vec<SortKey> = columns
+                .map_while(|column| {
+                    let slot = start + usize::from(column.column);
+                    let is_key = |(known, _): &&(usize, &Expr)| *known == slot;
+                    keys.iter().find(is_key).filter(|_| column.expression.is_none())
+                })
+                .map(|(_, side)| ascending(side))
+                .collect();
+            if order.len() > 1 {
+                orders.push(order);
+            }
+        }
+        orders.sort_by_key(|order| Reverse(order.len()));
+        orders.extend(keys.iter().map(|(_, side)| vec![ascending(side)]));
         orders
     }
 

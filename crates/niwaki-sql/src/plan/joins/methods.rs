@@ -98,7 +98,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
             && first.needs | second.needs == 0
             && self.search.joins.settings.enable_mergejoin
         {
-            for keys in self.merge_keys(&first.order) {
+            for keys in self.merge_keys(&first.order, &second.order) {
                 self.merge(first, second, keys, out);
             }
         }
@@ -137,7 +137,10 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         let condition = self.without(&keys);
         let settings = &self.search.joins.settings;
         let pairing = self.pairing(&condition);
-        let costs = merge_join(first, second, keys.len() as f64, sorts, &pairing, settings);
+        // Rows whose keys are equal are met, whatever the rest of the condition then says of them.
+        let shares = keys.iter().map(|number| &self.search.conditions[*number].expr);
+        let share = if condition.is_empty() { 0.0 } else { self.search.joins.tables.all(shares) };
+        let costs = merge_join(first, second, keys.len() as f64, share, sorts, &pairing, settings);
         let order = if sorts.0 { outer_order.into() } else { Rc::clone(&first.order) };
         let (hash, merge) = (Vec::new(), keys);
         let method = Method { hash, merge, sorts, condition, depends: false };
@@ -202,26 +205,44 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         sides_of(expr, &|expr| search.units_of(expr), self.outer, self.inner)
     }
 
-    /// The lists of equalities by which the sides can be merged: all of them, and those that the outer side's order
-    /// begins with.
-    fn merge_keys(&self, order: &[SortKey]) -> Vec<Vec<usize>> {
+    /// The lists of equalities by which the sides can be merged: all of them, those first that a side's order begins
+    /// with; and those alone that the outer side's order begins with.
+    fn merge_keys(&self, outer: &[SortKey], inner: &[SortKey]) -> Vec<Vec<usize>> {
+        if self.equalities.len() == 1 {
+            return vec![self.equalities.clone()];
+        }
+        let mut lists: Vec<Vec<usize>> = Vec::new();
+        for (order, is_outer) in [(outer, true), (inner, false)] {
+            let mut keys = self.ordered_keys(order, is_outer);
+            let ordered = keys.clone();
+            keys.extend(self.equalities.iter().filter(|number| !ordered.contains(number)));
+            if !lists.contains(&keys) {
+                lists.push(keys);
+            }
+            if is_outer && !ordered.is_empty() && !lists.contains(&ordered) {
+                lists.push(ordered);
+            }
+        }
+        lists
+    }
+
+    /// The equalities whose sides an order begins with, in that order.
+    fn ordered_keys(&self, order: &[SortKey], is_outer: bool) -> Vec<usize> {
         let mut ordered = Vec::new();
         for key in order {
             let found = self.equalities.iter().copied().find(|number| {
                 !ordered.contains(number)
                     && !key.descending
                     && !key.nulls_first
-                    && self.sides(*number).is_some_and(|(side, _)| side.same(&key.expr))
+                    && self.sides(*number).is_some_and(|(outer, inner)| {
+                        (if is_outer { outer } else { inner }).same(&key.expr)
+                    })
             });
             match found {
                 Some(number) => ordered.push(number),
                 None => break,
             }
         }
-        let mut lists = vec![self.equalities.clone()];
-        if !ordered.is_empty() && ordered != self.equalities {
-            lists.push(ordered);
-        }
-        lists
+        ordered
     }
 }

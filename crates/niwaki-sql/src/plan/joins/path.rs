@@ -177,11 +177,12 @@ pub(super) fn hash_join(
     (startup + disabled, startup + run + disabled)
 }
 
-/// A merge join over `keys` equalities; `sorts` says which sides are sorted for it.
+/// A merge join over `keys` equalities, which `share` of all pairs satisfy; `sorts` says which sides are sorted for it.
 pub(super) fn merge_join(
     outer: &Path,
     inner: &Path,
     keys: f64,
+    share: f64,
     sorts: (bool, bool),
     pairing: &Pairing,
     settings: &PlannerSettings,
@@ -203,7 +204,7 @@ pub(super) fn merge_join(
         + inner_total
         + compared
         + inner.rows * costs.cpu_operator_cost
-        + pairing.rows * (costs.cpu_tuple_cost + pairing.judge);
+        + pairing.rows.max(outer.rows * inner.rows * share) * (costs.cpu_tuple_cost + pairing.judge);
     let disabled = if settings.enable_mergejoin { 0.0 } else { DISABLED_COST };
     (startup + disabled, total + disabled)
 }

@@ -7,6 +7,7 @@ use niwaki_types::TypeOid;
 
 use super::{Leaf, LeafKind};
 use crate::expr::{Expr, ExprKind};
+use crate::plan::conditions::asked_of;
 use crate::plan::scan::table_rows;
 use crate::plan::selectivity::Estimator;
 use crate::query::{JoinType, reads_slots};
@@ -80,10 +81,19 @@ impl Tables {
                 _ => 0.1,
             },
             ExprKind::And(parts) => self.all(parts.iter()),
-            ExprKind::Or(parts) => parts.iter().fold(0.0, |share, part| {
-                let part = self.condition(part);
-                share + part - share * part
-            }),
+            ExprKind::Or(parts) => {
+                let either = |share: f64, part: &Expr| {
+                    let part = self.condition(part);
+                    share + part - share * part
+                };
+                let share = parts.iter().fold(0.0, either);
+                // Rows that were asked before they were joined satisfy a part of it already.
+                let asked = self.tables.iter().filter_map(|table| {
+                    asked_of(condition, &|slot| (table.start..table.end).contains(&slot))
+                });
+                let before: f64 = asked.map(|asked| self.condition(&asked)).product();
+                (share / before.max(share)).min(1.0)
+            }
             ExprKind::Not(part) => 1.0 - self.condition(part),
             ExprKind::IsNull { negated, .. } => {
                 if *negated {

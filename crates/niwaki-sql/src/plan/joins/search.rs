@@ -9,7 +9,7 @@ use super::path::{PAGE_BYTES, Path, Paths, Shape, has_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::conditions::{SlotRange, is_volatile, reads_only};
+use crate::plan::conditions::{SlotRange, asked_of, is_volatile, reads_only};
 use crate::plan::{JoinKind, PlanNode, SortKey, cost};
 use crate::query::{JoinType, reads_slots};
 
@@ -136,7 +136,10 @@ impl<'s, 'j> Search<'s, 'j> {
                 (Some(unit), None) if matches!(search.units[unit].link, Link::Inner) => {
                     search.units[unit].filters.push(expr.clone());
                 }
-                _ => search.add_condition(expr.clone(), units, None),
+                _ => {
+                    search.ask_units(expr, units);
+                    search.add_condition(expr.clone(), units, None);
+                }
             }
         }
         for unit in 0..search.units.len() {
@@ -149,6 +152,17 @@ impl<'s, 'j> Search<'s, 'j> {
             }
         }
         Ok(search)
+    }
+
+    /// Adds what a condition of several units asks of each alone to their filters.
+    fn ask_units(&mut self, condition: &Expr, units: Set) {
+        for number in members(units) {
+            let unit = &mut self.units[number];
+            if matches!(unit.link, Link::Inner) {
+                let asked = asked_of(condition, &|slot| unit.has(slot));
+                unit.filters.extend(asked);
+            }
+        }
     }
 
     fn add_condition(&mut self, expr: Expr, units: Set, owner: Option<usize>) {

@@ -180,7 +180,8 @@ impl Definer<'_> {
         let state = self.state();
         let keys = state.foreign_keys_to(relation.oid).iter();
         let keys = keys.filter_map(|key| state.foreign_key(*key));
-        let keys = keys.filter(|(_, key)| key.referenced.contains(&number));
+        let keys =
+            keys.filter(|(_, key)| key.referenced.contains(&number) && key.part_of.is_none());
         let keys = keys
             // Those of the column itself go with it.
             .filter(|(own, key)| own.oid != relation.oid || !key.columns.contains(&number))

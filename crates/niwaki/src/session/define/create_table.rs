@@ -89,6 +89,8 @@ impl Definer<'_> {
         self.session.note_created(oid);
         if let Some((parent, _)) = &parent {
             self.part_indexes(parent, oid)?;
+            self.part_foreign_keys(parent, oid)?;
+            self.part_triggers(parent, oid)?;
             self.prove_default(default.as_deref())?;
         }
         self.note_on_commit(oid, spec)?;

@@ -129,7 +129,14 @@ impl Definer<'_> {
         let relation = self.current(oid)?;
         let on = format!("{} {}", relation.kind.word(), self.shown_name(&relation));
         let state = self.state();
-        let keys = state.foreign_keys_to(oid).iter().filter_map(|key| state.foreign_key(*key));
+        // What refers to a table refers to its partitions.
+        let above = |oid| state.relation(oid).and_then(|table| table.partition_of.as_ref());
+        let tables = std::iter::successors(Some(oid), |oid| above(*oid).map(|of| of.parent));
+        let tables = tables.take_while(|table| *table == oid || !going.contains(table));
+        let keys = tables.flat_map(|table| state.foreign_keys_to(table));
+        let keys = keys.filter_map(|key| state.foreign_key(*key));
+        // Parts go with what they are parts of.
+        let keys = keys.filter(|(_, key)| key.part_of.is_none());
         let keys =
             keys.map(|(table, key)| Object::ForeignKey { table: table.oid, constraint: key.oid });
         let views = state.views_of(oid).iter().copied().map(Object::View);
@@ -169,7 +176,7 @@ impl Definer<'_> {
         let triggers = state
             .triggers()
             .into_iter()
-            .filter(|(_, trigger)| trigger.function == oid)
+            .filter(|(_, trigger)| trigger.function == oid && trigger.part_of.is_none())
             .map(|(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid });
         let mut objects: Vec<Object> = triggers.chain(views).collect();
         objects.extend(users_of(&state, names_function(oid))?);
@@ -231,7 +238,7 @@ impl Definer<'_> {
         let table = self.current(definition.table)?;
         let keys =
             state.foreign_keys_to(table.oid).iter().filter_map(|key| state.foreign_key(*key));
-        let keys = keys.filter(|(_, key)| key.index == index.oid);
+        let keys = keys.filter(|(_, key)| key.index == index.oid && key.part_of.is_none());
         let keys = keys
             .map(|(table, key)| Object::ForeignKey { table: table.oid, constraint: key.oid })
             .collect();
@@ -321,11 +328,9 @@ impl Definer<'_> {
                 Object::Function(function) => self.remove_function(function)?,
                 Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
                 Object::ForeignKey { table, constraint } => {
-                    let table = self.current(table)?;
-                    self.refuse_use(&table, "ALTER TABLE")?;
-                    let mut definition = table.definition.clone();
-                    definition.foreign_keys.retain(|key| key.oid != constraint);
-                    self.update(definition)?;
+                    let found = self.current(table)?;
+                    self.refuse_use(&found, "ALTER TABLE")?;
+                    self.remove_foreign_key(table, constraint)?;
                 }
             }
         }

@@ -339,9 +339,7 @@ impl Definer<'_> {
         }
         if let Some(key) = table.foreign_key(name) {
             self.lock(key.references, TableLockMode::AccessExclusive)?;
-            let mut definition = table.definition.clone();
-            definition.foreign_keys.retain(|other| other.oid != key.oid);
-            self.update(definition)?;
+            self.remove_foreign_key(table.oid, key.oid)?;
             return Ok(true);
         }
         let mut definition = table.definition.clone();

@@ -1,5 +1,7 @@
 //! FOREIGN KEY constraints: defined, proved for the rows that are there, altered.
 
+use std::sync::Arc;
+
 use niwaki_catalog::{
     CatalogState, ConstraintTime, ForeignKey, Oid, ReferentialAction, Relation, RelationKind,
 };
@@ -31,6 +33,11 @@ impl Definer<'_> {
         let referenced = self.session.lock_by_name(&spec.references, mode)?;
         let table = self.current(table)?;
         self.may_reference(&table, &referenced)?;
+        if prove && constraint.not_valid && table.is_partitioned() {
+            let (own, other) = (&table.name, &referenced.name);
+            return Err(SqlError::new("42809", format!("cannot add NOT VALID foreign key on partitioned table \"{own}\" referencing relation \"{other}\""))
+                .with_detail("This feature is not yet supported on partitioned tables."));
+        }
         let columns = positions(&table, &spec.columns)?;
         let set_columns = set_columns(&table, &columns, spec)?;
         let (index, referenced_columns) = if spec.referenced.is_empty() {
@@ -58,23 +65,21 @@ impl Definer<'_> {
             match_full: spec.match_full,
             check_time: spec.check_time,
             not_valid: prove && constraint.not_valid,
+            part_of: None,
             comment: None,
         };
         refuse_types(&key, &table, &referenced, &self.state())?;
         let (oid, not_valid) = (key.oid, key.not_valid);
         let mut definition = table.definition.clone();
-        definition.foreign_keys.push(key);
+        definition.foreign_keys.push(key.clone());
         self.update(definition)?;
+        for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
+            self.add_key_part(&key, &table, member.relation.oid)?;
+        }
         if prove && !not_valid { self.prove_foreign_key(oid) } else { Ok(()) }
     }
 
     fn may_reference(&mut self, table: &Relation, referenced: &Relation) -> Result<()> {
-        if table.is_partitioned() {
-            return Err(SqlError::unsupported("a foreign key of a partitioned table"));
-        }
-        if referenced.is_partitioned() {
-            return Err(SqlError::unsupported("a foreign key that references a partitioned table"));
-        }
         match referenced.kind {
             RelationKind::Table => {}
             RelationKind::Index
@@ -113,7 +118,16 @@ impl Definer<'_> {
             taken.take(name, &table.name)?;
             return Ok(name.clone());
         }
-        // Made-up names are unique in the schema, as in PostgreSQL.
+        Ok(self.free_key_name(table, taken, &names::joined(&spec.columns)))
+    }
+
+    /// A name for a foreign key over columns of these names, unique in the schema as in PostgreSQL.
+    pub(super) fn free_key_name(
+        &mut self,
+        table: &Relation,
+        taken: &mut ConstraintNames,
+        joined: &str,
+    ) -> String {
         let state = self.state();
         let elsewhere = |name: &str| {
             state.tables().filter(|other| other.schema == table.schema).any(|other| {
@@ -125,22 +139,31 @@ impl Definer<'_> {
                         .any(|index| index.definition.constraint.is_some() && index.name == name)
             })
         };
-        let joined = names::joined(&spec.columns);
         let mut number = 0u32;
         loop {
             let label = if number == 0 { "fkey".to_owned() } else { format!("fkey{number}") };
-            let name = names::object_name(&table.name, Some(&joined), &label);
+            let name = names::object_name(&table.name, Some(joined), &label);
             if !elsewhere(&name) && taken.take(&name, &table.name).is_ok() {
-                return Ok(name);
+                return name;
             }
             // Ends: there are fewer constraints than numbers.
             number += 1;
         }
     }
 
-    /// Looks at all rows of the referencing table.
+    /// Looks at all rows of the referencing table, partition by partition.
     pub(super) fn prove_foreign_key(&mut self, oid: Oid) -> Result<()> {
         let state = self.state();
+        let Some((table, _)) = state.foreign_key(oid) else { return Ok(()) };
+        let members = table.partitions.iter().flat_map(|partitions| &partitions.members);
+        let members = members.filter_map(|member| state.relation(member.relation.oid));
+        let part = |member: &Arc<Relation>| {
+            member.foreign_keys.iter().find(|key| key.part_of == Some(oid)).map(|key| key.oid)
+        };
+        let parts: Vec<Oid> = members.filter_map(part).collect();
+        if !parts.is_empty() {
+            return parts.into_iter().try_for_each(|part| self.prove_foreign_key(part));
+        }
         let orphan = self.session.at_latest(|session| session.orphan_key(&state, oid))?;
         match orphan {
             None => Ok(()),
@@ -183,7 +206,16 @@ impl Definer<'_> {
             return self.other_constraint(relation, name, "a foreign key constraint");
         };
         key.check_time = check_time;
-        self.update(definition)
+        let key = key.clone();
+        self.refuse_part(relation, &key)?;
+        self.update(definition)?;
+        for (table, part) in self.key_parts(key.oid) {
+            let mut definition = self.current(table)?.definition.clone();
+            let found = definition.foreign_keys.iter_mut().find(|key| key.oid == part);
+            found.into_iter().for_each(|key| key.check_time = check_time);
+            self.update(definition)?;
+        }
+        Ok(())
     }
 
     fn other_constraint(&mut self, relation: &Relation, name: &str, wanted: &str) -> Result<()> {

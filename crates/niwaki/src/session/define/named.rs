@@ -64,7 +64,7 @@ fn add_of_relation(
             found.push(Object::Check { table, check: check.name.clone() });
         }
     }
-    for trigger in &relation.triggers {
+    for trigger in relation.triggers.iter().filter(|trigger| trigger.part_of.is_none()) {
         if trigger.when.as_deref().map_or(Ok(false), names)? {
             found.push(Object::Trigger { table, trigger: trigger.oid });
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Column, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, Relation,
+    Column, ForeignKey, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, Relation,
     RelationDefinition, RelationKind, is_hashable_key,
 };
 use niwaki_sql::SqlError;
@@ -185,6 +185,10 @@ impl Definer<'_> {
         definition.partition_of = Some(PartitionOf { parent: parent.oid, bound });
         self.update(definition)?;
         self.part_indexes(parent, child.oid)?;
+        self.part_triggers(parent, child.oid)?;
+        for key in self.part_foreign_keys(parent, child.oid)? {
+            self.prove_foreign_key(key)?;
+        }
         if !self.session.belongs(child.oid)? {
             let message = format!(
                 "partition constraint of relation \"{}\" is violated by some row",
@@ -212,6 +216,9 @@ impl Definer<'_> {
         let mut definition = child.definition.clone();
         definition.partition_of = None;
         self.update(definition)?;
+        self.prove_without(parent, &child)?;
+        self.release_foreign_keys(child.oid)?;
+        self.release_triggers(child.oid)?;
         for entry in &child.indexes {
             let mut own = self.current(entry.oid)?.definition.clone();
             if let Some(index) = own.index.as_mut().filter(|index| index.part_of.is_some()) {
@@ -240,6 +247,9 @@ impl Definer<'_> {
                 | AlterCommand::AttachIndex(_)
                 | AlterCommand::DetachPartition(_)
                 | AlterCommand::DropConstraint { .. }
+                | AlterCommand::AlterConstraint { .. }
+                | AlterCommand::ValidateConstraint(_)
+                | AlterCommand::EnableTrigger { .. }
                 | AlterCommand::Owner(_)
                 | AlterCommand::Nothing
                 | AlterCommand::Column {
@@ -290,7 +300,9 @@ impl Definer<'_> {
                 let holds = |above: &Relation| {
                     above.index.as_ref().is_some_and(|index| index.constraint.is_some())
                 };
+                let is_part = |key: &ForeignKey| key.name == *name && key.part_of.is_some();
                 let inherited = parent.checks.iter().any(|check| check.name == *name)
+                    || relation.foreign_keys.iter().any(is_part)
                     || above
                         .map(|above| self.current(above))
                         .transpose()?

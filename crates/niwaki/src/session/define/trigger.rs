@@ -46,6 +46,13 @@ impl Definer<'_> {
         }
         let function = self.lock_trigger_function(&spec.function)?;
         let old = table.trigger(&spec.name);
+        if old.is_some_and(|old| old.part_of.is_some()) {
+            let message = format!(
+                "trigger \"{}\" for relation \"{}\" is an internal or a child trigger",
+                spec.name, table.name
+            );
+            return Err(SqlError::new("42710", message));
+        }
         if old.is_some() && !spec.replace {
             let message =
                 format!("trigger \"{}\" for relation \"{}\" already exists", spec.name, table.name);
@@ -62,6 +69,7 @@ impl Definer<'_> {
             columns,
             when: spec.when.clone(),
             arguments: spec.arguments.clone(),
+            part_of: None,
             mode: TriggerMode::default(),
             comment: old.and_then(|old| old.comment.clone()),
         };
@@ -69,9 +77,10 @@ impl Definer<'_> {
             self.session.with_analysis(|context| check_trigger(&trigger, &table, context))?;
         let mut definition = table.definition.clone();
         definition.triggers.retain(|known| known.name != trigger.name);
-        definition.triggers.push(trigger);
+        definition.triggers.push(trigger.clone());
         sort(&mut definition.triggers);
-        self.update(definition)
+        self.update(definition)?;
+        self.add_trigger_parts(&trigger, table.oid)
     }
 
     /// The function that a trigger is to call; it stays as long as this transaction runs.
@@ -127,22 +136,40 @@ impl Definer<'_> {
             ));
             return Ok(());
         }
-        let trigger = found(&table, name)?.oid;
+        let trigger = found(&table, name)?;
+        if let Some((above, of)) = self.trigger_above(trigger) {
+            let own = self.shown_name(&table);
+            let message = format!("cannot drop trigger {name} on table {own} because trigger {of} on table {above} requires it");
+            let hint = format!("You can drop trigger {of} on table {above} instead.");
+            return Err(SqlError::new("2BP01", message).with_hint(hint));
+        }
         self.refuse_use(&table, "DROP TRIGGER")?;
-        self.remove_trigger(table.oid, trigger)
+        self.remove_trigger(table.oid, trigger.oid)
     }
 
-    /// Takes a trigger from its table, which is locked.
+    /// Takes a trigger from its table, which is locked, and those that were made for it from the partitions.
     pub(super) fn remove_trigger(&mut self, table: Oid, trigger: Oid) -> Result<()> {
-        let mut definition = self.current(table)?.definition.clone();
-        definition.triggers.retain(|known| known.oid != trigger);
-        self.update(definition)
+        let mut going = self.trigger_parts(trigger);
+        going.push((table, trigger));
+        for (table, trigger) in going {
+            self.lock(table, TableLockMode::AccessExclusive)?;
+            let mut definition = self.current(table)?.definition.clone();
+            definition.triggers.retain(|known| known.oid != trigger);
+            self.update(definition)?;
+        }
+        Ok(())
     }
 
     fn rename_trigger(&mut self, table: &Name, name: &str, to: &str) -> Result<()> {
         let table = self.session.lock_by_name(table, TableLockMode::AccessExclusive)?;
         refuse_system(&table)?;
-        let trigger = found(&table, name)?.oid;
+        let old = found(&table, name)?;
+        if let Some((above, _)) = self.trigger_above(old) {
+            let message = format!("cannot rename trigger \"{name}\" on table \"{}\"", table.name);
+            let hint = format!("Rename the trigger on the partitioned table \"{above}\" instead.");
+            return Err(SqlError::new("XX000", message).with_hint(hint));
+        }
+        let trigger = old.oid;
         if table.trigger(to).is_some() {
             let message =
                 format!("trigger \"{to}\" for relation \"{}\" already exists", table.name);
@@ -153,7 +180,16 @@ impl Definer<'_> {
             to.clone_into(&mut known.name);
         }
         sort(&mut definition.triggers);
-        self.update(definition)
+        self.update(definition)?;
+        for (table, part) in self.trigger_parts(trigger) {
+            let table = self.current(table)?;
+            if table.trigger(to).is_some_and(|known| known.oid != part) {
+                let message =
+                    format!("trigger \"{to}\" for relation \"{}\" already exists", table.name);
+                return Err(SqlError::new("42710", message));
+            }
+        }
+        self.change_trigger_parts(trigger, &|part| to.clone_into(&mut part.name))
     }
 
     /// ALTER TABLE … ENABLE TRIGGER, DISABLE TRIGGER
@@ -164,12 +200,8 @@ impl Definer<'_> {
         mode: TriggerMode,
     ) -> Result<()> {
         let mut definition = table.definition.clone();
-        match which {
-            WhichTriggers::Named(name) => {
-                let trigger = found(table, name)?.oid;
-                let named = definition.triggers.iter_mut().filter(|known| known.oid == trigger);
-                named.for_each(|known| known.mode = mode);
-            }
+        let changed: Vec<Oid> = match which {
+            WhichTriggers::Named(name) => vec![found(table, name)?.oid],
             WhichTriggers::User | WhichTriggers::All => {
                 let state = self.state();
                 let has_keys =
@@ -180,10 +212,13 @@ impl Definer<'_> {
                         "Use TRIGGER USER for those that are no part of a constraint.",
                     ));
                 }
-                definition.triggers.iter_mut().for_each(|known| known.mode = mode);
+                definition.triggers.iter().map(|known| known.oid).collect()
             }
-        }
-        self.update(definition)
+        };
+        let named = definition.triggers.iter_mut().filter(|known| changed.contains(&known.oid));
+        named.for_each(|known| known.mode = mode);
+        self.update(definition)?;
+        changed.into_iter().try_for_each(|trigger| self.enable_trigger_parts(trigger, mode))
     }
 
     /// COMMENT ON TRIGGER
@@ -237,7 +272,7 @@ pub(super) fn triggers_on_column(table: &Relation, position: usize) -> Result<Ve
 }
 
 /// The order in which triggers are fired: of their names' bytes.
-fn sort(triggers: &mut [Trigger]) {
+pub(super) fn sort(triggers: &mut [Trigger]) {
     triggers.sort_by(|a, b| a.name.cmp(&b.name));
 }
 
@@ -272,9 +307,6 @@ fn builtin(oid: Oid, name: &str) -> Result<Oid> {
 fn refuse_no_table(relation: &Relation) -> Result<()> {
     let name = &relation.name;
     match relation.kind {
-        RelationKind::Table if relation.is_partitioned() => {
-            Err(SqlError::unsupported("a trigger on a partitioned table"))
-        }
         RelationKind::Table => Ok(()),
         RelationKind::View => Err(SqlError::new("42809", format!("\"{name}\" is a view"))
             .with_detail("Views cannot have row-level BEFORE or AFTER triggers.")),

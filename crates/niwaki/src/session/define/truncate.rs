@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Relation, RelationDefinition, RelationKind, RelationStats};
+use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationKind, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_storage::RelFileId;
@@ -75,8 +75,17 @@ impl Definer<'_> {
         while let Some(table) = tables.get(at).cloned() {
             at += 1;
             let state = self.state();
-            for key in state.foreign_keys_to(table.oid) {
-                let Some((other, _)) = state.foreign_key(*key) else { continue };
+            // What refers to a table refers to its partitions.
+            let above = |oid| state.relation(oid).and_then(|table| table.partition_of.as_ref());
+            let known: Vec<Oid> = tables.iter().map(|table| table.oid).collect();
+            let of = std::iter::successors(Some(table.oid), |oid| above(*oid).map(|of| of.parent));
+            let of = of.take_while(|oid| *oid == table.oid || !known.contains(oid));
+            for key in of.flat_map(|table| state.foreign_keys_to(table)) {
+                let Some((other, key)) = state.foreign_key(*key) else { continue };
+                // Partitions come with the table that they are of.
+                if key.part_of.is_some() {
+                    continue;
+                }
                 if tables.iter().any(|known| known.oid == other.oid) {
                     continue;
                 }

@@ -51,6 +51,8 @@ struct Constraint<'s> {
     table: &'s Arc<Relation>,
     /// The referenced table.
     referenced: &'s Arc<Relation>,
+    /// The table whose row was changed, which may be a partition of either.
+    changed: Option<&'s Arc<Relation>>,
     key: &'s ForeignKey,
 }
 
@@ -58,7 +60,7 @@ impl<'s> Constraint<'s> {
     /// `None` when it is gone.
     fn find(state: &'s CatalogState, oid: Oid) -> Option<Self> {
         let (table, key) = state.foreign_key(oid)?;
-        Some(Self { table, referenced: state.relation(key.references)?, key })
+        Some(Self { table, referenced: state.relation(key.references)?, changed: None, key })
     }
 }
 
@@ -67,7 +69,10 @@ impl Session {
     pub(super) fn see_to(&mut self, noted: &Key) -> Result<()> {
         let state = self.catalog.state();
         // A constraint that was dropped since asks for nothing.
-        let Some(constraint) = Constraint::find(&state, noted.constraint) else { return Ok(()) };
+        let Some(mut constraint) = Constraint::find(&state, noted.constraint) else {
+            return Ok(());
+        };
+        constraint.changed = state.relation(noted.table);
         match &noted.change {
             Change::Refers { key } => self.check_referenced(&constraint, key),
             Change::Deleted { old } => self.act(&constraint, constraint.key.on_delete, old, None),
@@ -145,7 +150,9 @@ impl Session {
         let (table, referenced) = (constraint.table, constraint.referenced);
         let message = format!(
             "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
-            referenced.name, constraint.key.name, table.name
+            constraint.changed.unwrap_or(referenced).name,
+            constraint.key.name,
+            table.name
         );
         let detail = format!(
             "Key {} is still referenced from table \"{}\".",
@@ -166,6 +173,29 @@ impl Session {
             return SqlError::internal("a foreign key that has gone");
         };
         self.missing_key(&constraint, key)
+    }
+
+    /// What is said when a partition is to be taken away from a table, and a row refers to a key in it.
+    pub(super) fn refused_removal(
+        &mut self,
+        state: &CatalogState,
+        constraint: Oid,
+        partition: &Relation,
+        key: &[Datum],
+    ) -> SqlError {
+        let Some(constraint) = Constraint::find(state, constraint) else {
+            return SqlError::internal("a foreign key that has gone");
+        };
+        let message = format!(
+            "removing partition \"{}\" violates foreign key constraint \"{}\"",
+            partition.name, constraint.key.name
+        );
+        let detail = format!(
+            "Key {} is still referenced from table \"{}\".",
+            self.key_text(constraint.table, &constraint.key.columns, key),
+            constraint.table.name
+        );
+        self.of_constraint(SqlError::new("23503", message).with_detail(detail), &constraint)
     }
 
     fn missing_key(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> SqlError {

@@ -1,6 +1,6 @@
 //! Notes of what statements did to rows that refer or are referred to.
 
-use niwaki_catalog::{CatalogState, ForeignKey, Oid, Relation};
+use niwaki_catalog::{CatalogState, ColumnMap, ForeignKey, Oid, Relation};
 use niwaki_sql::FiredTrigger;
 use niwaki_types::Datum;
 
@@ -95,24 +95,34 @@ impl Noted {
         old: &[Datum],
         new: &[Datum],
     ) {
-        for oid in state.foreign_keys_to(relation.oid) {
-            let Some((_, foreign_key)) = state.foreign_key(*oid) else { continue };
-            if is_same(old, new, &foreign_key.referenced) {
-                continue;
-            }
-            let old = key_of(old, &foreign_key.referenced);
-            if old.iter().any(Datum::is_null) {
-                continue;
-            }
-            self.found = None;
-            let change = Change::Replaced { old, new: key_of(new, &foreign_key.referenced) };
-            self.note(Key { constraint: *oid, table: relation.oid, change });
-        }
+        self.replaced(relation, state, old, new);
         for foreign_key in &relation.foreign_keys {
             if !is_same(old, new, &foreign_key.columns) {
                 self.refers(relation, foreign_key, new);
             }
         }
+    }
+
+    /// What others may refer to, as a row of `relation`, was replaced.
+    pub(in crate::session) fn replaced(
+        &mut self,
+        relation: &Relation,
+        state: &CatalogState,
+        old: &[Datum],
+        new: &[Datum],
+    ) {
+        for_each_acting(relation, state, &mut |foreign_key, referenced| {
+            if is_same(old, new, referenced) {
+                return;
+            }
+            let old = key_of(old, referenced);
+            if old.iter().any(Datum::is_null) {
+                return;
+            }
+            self.found = None;
+            let change = Change::Replaced { old, new: key_of(new, referenced) };
+            self.note(Key { constraint: foreign_key.oid, table: relation.oid, change });
+        });
     }
 
     /// A row was deleted.
@@ -122,16 +132,15 @@ impl Noted {
         state: &CatalogState,
         old: &[Datum],
     ) {
-        for oid in state.foreign_keys_to(relation.oid) {
-            let Some((_, foreign_key)) = state.foreign_key(*oid) else { continue };
-            let old = key_of(old, &foreign_key.referenced);
+        for_each_acting(relation, state, &mut |foreign_key, referenced| {
+            let old = key_of(old, referenced);
             if old.iter().any(Datum::is_null) {
-                continue;
+                return;
             }
             self.found = None;
             let change = Change::Deleted { old };
-            self.note(Key { constraint: *oid, table: relation.oid, change });
-        }
+            self.note(Key { constraint: foreign_key.oid, table: relation.oid, change });
+        });
     }
 
     pub(super) fn was_found(&self, constraint: Oid, version: (u64, u64), key: &[Datum]) -> bool {
@@ -144,6 +153,36 @@ impl Noted {
 
     pub(super) fn found(&mut self, constraint: Oid, version: (u64, u64), key: &[Datum]) {
         self.found = Some(Found { constraint, version, key: key.into() });
+    }
+}
+
+/// Visits the foreign keys that act when rows of a table change, with the columns that they reference there: those that reference
+/// it, or a table that it is a partition of. Of the foreign keys of partitions the topmost acts, for all.
+fn for_each_acting(
+    relation: &Relation,
+    state: &CatalogState,
+    visit: &mut dyn FnMut(&ForeignKey, &[u16]),
+) {
+    let mut visit_keys = |table: Oid, columns: &dyn Fn(&[u16]) -> Vec<u16>| {
+        for oid in state.foreign_keys_to(table) {
+            let found = state.foreign_key(*oid).filter(|(_, key)| key.part_of.is_none());
+            if let Some((_, key)) = found {
+                visit(key, &columns(&key.referenced));
+            }
+        }
+    };
+    visit_keys(relation.oid, &<[u16]>::to_vec);
+    let mut above = relation.partition_of.as_ref();
+    while let Some(table) = above.and_then(|of| state.relation(of.parent)) {
+        if !state.foreign_keys_to(table.oid).is_empty() {
+            let map = ColumnMap::between(&table.definition, &relation.definition);
+            let place = |column: &u16| {
+                let place = map.place(usize::from(*column));
+                place.and_then(|place| u16::try_from(place).ok()).unwrap_or(u16::MAX)
+            };
+            visit_keys(table.oid, &|columns| columns.iter().map(place).collect());
+        }
+        above = table.partition_of.as_ref();
     }
 }
 

@@ -206,7 +206,7 @@ impl Session {
         constraint: &Constraint<'_>,
         kind: QueryKind,
     ) -> Result<(String, Vec<TypeOid>)> {
-        let Constraint { table, referenced, key } = constraint;
+        let Constraint { table, referenced, key, .. } = constraint;
         let (own, other) = (self.qualified_name(table), self.qualified_name(referenced));
         let columns = |relation: &Relation, positions: &[u16]| {
             positions.iter().map(|at| column_of(relation, *at)).collect::<Result<Vec<_>>>()

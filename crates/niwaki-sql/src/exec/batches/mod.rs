@@ -1,9 +1,13 @@
 //! Steps that hand up many rows at a time.
 
+mod join;
+mod rows;
+
 use std::sync::Arc;
 
 use niwaki_types::Vector;
 
+use self::join::{BatchJoin, joins_in_batches};
 use super::scan::scan_path;
 use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Expr, Rows, Runtime};
@@ -33,6 +37,16 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// Those with these numbers, in ascending order.
+    fn of(rows: Vec<u32>) -> Self {
+        Self { all: false, rows }
+    }
+
+    fn keep_all(&mut self) {
+        self.all = true;
+        self.rows.clear();
+    }
+
     /// The rows of this batch that count.
     pub(super) fn rows(&self, batch: &Batch) -> Rows<'_> {
         if self.all { Rows::All(batch.rows) } else { Rows::Some(&self.rows) }
@@ -54,6 +68,9 @@ pub(super) fn start(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
         PlanNode::Filter { input, condition } if condition.may_run_ahead() => {
             let input = start(input)?;
             Some(Box::new(BatchFilter { plan: Arc::clone(plan), input, begun: false }))
+        }
+        PlanNode::Join(join) if joins_in_batches(join) => {
+            Some(Box::new(BatchJoin::new(plan, start(&join.outer)?)))
         }
         _ => None,
     }
@@ -118,8 +135,7 @@ impl BatchScan {
             }
         }
         batch.rows = 0;
-        kept.all = true;
-        kept.rows.clear();
+        kept.keep_all();
         if !self.begun {
             match scan_path(scan, &[], rt)? {
                 Some(path) => {

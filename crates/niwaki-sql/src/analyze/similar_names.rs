@@ -1,0 +1,82 @@
+//! Names of columns that are much like one that is not there: what its writer may have meant.
+
+use super::Analyzer;
+use super::scope::Place;
+
+/// Edits that may lie between a name and the one that was meant.
+const FARTHEST: usize = 3;
+
+/// The columns that are nearest to a name so far, one or two: item and column of each.
+struct Nearest<'a> {
+    edits: usize,
+    found: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Nearest<'a> {
+    /// Takes a column of this distance. Of more than two that are equally near, none is meant.
+    fn take(&mut self, edits: usize, item: &'a str, column: &'a str) {
+        if edits > self.edits || edits > FARTHEST {
+            return;
+        }
+        if edits < self.edits {
+            self.edits = edits;
+            self.found.clear();
+        } else if self.found.len() == 2 {
+            self.found.clear();
+            self.edits = edits.saturating_sub(1);
+            return;
+        }
+        self.found.push((item, column));
+    }
+}
+
+impl Analyzer<'_> {
+    /// The hint about a column that is not there, as PostgreSQL gives it: columns of any query around that are at most three edits away,
+    /// those of the item's name included, and fewer than half of the name's letters.
+    pub(super) fn similar_columns(&self, item: Option<&str>, name: &str) -> Option<String> {
+        let mut nearest = Nearest { edits: FARTHEST + 1, found: Vec::new() };
+        // The rows that a trigger's function has are variables, not items.
+        let queries = self.scopes.iter().rev().filter(|scope| scope.place != Place::Assignment);
+        let items = queries.flat_map(|scope| &scope.items);
+        for known in items.filter(|known| !known.name.is_empty()) {
+            let between_items = item.map_or(0, |item| strsim::levenshtein(item, &known.name));
+            if between_items > nearest.edits {
+                continue;
+            }
+            for column in known.columns.iter().filter(|column| !column.hidden) {
+                let edits = strsim::levenshtein(&column.name, name);
+                if edits <= name.len() / 2 {
+                    nearest.take(edits + between_items, &known.name, &column.name);
+                }
+            }
+        }
+        let shown: Vec<String> = nearest
+            .found
+            .iter()
+            .map(|(item, column)| format!("the column \"{item}.{column}\""))
+            .collect();
+        (!shown.is_empty()).then(|| format!("Perhaps you meant to reference {}.", shown.join(" or ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_three_that_are_equally_near_none_is_meant() {
+        let mut nearest = Nearest { edits: FARTHEST + 1, found: Vec::new() };
+        nearest.take(4, "t", "far");
+        assert!(nearest.found.is_empty());
+        nearest.take(2, "t", "a");
+        nearest.take(3, "t", "b");
+        nearest.take(2, "t", "c");
+        assert_eq!(nearest.found, [("t", "a"), ("t", "c")]);
+        nearest.take(2, "u", "d");
+        assert!(nearest.found.is_empty());
+        nearest.take(2, "u", "e");
+        assert!(nearest.found.is_empty(), "only one that is nearer is");
+        nearest.take(1, "u", "f");
+        assert_eq!(nearest.found, [("u", "f")]);
+    }
+}

@@ -1,0 +1,58 @@
+//! Rows that come one by one, in batches.
+
+use niwaki_types::{Datum, Vector};
+
+use super::{BATCH_ROWS, BatchStep, Kept};
+use crate::error::Result;
+use crate::exec::Step;
+use crate::expr::{Batch, Runtime};
+use crate::plan::SlotRange;
+
+/// Batches of the rows of a step.
+pub(super) struct RowBatches {
+    step: Box<dyn Step>,
+    /// The slots that the step's rows have.
+    slots: Vec<SlotRange>,
+    row: Vec<Datum>,
+    done: bool,
+}
+
+impl RowBatches {
+    pub(super) fn new(step: Box<dyn Step>, slots: Vec<SlotRange>) -> Self {
+        Self { step, slots, row: Vec::new(), done: false }
+    }
+}
+
+impl BatchStep for RowBatches {
+    fn next(
+        &mut self,
+        batch: &mut Batch,
+        kept: &mut Kept,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        let width = self.slots.iter().map(|range| range.end).max().unwrap_or(0);
+        self.row.resize(width.max(self.row.len()), Datum::Null);
+        let mut columns: Vec<Vec<Datum>> = vec![Vec::new(); width];
+        let mut count = 0;
+        while count < BATCH_ROWS && !self.done {
+            if !self.step.next(&mut self.row, rt)? {
+                self.done = true;
+                break;
+            }
+            rt.tick()?;
+            count += 1;
+            for slot in self.slots.iter().flat_map(|range| range.start..range.end) {
+                columns[slot].push(self.row.get(slot).cloned().unwrap_or(Datum::Null));
+            }
+        }
+        if batch.columns.len() < width {
+            batch.columns.resize_with(width, Vector::default);
+        }
+        for slot in self.slots.iter().flat_map(|range| range.start..range.end) {
+            batch.columns[slot] = Vector::from_values(&columns[slot]);
+        }
+        batch.rows = count;
+        kept.keep_all();
+        Ok(count > 0)
+    }
+}

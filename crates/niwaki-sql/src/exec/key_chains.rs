@@ -1,0 +1,80 @@
+//! Numbered rows by their keys: several rows may have one key.
+
+use super::key_table::KeyTable;
+
+/// The end of a chain.
+pub(super) const END: u32 = u32::MAX;
+
+/// The rows of each key, in the order in which they came.
+#[derive(Default)]
+pub(super) struct KeyChains {
+    keys: KeyTable,
+    /// The first and the last row of each key.
+    ends: Vec<(u32, u32)>,
+    /// The row behind each, of the same key.
+    next: Vec<u32>,
+}
+
+/// Bytes of a vector once `more` were added.
+pub(super) fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
+    let wanted = vector.len() + more;
+    let capacity = vector.capacity();
+    size_of::<T>() * if wanted > capacity { wanted.max(capacity * 2) } else { capacity }
+}
+
+impl KeyChains {
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.next.len()
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.keys.memory() + grown(&self.ends, 0) + grown(&self.next, 0)
+    }
+
+    /// Whether there is room for a row with a key of so many bytes within `budget` bytes.
+    pub(super) fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
+        let rows = grown(&self.ends, 1) + grown(&self.next, 1);
+        rows < budget
+            && self.keys.has_room(key_bytes, budget - rows)
+            && self.next.len() < END as usize
+    }
+
+    /// Adds the next row; without a key it matches nothing.
+    pub(super) fn add(&mut self, key: Option<&[u8]>) {
+        let number = self.next.len() as u32;
+        self.next.push(END);
+        let Some(key) = key else { return };
+        let hash = self.keys.hash(key);
+        match self.keys.find(hash, key) {
+            Some(chain) => {
+                let (_, last) = &mut self.ends[chain as usize];
+                self.next[*last as usize] = number;
+                *last = number;
+            }
+            None => {
+                self.keys.add(hash, key, &[]);
+                self.ends.push((number, number));
+            }
+        }
+    }
+
+    /// The first row of a key.
+    #[inline]
+    pub(super) fn first(&self, key: &[u8]) -> u32 {
+        let chain = self.keys.find(self.keys.hash(key), key);
+        chain.map_or(END, |chain| self.ends[chain as usize].0)
+    }
+
+    /// The row behind another one, of the same key.
+    #[inline]
+    pub(super) fn behind(&self, number: u32) -> u32 {
+        self.next[number as usize]
+    }
+
+    /// Whether no two rows have the same key.
+    pub(super) fn is_unique(&self) -> bool {
+        self.next.iter().all(|next| *next == END)
+    }
+}
