@@ -2,7 +2,7 @@
 //!
 //! In this order, the innermost queries first:
 //! 0. calls of users' functions become what these compute, where that is one expression ([`inline_call`]);
-//! 1. a WITH query that is named once becomes a FROM item ([`shared`]); what all sides of an OR ask for stands beside it
+//! 1. a WITH query that is named once becomes a FROM item ([`shared`]); constants in conditions are computed ([`constants`]); what all sides of an OR ask for stands beside it
 //!    ([`common_parts`]);
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
 //! 3. simple queries among the FROM items become part of the query ([`flatten`]);
@@ -11,6 +11,7 @@
 //! 6. conditions go into the queries among the FROM items ([`push_down`]).
 
 mod common_parts;
+mod constants;
 mod equalities;
 mod flatten;
 mod nulls;
@@ -126,6 +127,7 @@ impl Rewriter<'_> {
     /// One level, whose expressions are done.
     fn level(&mut self, level: &mut Level<'_>) {
         self.inline(level.from);
+        constants::compute(level.from);
         level.from.for_each_item_query_mut(&mut |query| self.query(query));
         common_parts::take_out(level.from);
         hoist(level.from);

@@ -1,0 +1,152 @@
+//! What is known of conditions before a statement runs.
+//!
+//! Constants that immutable functions put together are computed, so that a scan has a bound and its share of the rows can be told
+//! (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed. Then a date that is
+//! compared as a timestamp is compared as a date, which an index of dates knows.
+
+use niwaki_types::{Datum, TypeOid};
+
+use crate::expr::{Expr, ExprKind, Runtime, State};
+use crate::functions::{Function, operators_named};
+use crate::index_expression::is_immutable;
+use crate::query::{From, JoinTree};
+use crate::sessionless;
+
+const DAY: i64 = 86_400_000_000;
+
+/// Simplifies the conditions of a level.
+pub(super) fn compute(from: &mut From) {
+    from.conditions.iter_mut().for_each(simplify);
+    if let Some(tree) = &mut from.tree {
+        walk(tree);
+    }
+}
+
+fn walk(tree: &mut JoinTree) {
+    let JoinTree::Join(join) = tree else { return };
+    join.on.iter_mut().for_each(simplify);
+    walk(&mut join.left);
+    walk(&mut join.right);
+}
+
+fn simplify(expr: &mut Expr) {
+    // Cannot fail: the visit does not.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        simplify(child);
+        Ok(())
+    });
+    let is_constant = |expr: &Expr| matches!(expr.kind, ExprKind::Const(_));
+    let known = match &expr.kind {
+        ExprKind::Call { arguments, .. } => !arguments.is_empty() && arguments.iter().all(is_constant),
+        ExprKind::Cast { argument, .. } => is_constant(argument),
+        _ => false,
+    };
+    if known && is_immutable(expr) {
+        let value = sessionless::with_context(|exec| {
+            let mut state = State::default();
+            expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state })
+        });
+        if let Ok(value) = value {
+            (expr.kind, expr.own_syntax) = (ExprKind::Const(value), false);
+        }
+    } else if let Some(compared) = as_dates(expr) {
+        *expr = compared;
+    }
+}
+
+/// The comparison of a date that was made a timestamp with a timestamp, as one of the date with a date.
+fn as_dates(expr: &Expr) -> Option<Expr> {
+    let ExprKind::Call { function, arguments } = &expr.kind else { return None };
+    let [left, right] = arguments.as_slice() else { return None };
+    let date = |expr: &Expr| match &expr.kind {
+        ExprKind::Cast { argument, from: TypeOid::DATE, .. } if expr.ty == TypeOid::TIMESTAMP => {
+            Some(Expr::clone(argument))
+        }
+        _ => None,
+    };
+    let (date, constant, turned) = match (date(left), date(right)) {
+        (Some(date), None) => (date, right, false),
+        (None, Some(date)) => (date, left, true),
+        _ => return None,
+    };
+    let ExprKind::Const(Datum::Timestamp(time)) = constant.kind else { return None };
+    let word = match (function.name, turned) {
+        (word @ ("=" | "<>"), _) | (word, false) => word,
+        ("<", true) => ">",
+        ("<=", true) => ">=",
+        (">", true) => "<",
+        (">=", true) => "<=",
+        _ => return None,
+    };
+    let (word, day) = day_of(word, time)?;
+    let day = Expr::constant(Datum::Date(day), TypeOid::DATE, constant.location);
+    Some(Expr::call(comparison(word)?, vec![date, day], expr.ty, expr.location))
+}
+
+/// The operator and the day that say of a date what this operator and this time say of its first moment.
+fn day_of(word: &str, time: i64) -> Option<(&'static str, i32)> {
+    let (day, whole) = match time {
+        i64::MAX => (i32::MAX, true),
+        i64::MIN => (i32::MIN, true),
+        time => (i32::try_from(time.div_euclid(DAY)).ok()?, time.rem_euclid(DAY) == 0),
+    };
+    Some((
+        match (word, whole) {
+            ("<", true) => "<",
+            ("<", false) | ("<=", _) => "<=",
+            (">=", true) => ">=",
+            (">=", false) | (">", _) => ">",
+            ("=", true) => "=",
+            ("<>", true) => "<>",
+            _ => return None,
+        },
+        day,
+    ))
+}
+
+fn comparison(word: &str) -> Option<&'static Function> {
+    let of_dates = |function: &&&'static Function| {
+        function.arguments == [TypeOid::DATE, TypeOid::DATE] && function.result == TypeOid::BOOL
+    };
+    operators_named(word).iter().find(of_dates).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_say_what_times_say() {
+        let days = [i32::MIN, -3, -2, -1, 0, 1, 2, i32::MAX];
+        let moment = |day: i32| match day {
+            i32::MIN => i64::MIN,
+            i32::MAX => i64::MAX,
+            day => i64::from(day) * DAY,
+        };
+        let holds = |word: &str, left: i64, right: i64| match word {
+            "<" => left < right,
+            "<=" => left <= right,
+            ">" => left > right,
+            ">=" => left >= right,
+            "=" => left == right,
+            _ => left != right,
+        };
+        for word in ["<", "<=", ">", ">=", "=", "<>"] {
+            for time in days.map(moment).into_iter().chain([1, -1, DAY + 1, 2 * DAY - 1]) {
+                let Some((other, bound)) = day_of(word, time) else {
+                    assert!(matches!(word, "=" | "<>") && time % DAY != 0);
+                    continue;
+                };
+                for day in days {
+                    let said = holds(other, day.into(), bound.into());
+                    assert_eq!(said, holds(word, moment(day), time), "{day} {word} {time}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dates_have_all_comparisons() {
+        assert!(["<", "<=", ">", ">=", "=", "<>"].iter().all(|word| comparison(word).is_some()));
+    }
+}
