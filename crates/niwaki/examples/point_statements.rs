@@ -24,7 +24,10 @@ fn main() -> niwaki::Result<()> {
     let statements = [
         ("select", "select b from t where a = $1"),
         ("update", "update t set b = b + 1 where a = $1"),
-        ("join of ten rows", "select ten.a, t.b from ten join t on t.a = ten.a where k = $1 / 10 + 1"),
+        (
+            "join of ten rows",
+            "select ten.a, t.b from ten join t on t.a = ten.a where k = $1 / 10 + 1",
+        ),
     ];
     for (name, sql) in statements {
         let prepared = session.prepare(sql)?;

@@ -500,8 +500,10 @@ fn joins_give_what_a_naive_evaluation_gives() {
             // Below an aggregate, joins hand up many rows at a time.
             let sum = |column: usize| rows.iter().filter_map(|row| row[column]).sum::<i64>();
             let known = |column: usize| rows.iter().filter(|row| row[column].is_some()).count();
-            let lists: Vec<String> =
-                list.iter().map(|term| format!("count({term}), coalesce(sum({term}), 0)")).collect();
+            let lists: Vec<String> = list
+                .iter()
+                .map(|term| format!("count({term}), coalesce(sum({term}), 0)"))
+                .collect();
             let summed = format!(
                 "select count(*), {} from {} where {}",
                 lists.join(", "),
@@ -546,23 +548,50 @@ fn joins_of_many_rows_are_those_of_single_rows() {
     assert_eq!(run(&mut session, setup), "");
     let joins = [
         ("a.k, a.n, b.v, b.s, b.f", "many b join one a on a.k = b.k"),
-        ("a.k, a.n, b.v, b.s, b.f", "many b join one a on a.k = b.k and a.n < b.v % 90 where b.f is not null"),
+        (
+            "a.k, a.n, b.v, b.s, b.f",
+            "many b join one a on a.k = b.k and a.n < b.v % 90 where b.f is not null",
+        ),
         ("a.k, a.n, b.v, b.s, b.f", "many b left join one a on a.k = b.k + 400"),
         ("a.k, a.n, b.v, b.s, b.f", "many b left join one a on a.k = b.k and a.n > b.f"),
         ("a.k, a.n, b.v, b.s, b.f", "one a join many b on a.k = b.k"),
         ("a.k, a.n, b.v, b.s, b.f", "one a left join many b on a.k = b.k and b.v > 5000"),
-        ("a.k, b.v, c.v, b.s, c.s", "many b join many c on b.k = c.k and b.v < c.v join one a on a.k = c.k"),
-        ("a.k, b.v, c.v, b.s, c.s", "many b left join (one a left join many c on c.k = a.k + 350) on b.k = a.k"),
+        (
+            "a.k, b.v, c.v, b.s, c.s",
+            "many b join many c on b.k = c.k and b.v < c.v join one a on a.k = c.k",
+        ),
+        (
+            "a.k, b.v, c.v, b.s, c.s",
+            "many b left join (one a left join many c on c.k = a.k + 350) on b.k = a.k",
+        ),
         ("b.k, b.v, c.s, c.k, b.f", "many b left join none c on c.k = b.k"),
         ("b.k, b.v, c.s, c.k, b.f", "many b left join none c on c.k = b.k and c.s < b.s"),
         ("b.k, b.v, c.s, c.k, b.f", "none c left join many b on c.k = b.k"),
         ("b.k, b.v, b.s, b.f, a.s", "many b join one a on a.s = 'one ' || b.v % 60 and a.k < 20"),
-        ("b.k, b.v, b.s, b.f, b.k + 1", "many b where exists (select from one a where a.k = b.k and a.n > 3)"),
-        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where exists (select from many b where a.k = b.k and a.n < b.v % 80)"),
-        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where not exists (select from many b where a.k = b.k and a.n < b.v % 80)"),
-        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where not exists (select from many b where a.k = b.k)"),
-        ("a.k, a.n, a.s, a.k + 1, a.n", "one a where not exists (select from none b where a.k = b.k and a.s > b.s)"),
-        ("a.k, g.m, a.s, g.k, a.n", "one a join (select k % 30 as k, max(v) as m from many group by 1) g on g.k = a.k % 40"),
+        (
+            "b.k, b.v, b.s, b.f, b.k + 1",
+            "many b where exists (select from one a where a.k = b.k and a.n > 3)",
+        ),
+        (
+            "a.k, a.n, a.s, a.k + 1, a.n",
+            "one a where exists (select from many b where a.k = b.k and a.n < b.v % 80)",
+        ),
+        (
+            "a.k, a.n, a.s, a.k + 1, a.n",
+            "one a where not exists (select from many b where a.k = b.k and a.n < b.v % 80)",
+        ),
+        (
+            "a.k, a.n, a.s, a.k + 1, a.n",
+            "one a where not exists (select from many b where a.k = b.k)",
+        ),
+        (
+            "a.k, a.n, a.s, a.k + 1, a.n",
+            "one a where not exists (select from none b where a.k = b.k and a.s > b.s)",
+        ),
+        (
+            "a.k, g.m, a.s, g.k, a.n",
+            "one a join (select k % 30 as k, max(v) as m from many group by 1) g on g.k = a.k % 40",
+        ),
     ];
     let sums = "count(*), count(a), sum(a), count(b), sum(b::numeric), count(c::text), min(c::text), max(c::text), count(d), min(d::text), max(d::text), count(e), max(e::text)";
     for (columns, join) in joins {

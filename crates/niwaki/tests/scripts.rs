@@ -113,7 +113,10 @@ fn foreign_keys_of_partitions() {
 
 #[test]
 fn triggers_of_partitions() {
-    check("triggers_of_partitions.test", include_str!("../testscripts/triggers_of_partitions.test"));
+    check(
+        "triggers_of_partitions.test",
+        include_str!("../testscripts/triggers_of_partitions.test"),
+    );
 }
 
 #[test]

@@ -51,7 +51,10 @@ const QUERIES: &[(&str, &str)] = &[
     ("select t.id, t.s, u.w from t join u on t.id = u.k order by 1, 3", "Batches"),
     ("select t.id, t.s, u.w from t left join u on t.id = u.k and u.v > 3 order by 1, 3", "Batches"),
     ("select u.k, u.w, t.s from t right join u on t.id = u.k + 1000 order by 1, 2, 3", "Batches"),
-    ("select count(*), sum(t.id), sum(u.k), max(t.s), max(u.w) from t join u on t.n = u.v", "Batches"),
+    (
+        "select count(*), sum(t.id), sum(u.k), max(t.s), max(u.w) from t join u on t.n = u.v",
+        "Batches",
+    ),
     (
         "select count(*), sum(a.id), min(b.s) from t a left join t b on a.s = b.s and a.n < b.n",
         "Batches",

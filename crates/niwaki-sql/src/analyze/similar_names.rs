@@ -55,7 +55,8 @@ impl Analyzer<'_> {
             .iter()
             .map(|(item, column)| format!("the column \"{item}.{column}\""))
             .collect();
-        (!shown.is_empty()).then(|| format!("Perhaps you meant to reference {}.", shown.join(" or ")))
+        (!shown.is_empty())
+            .then(|| format!("Perhaps you meant to reference {}.", shown.join(" or ")))
     }
 }
 

@@ -154,15 +154,9 @@ impl<'m> Place<'m> {
 }
 
 /// 23514 for a row that a trigger has made one of another partition.
-fn outside(
-    modify: &ModifyPlan,
-    leaf: &Leaf,
-    own: &[Datum],
-    exec: &ExecContext<'_>,
-) -> SqlError {
+fn outside(modify: &ModifyPlan, leaf: &Leaf, own: &[Datum], exec: &ExecContext<'_>) -> SqlError {
     let table = &leaf.relation;
-    let message =
-        format!("new row for relation \"{}\" violates partition constraint", table.name);
+    let message = format!("new row for relation \"{}\" violates partition constraint", table.name);
     SqlError::new("23514", message)
         .with_detail(failing_row(&modify.relation, &leaf.columns.backward(own), exec))
         .with_table(schema_name(table, exec), table.name.clone())

@@ -38,6 +38,9 @@ impl FiredTrigger {
     }
 }
 
+/// What judges the row that a trigger before a change leaves.
+pub(super) type Look<'l> = &'l dyn Fn(&TriggerCall, &[Datum], &ExecContext<'_>) -> Result<()>;
+
 /// The rows before and after a change, side by side.
 struct Rows {
     width: usize,
@@ -105,7 +108,7 @@ impl RowTriggers {
         event: TriggerEvent,
         old: Option<&[Datum]>,
         mut new: Option<&mut Vec<Datum>>,
-        look: &dyn Fn(&TriggerCall, &[Datum], &ExecContext<'_>) -> Result<()>,
+        look: Look<'_>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         for call in self.of(TriggerTime::Before, event) {

@@ -37,7 +37,8 @@ pub(crate) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
 /// `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` asks `a.x = 1 OR a.x = 3` of `a`.
 pub(crate) fn asked_of(condition: &Expr, own: &dyn Fn(usize) -> bool) -> Option<Expr> {
     let ExprKind::Or(sides) = &condition.kind else { return None };
-    let has_query = |part: &Expr| part.any(&mut |inner| matches!(inner.kind, ExprKind::SubQuery(_)));
+    let has_query =
+        |part: &Expr| part.any(&mut |inner| matches!(inner.kind, ExprKind::SubQuery(_)));
     let asked = |side: &Expr| {
         let mut parts = Vec::new();
         split_conjuncts(side.clone(), &mut parts);

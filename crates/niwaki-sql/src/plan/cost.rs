@@ -34,8 +34,7 @@ pub(super) fn pages_fetched(fetched: f64, pages: f64, cache: f64) -> f64 {
 
 /// Reading the whole table; `judging` is what judging a row costs.
 pub(super) fn sequential(size: TableSize, judging: f64, costs: &CostSettings) -> f64 {
-    size.pages * costs.seq_page_cost
-        + size.rows * (costs.cpu_tuple_cost + judging)
+    size.pages * costs.seq_page_cost + size.rows * (costs.cpu_tuple_cost + judging)
 }
 
 /// What a scan reads of an index.
@@ -103,9 +102,7 @@ pub(super) fn heap_by_index(
     let first = together.min(1.0) * costs.random_page_cost;
     let best = first + (together - 1.0).max(0.0) * costs.seq_page_cost;
     let share = correlation * correlation;
-    worst
-        + share * (best - worst).min(0.0)
-        + rows * (costs.cpu_tuple_cost + judging)
+    worst + share * (best - worst).min(0.0) + rows * (costs.cpu_tuple_cost + judging)
 }
 
 /// Reading the pages of `rows` rows in the order of their blocks; a quarter of `work_mem` and of the

@@ -37,7 +37,9 @@ fn simplify(expr: &mut Expr) {
     });
     let is_constant = |expr: &Expr| matches!(expr.kind, ExprKind::Const(_));
     let known = match &expr.kind {
-        ExprKind::Call { arguments, .. } => !arguments.is_empty() && arguments.iter().all(is_constant),
+        ExprKind::Call { arguments, .. } => {
+            !arguments.is_empty() && arguments.iter().all(is_constant)
+        }
         ExprKind::Cast { argument, .. } => is_constant(argument),
         _ => false,
     };

@@ -110,7 +110,8 @@ fn wrong_parts(parent: &Relation, partition: &Relation) -> Option<String> {
     }
     let triggers = partition.triggers.iter().filter_map(|own| Some((&own.name, own.part_of?)));
     let mut lost = triggers.filter(|(_, of)| parent.triggers.iter().all(|own| own.oid != *of));
-    lost.next().map(|(name, _)| format!("trigger {name} is part of one that {} has not", parent.name))
+    lost.next()
+        .map(|(name, _)| format!("trigger {name} is part of one that {} has not", parent.name))
 }
 
 /// Looks whether rows belong to a partition.
@@ -161,7 +162,8 @@ mod tests {
         session.execute("create table r (a int primary key)", ()).unwrap();
         session.execute("insert into r values (1), (9)", ()).unwrap();
         session.execute("alter table t add foreign key (a) references r", ()).unwrap();
-        let function = "create function f() returns trigger language plpgsql as $$ begin return new; end $$";
+        let function =
+            "create function f() returns trigger language plpgsql as $$ begin return new; end $$";
         session.execute(function, ()).unwrap();
         let trigger = "create trigger g before insert on t for each row execute function f()";
         session.execute(trigger, ()).unwrap();

@@ -226,7 +226,9 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             int4(inherited.into()),
             Datum::Bool(match found.constraint {
                 TableConstraint::Check(check) => check.no_inherit,
-                TableConstraint::ForeignKey(_) => part_of.is_none() && !found.table.is_partitioned(),
+                TableConstraint::ForeignKey(_) => {
+                    part_of.is_none() && !found.table.is_partitioned()
+                }
                 TableConstraint::Index(_) => index.0 != 0 && part_of.is_none(),
             }),
             column_numbers(constraint_columns(&found).into_iter()),

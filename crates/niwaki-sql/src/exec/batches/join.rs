@@ -62,13 +62,11 @@ struct Table {
 
 /// Whether a join can be run so.
 pub(super) fn joins_in_batches(join: &JoinPlan) -> bool {
-    let mut exprs = join.hash.iter().flat_map(|key| [&key.outer, &key.inner]).chain(&join.condition);
+    let mut exprs =
+        join.hash.iter().flat_map(|key| [&key.outer, &key.inner]).chain(&join.condition);
     !join.hash.is_empty()
         && !join.inner_depends
-        && matches!(
-            join.kind,
-            JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti
-        )
+        && matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti)
         && exprs.all(Expr::may_run_ahead)
 }
 
@@ -322,7 +320,8 @@ impl BatchJoin {
             // Rows that do not count have some value, or none.
             let other = if join.kind == JoinKind::Left { END } else { 0 };
             let mut partners = vec![other; batch.rows];
-            for (place, found) in self.found.iter().enumerate().filter(|(_, found)| **found != END) {
+            for (place, found) in self.found.iter().enumerate().filter(|(_, found)| **found != END)
+            {
                 partners[rows.number(place)] = *found;
             }
             for (slot, vector) in table.values(join, &partners) {

@@ -204,7 +204,8 @@ pub(super) fn merge_join(
         + inner_total
         + compared
         + inner.rows * costs.cpu_operator_cost
-        + pairing.rows.max(outer.rows * inner.rows * share) * (costs.cpu_tuple_cost + pairing.judge);
+        + pairing.rows.max(outer.rows * inner.rows * share)
+            * (costs.cpu_tuple_cost + pairing.judge);
     let disabled = if settings.enable_mergejoin { 0.0 } else { DISABLED_COST };
     (startup + disabled, total + disabled)
 }

@@ -108,7 +108,8 @@ impl Definer<'_> {
                     return Err(self.session.refused_removal(&state, *oid, partition, &row));
                 }
             }
-            above = table.partition_of.as_ref().and_then(|of| state.relation(of.parent)).map(|a| &**a);
+            above =
+                table.partition_of.as_ref().and_then(|of| state.relation(of.parent)).map(|a| &**a);
         }
         Ok(())
     }

@@ -139,7 +139,9 @@ impl Definer<'_> {
         let trigger = found(&table, name)?;
         if let Some((above, of)) = self.trigger_above(trigger) {
             let own = self.shown_name(&table);
-            let message = format!("cannot drop trigger {name} on table {own} because trigger {of} on table {above} requires it");
+            let message = format!(
+                "cannot drop trigger {name} on table {own} because trigger {of} on table {above} requires it"
+            );
             let hint = format!("You can drop trigger {of} on table {above} instead.");
             return Err(SqlError::new("2BP01", message).with_hint(hint));
         }
