@@ -1,5 +1,9 @@
 //! Numbered rows by their keys: several rows may have one key.
 
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
 use super::key_table::KeyTable;
 
 /// The end of a chain.
@@ -76,5 +80,56 @@ impl KeyChains {
     /// Whether no two rows have the same key.
     pub(super) fn is_unique(&self) -> bool {
         self.next.iter().all(|next| *next == END)
+    }
+}
+
+/// The same by keys that are numbers.
+#[derive(Default)]
+pub(super) struct NumberChains {
+    /// Each key with the first and the last row of it.
+    keys: HashTable<(i64, u32, u32)>,
+    hasher: DefaultHashBuilder,
+    next: Vec<u32>,
+}
+
+impl NumberChains {
+    pub(super) fn len(&self) -> usize {
+        self.next.len()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.keys.allocation_size() + grown(&self.next, 0)
+    }
+
+    /// Adds the next row.
+    pub(super) fn add(&mut self, key: i64) {
+        let number = self.next.len() as u32;
+        self.next.push(END);
+        let hash = self.hasher.hash_one(key);
+        if let Some((_, _, last)) = self.keys.find_mut(hash, |(known, ..)| *known == key) {
+            self.next[*last as usize] = number;
+            *last = number;
+            return;
+        }
+        let hasher = &self.hasher;
+        self.keys.insert_unique(hash, (key, number, number), |(key, ..)| hasher.hash_one(key));
+    }
+
+    /// The first row of a key.
+    #[inline]
+    pub(super) fn first(&self, key: i64) -> u32 {
+        let found = self.keys.find(self.hasher.hash_one(key), |(known, ..)| *known == key);
+        found.map_or(END, |(_, first, _)| *first)
+    }
+
+    /// The row behind another one, of the same key.
+    #[inline]
+    pub(super) fn behind(&self, number: u32) -> u32 {
+        self.next[number as usize]
+    }
+
+    /// Whether no two rows have the same key.
+    pub(super) fn is_unique(&self) -> bool {
+        self.keys.len() == self.next.len()
     }
 }

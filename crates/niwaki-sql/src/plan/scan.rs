@@ -283,6 +283,9 @@ pub(crate) fn plan_scan(
             remaining.push(condition);
         }
     }
+    // What costs least is judged first.
+    let costs = &context.settings.costs;
+    remaining.sort_by(|a, b| cost::judging(a, costs).total_cmp(&cost::judging(b, costs)));
     let plan = ScanPlan {
         relation: Arc::clone(relation),
         name: name.to_owned(),

@@ -6,17 +6,17 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, KeyOrder, Vector, VectorData};
+use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
 use super::rows::RowBatches;
 use super::{BATCH_ROWS, BatchStep, Kept, clock, measure};
 use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
-use crate::exec::key_chains::{END, KeyChains};
+use crate::exec::key_chains::{END, KeyChains, NumberChains};
 use crate::exec::spill::SpaceUse;
 use crate::exec::{start as start_rows, value_bytes};
-use crate::expr::{Batch, Expr, Rows, Runtime};
+use crate::expr::{Batch, Expr, Rows, Runtime, Values};
 use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 
 /// A hash join.
@@ -49,10 +49,76 @@ enum Inner {
     Rows(RowBatches),
 }
 
+/// Inner rows by their keys.
+enum Chains {
+    /// One number.
+    Numbers(NumberChains),
+    /// Anything else, as index keys.
+    Bytes(KeyChains),
+}
+
+impl Chains {
+    /// For the keys of a join.
+    fn of(join: &JoinPlan) -> Self {
+        match Keys::are_numbers(join) {
+            true => Self::Numbers(NumberChains::default()),
+            false => Self::Bytes(KeyChains::default()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(chains) => chains.len(),
+            Self::Bytes(chains) => chains.len(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Numbers(chains) => chains.memory(),
+            Self::Bytes(chains) => chains.memory(),
+        }
+    }
+
+    fn is_unique(&self) -> bool {
+        match self {
+            Self::Numbers(chains) => chains.is_unique(),
+            Self::Bytes(chains) => chains.is_unique(),
+        }
+    }
+
+    /// Adds the row at a place; false if its key is not complete.
+    fn add(&mut self, keys: &Keys, place: usize) -> bool {
+        match self {
+            Self::Numbers(chains) => keys.number(place).map(|key| chains.add(key)).is_some(),
+            Self::Bytes(chains) => keys.get(place).map(|key| chains.add(Some(key))).is_some(),
+        }
+    }
+
+    /// The first row with the key of the row at each of so many places.
+    fn first(&self, keys: &Keys, places: usize, out: &mut Vec<u32>) {
+        out.clear();
+        match self {
+            Self::Numbers(chains) => out
+                .extend((0..places).map(|at| keys.number(at).map_or(END, |key| chains.first(key)))),
+            Self::Bytes(chains) => {
+                out.extend((0..places).map(|at| keys.get(at).map_or(END, |key| chains.first(key))));
+            }
+        }
+    }
+
+    #[inline]
+    fn behind(&self, number: u32) -> u32 {
+        match self {
+            Self::Numbers(chains) => chains.behind(number),
+            Self::Bytes(chains) => chains.behind(number),
+        }
+    }
+}
+
 /// Inner rows in memory.
-#[derive(Default)]
 struct Table {
-    chains: KeyChains,
+    chains: Chains,
     /// Their values, by slot; those of slots that nothing reads are not there.
     columns: Vec<(usize, Vector)>,
     /// Bytes that values point to.
@@ -91,6 +157,10 @@ fn nulls(count: usize) -> Vector {
 }
 
 impl Table {
+    fn new(join: &JoinPlan) -> Self {
+        Self { chains: Chains::of(join), columns: Vec::new(), pointed: 0, unique: false }
+    }
+
     /// Adds the rows of a batch that count, whose keys these are.
     fn add(&mut self, join: &JoinPlan, batch: &Batch, rows: Rows<'_>, keys: &Keys) {
         if self.columns.is_empty() {
@@ -99,8 +169,9 @@ impl Table {
             self.columns = read.map(like).collect();
         }
         for place in 0..rows.len() {
-            let Some(key) = keys.get(place) else { continue };
-            self.chains.add(Some(key));
+            if !self.chains.add(keys, place) {
+                continue;
+            }
             for (slot, values) in &mut self.columns {
                 // A batch may have values for slots that nothing reads, where others have none.
                 let Some(from) = column(batch, *slot) else {
@@ -156,28 +227,43 @@ impl Table {
     }
 }
 
-/// Keys of rows, one behind the other.
+/// Keys of rows: numbers, or index keys one behind the other.
 #[derive(Default)]
 struct Keys {
+    numbers: Vec<Option<i64>>,
     bytes: Vec<u8>,
     /// Where each ends, and whether it is complete.
     ends: Vec<(usize, bool)>,
 }
 
 impl Keys {
+    /// Whether the keys of a join are single numbers.
+    fn are_numbers(join: &JoinPlan) -> bool {
+        let is_number = |expr: &Expr| {
+            matches!(expr.ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8 | TypeOid::DATE)
+        };
+        matches!(join.hash.as_slice(), [key] if is_number(&key.outer) && key.outer.ty == key.inner.ty)
+    }
+
     /// Forgets all, and takes those of the rows that count.
     fn fill<'e>(
         &mut self,
         parts: impl Iterator<Item = &'e Expr>,
+        numbers: bool,
         batch: &Batch,
         rows: Rows<'_>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
+        self.numbers.clear();
         self.bytes.clear();
         self.ends.clear();
         let mut values = Vec::new();
         for part in parts {
             values.push((KeyOrder::ascending(part.ty), part.eval_rows(batch, rows, rt)?));
+        }
+        if let (true, Some((_, values))) = (numbers, values.first()) {
+            self.numbers.extend((0..rows.len()).map(|place| number_of(values, place)));
+            return Ok(());
         }
         for place in 0..rows.len() {
             let mut complete = true;
@@ -190,11 +276,41 @@ impl Keys {
         Ok(())
     }
 
+    /// The key of the row at a place; `None` if it is NULL, which equals nothing.
+    #[inline]
+    fn number(&self, place: usize) -> Option<i64> {
+        self.numbers[place]
+    }
+
     /// The key of the row at a place; `None` if a part of it is NULL, which equals nothing.
     fn get(&self, place: usize) -> Option<&[u8]> {
         let begin = place.checked_sub(1).map_or(0, |before| self.ends[before].0);
         let (end, complete) = self.ends[place];
         complete.then(|| &self.bytes[begin..end])
+    }
+}
+
+/// The value at a place, of a type whose values are numbers.
+#[inline]
+fn number_of(values: &Values<'_>, place: usize) -> Option<i64> {
+    if let Values::Each(vector) = values {
+        if vector.is_null(place) {
+            return None;
+        }
+        match vector.data() {
+            VectorData::Int2(values) => return Some(values[place].into()),
+            VectorData::Int4(values) | VectorData::Date(values) => {
+                return Some(values[place].into());
+            }
+            VectorData::Int8(values) => return Some(values[place]),
+            _ => {}
+        }
+    }
+    match values.get(place) {
+        Datum::Int2(value) => Some(value.into()),
+        Datum::Int4(value) | Datum::Date(value) => Some(value.into()),
+        Datum::Int8(value) => Some(value),
+        _ => None,
     }
 }
 
@@ -246,13 +362,15 @@ impl BatchJoin {
             Box::new(RowBatches::new(step, join.inner_slots.clone()))
         });
         let (mut batch, mut kept) = (Batch::default(), Kept::default());
-        let (mut table, mut building) = (Table::default(), None::<Building>);
+        let (mut table, mut building) = (Table::new(join), None::<Building>);
+        let numbers = Keys::are_numbers(join);
+        let parts = || join.hash.iter().map(|key| &key.inner);
         while input.next(&mut batch, &mut kept, rt)? {
             let rows = kept.rows(&batch);
             if rows.len() == 0 {
                 continue;
             }
-            self.keys.fill(join.hash.iter().map(|key| &key.inner), &batch, rows, rt)?;
+            self.keys.fill(parts(), numbers && building.is_none(), &batch, rows, rt)?;
             if let Some(building) = &mut building {
                 write_rows(building, join, &batch, rows, &self.keys, rt)?;
                 continue;
@@ -260,9 +378,9 @@ impl BatchJoin {
             table.add(join, &batch, rows, &self.keys);
             if table.memory() > rt.exec.hash_mem {
                 let started = building.insert(Building::new(&self.plan));
-                let batch = std::mem::take(&mut table).into_batch();
+                let batch = std::mem::replace(&mut table, Table::new(join)).into_batch();
                 let rows = Rows::All(batch.rows);
-                self.keys.fill(join.hash.iter().map(|key| &key.inner), &batch, rows, rt)?;
+                self.keys.fill(parts(), false, &batch, rows, rt)?;
                 write_rows(started, join, &batch, rows, &self.keys, rt)?;
             }
         }
@@ -290,10 +408,9 @@ impl BatchJoin {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         let Inner::Table(table) = &self.inner else { return Ok(()) };
-        self.keys.fill(join.hash.iter().map(|key| &key.outer), batch, rows, rt)?;
-        let first = |place| self.keys.get(place).map_or(END, |key| table.chains.first(key));
-        self.found.clear();
-        self.found.extend((0..rows.len()).map(first));
+        let numbers = matches!(table.chains, Chains::Numbers(_));
+        self.keys.fill(join.hash.iter().map(|key| &key.outer), numbers, batch, rows, rt)?;
+        table.chains.first(&self.keys, rows.len(), &mut self.found);
         Ok(())
     }
 

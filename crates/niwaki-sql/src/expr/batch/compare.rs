@@ -45,15 +45,21 @@ impl Comparison {
     }
 }
 
-/// Compares; `None` if the two are of types that have no kernel together.
+/// Compares; `None` if the two are of types that have no kernel together. `padded`: they are texts whose trailing blanks do not
+/// count.
 pub(super) fn compare(
     operator: Comparison,
     left: &Values<'_>,
     right: &Values<'_>,
+    padded: bool,
     rows: usize,
 ) -> Option<Vector> {
     let found = match (left, right) {
         (Values::One(_), Values::One(_)) => return None,
+        _ if padded => {
+            let (a, b) = (texts(left)?, texts(right)?);
+            each(rows, |at| operator.holds(unpadded(a.get(at)).cmp(unpadded(b.get(at)))))
+        }
         _ => by_type(operator, left, right, rows)?,
     };
     Some(Vector::with_nulls(VectorData::Bool(found), nulls_of(&[left, right], rows)))
@@ -154,6 +160,11 @@ fn integers<'v>(values: &'v Values<'_>) -> Option<Box<dyn Fn(usize) -> i64 + 'v>
 
 fn constant<'v>(value: i64) -> Box<dyn Fn(usize) -> i64 + 'v> {
     Box::new(move |_| value)
+}
+
+fn unpadded(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+    &text[..end]
 }
 
 enum TextSide<'v> {

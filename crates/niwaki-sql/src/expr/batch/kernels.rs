@@ -139,7 +139,11 @@ pub(super) fn has_kernel(function: &Function) -> bool {
                     TypeOid::INT4 | TypeOid::INT8 | TypeOid::FLOAT8 | TypeOid::NUMERIC
                 )
         }
-        name => Comparison::named(name).is_some() && is_compared(*left) && is_compared(*right),
+        name => {
+            let padded = *left == TypeOid::BPCHAR && *right == TypeOid::BPCHAR;
+            Comparison::named(name).is_some()
+                && (padded || is_compared(*left) && is_compared(*right))
+        }
     }
 }
 
@@ -154,7 +158,8 @@ pub(super) fn call(
 ) -> Result<Option<Vector>> {
     let [left, right] = operands else { return Ok(None) };
     if let Some(comparison) = Comparison::named(function.name) {
-        return Ok(compare(comparison, left, right, rows));
+        let padded = function.arguments.first() == Some(&TypeOid::BPCHAR);
+        return Ok(compare(comparison, left, right, padded, rows));
     }
     arithmetic(function, left, right, rows)
 }

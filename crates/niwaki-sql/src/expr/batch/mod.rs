@@ -16,7 +16,10 @@ use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
 use super::eval::{missing_parameter, outer_slot};
 use super::{BoolTest, Expr, ExprKind, Runtime};
 use crate::error::{Result, SqlError};
-use crate::functions::Eval;
+use crate::functions::{Eval, Function};
+
+/// Most elements of an array with each of which all rows are compared.
+const ELEMENTS_MAX: usize = 16;
 
 /// Rows of one query level, column by column.
 #[derive(Debug, Default)]
@@ -216,6 +219,14 @@ impl Expr {
                     None => self.eval_each(batch, rows, rt),
                 }
             }
+            ExprKind::ArrayCompare { function, any: true, left, right }
+                if kernels::has_kernel(function) =>
+            {
+                match self.eval_any(function, left, right, batch, rows, rt)? {
+                    Some(vector) => Ok(Values::owned(vector)),
+                    None => self.eval_each(batch, rows, rt),
+                }
+            }
             ExprKind::And(parts) => self.eval_parts(parts, true, batch, rows, rt),
             ExprKind::Or(parts) => self.eval_parts(parts, false, batch, rows, rt),
             ExprKind::Not(part) => {
@@ -324,6 +335,42 @@ impl Expr {
             }
         }
         Ok(Values::owned(vector))
+    }
+
+    /// `left = ANY (right)`, for any operator with a kernel, if the array is one for all rows, and short.
+    fn eval_any(
+        &self,
+        function: &Function,
+        left: &Expr,
+        right: &Expr,
+        batch: &Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Option<Vector>> {
+        let (ExprKind::Const(_) | ExprKind::Param(_)) = right.kind else { return Ok(None) };
+        let Values::One(Datum::Array(_, elements)) = right.eval_rows(batch, rows, rt)? else {
+            return Ok(None);
+        };
+        if elements.iter().count() > ELEMENTS_MAX {
+            return Ok(None);
+        }
+        let mut operands = [left.eval_rows(batch, rows, rt)?, Values::One(Datum::Null)];
+        let mut results = vec![Some(false); rows.len()];
+        for element in elements.iter() {
+            operands[1] = Values::One(element.clone());
+            let Some(found) = kernels::call(function, &operands, rows.len())? else {
+                return Ok(None);
+            };
+            let found = Values::owned(found);
+            for (at, result) in results.iter_mut().enumerate() {
+                *result = match (*result, found.truth(at)) {
+                    (Some(true), _) | (_, Some(true)) => Some(true),
+                    (None, _) | (_, None) => None,
+                    _ => Some(false),
+                };
+            }
+        }
+        Ok(Some(booleans(results.into_iter())))
     }
 
     /// Evaluates row by row.

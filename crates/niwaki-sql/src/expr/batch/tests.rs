@@ -10,15 +10,17 @@ use super::super::{Runtime, State};
 use super::*;
 use crate::functions::{Function, operators_named};
 use crate::sessionless::with_context;
+use crate::types::array_of;
 
 /// Slots by type, two of each.
-const SLOTS: [TypeOid; 9] = [
+const SLOTS: [TypeOid; 10] = [
     TypeOid::INT2,
     TypeOid::INT4,
     TypeOid::INT8,
     TypeOid::FLOAT8,
     TypeOid::NUMERIC,
     TypeOid::TEXT,
+    TypeOid::BPCHAR,
     TypeOid::DATE,
     TypeOid::TIMESTAMP,
     TypeOid::BOOL,
@@ -47,6 +49,7 @@ fn value(oid: TypeOid) -> BoxedStrategy<Datum> {
         ]
         .boxed(),
         TypeOid::TEXT => "[ab]{0,3}".prop_map(|text| Datum::text(&text)).boxed(),
+        TypeOid::BPCHAR => "[ab]{0,2} {0,2}".prop_map(|text| Datum::text(&text)).boxed(),
         TypeOid::DATE => (-3i32..3).prop_map(Datum::Date).boxed(),
         TypeOid::TIMESTAMP => (-3i64..3).prop_map(Datum::Timestamp).boxed(),
         _ => any::<bool>().prop_map(Datum::Bool).boxed(),
@@ -81,10 +84,33 @@ fn call(names: &'static [&'static str]) -> BoxedStrategy<Expr> {
     proptest::sample::select(functions).prop_flat_map(call).boxed()
 }
 
+/// `left = ANY (array)`, and other operators.
+fn any_of_array() -> BoxedStrategy<Expr> {
+    let known = |function: &&'static Function| {
+        let [left, right] = function.arguments else { return false };
+        left == right && SLOTS.contains(left) && array_of(*left).is_some()
+    };
+    let names = ["=", "<>", "<", ">="];
+    let functions: Vec<&'static Function> =
+        names.iter().flat_map(|name| operators_named(name)).copied().filter(known).collect();
+    let compare = |function: &'static Function| {
+        let oid = function.arguments[0];
+        let elements = proptest::collection::vec(value(oid), 0..4);
+        (leaf(oid), elements, any::<bool>()).prop_map(move |(left, elements, any)| {
+            let ty = array_of(oid).expect("it is one of those");
+            let array = Datum::Array(oid, Arc::new(niwaki_types::Array::list(elements)));
+            let (left, right) = (Box::new(left), Box::new(Expr::constant(array, ty, -1)));
+            let kind = ExprKind::ArrayCompare { function, any, left, right };
+            Expr::new(kind, TypeOid::BOOL, -1)
+        })
+    };
+    proptest::sample::select(functions).prop_flat_map(compare).boxed()
+}
+
 fn condition() -> BoxedStrategy<Expr> {
     let comparison = call(&["=", "<>", "<", "<=", ">", ">="]);
     let boolean = |kind| Expr::new(kind, TypeOid::BOOL, -1);
-    let simple = Union::new([comparison, leaf(TypeOid::BOOL)]);
+    let simple = Union::new([comparison, any_of_array(), leaf(TypeOid::BOOL)]);
     simple
         .prop_recursive(3, 12, 3, move |part| {
             prop_oneof![
