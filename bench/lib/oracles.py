@@ -58,7 +58,8 @@ def make(random, expressions, queries, schema):
 def check(oracle, client):
     """None, or how the answers differ."""
     ask = lambda sql: client.query(sql)[-1]
-    query, condition = str(oracle.query), str(oracle.condition)
+    # In brackets: `not exists (…) is null` is `not (exists (…) is null)`.
+    query, condition = str(oracle.query), f"({oracle.condition})"
     if oracle.name in ("where", "distinct", "having"):
         word = "having" if oracle.name == "having" else "where"
         whole = ask(query)
