@@ -23,6 +23,8 @@ pub(super) struct GroupBy {
     pub(super) clause: Option<GroupingClause>,
     /// Its sets, the shortest first; none where there is one that has all group expressions.
     pub(super) sets: Vec<Vec<usize>>,
+    /// Targets that it names, with the group of each: two may be the same expression, but in one set and another.
+    pub(super) named: Vec<(usize, usize)>,
 }
 
 impl GroupBy {
@@ -57,11 +59,11 @@ impl Analyzer<'_> {
                 has_sets = true;
                 // Beside others it adds nothing.
                 if set.kind() != GroupingSetKind::GroupingSetEmpty {
-                    items.push(self.grouping_set(set, targets, &mut by.groups)?);
+                    items.push(self.grouping_set(set, targets, &mut by)?);
                 }
                 continue;
             }
-            let group = self.group(node, targets, &mut by.groups)?;
+            let group = self.group(node, targets, &mut by)?;
             if !single.contains(&group) {
                 single.push(group);
                 items.push(GroupingItem::Simple(vec![group]));
@@ -94,14 +96,14 @@ impl Analyzer<'_> {
         &mut self,
         set: &protobuf::GroupingSet,
         targets: &[Target],
-        groups: &mut Vec<Expr>,
+        by: &mut GroupBy,
     ) -> Result<GroupingItem> {
         self.check_stack()?;
         let mut parts = Vec::new();
         for node in &set.content {
             match &node.node {
                 Some(NodeEnum::GroupingSet(inner)) => {
-                    match self.grouping_set(inner, targets, groups)? {
+                    match self.grouping_set(inner, targets, by)? {
                         GroupingItem::Sets(inner) => parts.extend(inner),
                         item => parts.push(item),
                     }
@@ -111,7 +113,7 @@ impl Analyzer<'_> {
                     listed(node, &mut nodes);
                     let mut numbers = Vec::new();
                     for node in nodes {
-                        let group = self.group(node, targets, groups)?;
+                        let group = self.group(node, targets, by)?;
                         if !numbers.contains(&group) {
                             numbers.push(group);
                         }
@@ -119,7 +121,7 @@ impl Analyzer<'_> {
                     parts.push(GroupingItem::Simple(numbers));
                 }
                 _ => {
-                    let group = self.group(node, targets, groups)?;
+                    let group = self.group(node, targets, by)?;
                     parts.push(GroupingItem::Simple(vec![group]));
                 }
             }
@@ -138,8 +140,13 @@ impl Analyzer<'_> {
     }
 
     /// A group expression, by its number.
-    fn group(&mut self, node: &Node, targets: &[Target], groups: &mut Vec<Expr>) -> Result<usize> {
-        let expr = match self.named_target(node, targets, "GROUP BY", false)? {
+    fn group(&mut self, node: &Node, targets: &[Target], by: &mut GroupBy) -> Result<usize> {
+        let target = self.named_target(node, targets, "GROUP BY", false)?;
+        let known = by.named.iter().find(|(known, _)| Some(*known) == target);
+        if let Some((_, group)) = known {
+            return Ok(*group);
+        }
+        let expr = match target {
             Some(target) => targets[target].expr.clone(),
             None => self.expr(node)?,
         };
@@ -173,11 +180,15 @@ impl Analyzer<'_> {
             ));
         }
         self.check_order_collation(&expr)?;
-        if let Some(known) = groups.iter().position(|group| group.same(&expr)) {
-            return Ok(known);
+        // Another target that is the same expression is a group of its own.
+        let free = |group: usize| target.is_none() || by.named.iter().all(|(_, own)| *own != group);
+        let known = (0..by.groups.len()).find(|group| by.groups[*group].same(&expr) && free(*group));
+        let group = known.unwrap_or(by.groups.len());
+        if known.is_none() {
+            by.groups.push(expr);
         }
-        groups.push(expr);
-        Ok(groups.len() - 1)
+        by.named.extend(target.map(|target| (target, group)));
+        Ok(group)
     }
 
     /// GROUPING (…). It belongs to the innermost query whose columns it names.

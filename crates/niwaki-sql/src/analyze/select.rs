@@ -10,7 +10,7 @@ use super::scope::{Place, Scope};
 use super::targets::column_info;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::split_conjuncts;
 use crate::query::{Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select};
 use crate::store::TableLock;
@@ -141,10 +141,15 @@ impl Analyzer<'_> {
             let written = by.groups.len();
             self.add_dependent_groups(&mut by);
             let aggregates = self.scope()?.aggregates.len();
-            let GroupBy { groups, clause, sets: grouping_sets } = by;
+            let GroupBy { groups, clause, sets: grouping_sets, named } = by;
             let mut row = GroupedRow { groups: &groups, written, aggregates, calls: Vec::new() };
-            for target in &mut targets {
-                self.grouped(&mut target.expr, &mut row)?;
+            for (number, target) in targets.iter_mut().enumerate() {
+                match named.iter().find(|(named, _)| *named == number) {
+                    Some((_, group)) => {
+                        target.expr.kind = ExprKind::Slot { depth: 0, slot: *group };
+                    }
+                    None => self.grouped(&mut target.expr, &mut row)?,
+                }
             }
             if let Some(having) = &mut having {
                 self.grouped(having, &mut row)?;
