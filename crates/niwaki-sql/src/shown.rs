@@ -9,6 +9,7 @@ use niwaki_catalog::{
 };
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
+use crate::analyze::SYSTEM_COLUMNS;
 use crate::analyze::{domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
@@ -322,7 +323,12 @@ impl Writer<'_, '_> {
         match &expr.kind {
             ExprKind::Slot { depth: 0, slot } => {
                 let Some(column) = self.relation.and_then(|table| table.columns.get(*slot)) else {
-                    return self.plain(expr);
+                    let behind = self.relation.and_then(|t| slot.checked_sub(t.columns.len()));
+                    let system = behind.and_then(|number| SYSTEM_COLUMNS.get(number));
+                    return match system.filter(|(_, own, _)| *own != expr.ty) {
+                        Some((name, ..)) => self.relabelled(name, expr),
+                        None => self.plain(expr),
+                    };
                 };
                 let name =
                     if self.of_domain { VALUE.to_owned() } else { quote_identifier(&column.name) };

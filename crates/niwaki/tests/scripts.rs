@@ -120,6 +120,12 @@ fn triggers_of_partitions() {
 }
 
 #[test]
+fn system_columns_of_constraints() {
+    let script = include_str!("../testscripts/system_columns_of_constraints.test");
+    check("system_columns_of_constraints.test", script);
+}
+
+#[test]
 fn similar_names() {
     check("similar_names.test", include_str!("../testscripts/similar_names.test"));
 }

@@ -182,7 +182,8 @@ impl Analyzer<'_> {
         self.check_order_collation(&expr)?;
         // Another target that is the same expression is a group of its own.
         let free = |group: usize| target.is_none() || by.named.iter().all(|(_, own)| *own != group);
-        let known = (0..by.groups.len()).find(|group| by.groups[*group].same(&expr) && free(*group));
+        let known =
+            (0..by.groups.len()).find(|group| by.groups[*group].same(&expr) && free(*group));
         let group = known.unwrap_or(by.groups.len());
         if known.is_none() {
             by.groups.push(expr);

@@ -198,12 +198,17 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Refuses what an action of a MERGE must not depend on.
+    /// Refuses what an action of a MERGE and a constraint must not depend on.
     fn check_system_column(&self, level: usize, name: &str, location: i32) -> Result<()> {
-        if self.scopes[level].place != Place::MergeWhen || name == "tableoid" {
-            return Ok(());
-        }
-        let message = format!("cannot use system column \"{name}\" in MERGE WHEN condition");
+        let message = match self.scopes[level].place {
+            Place::MergeWhen if name != "tableoid" => {
+                format!("cannot use system column \"{name}\" in MERGE WHEN condition")
+            }
+            Place::Check if name != "tableoid" => {
+                format!("system column \"{name}\" reference in check constraint is invalid")
+            }
+            _ => return Ok(()),
+        };
         Err(self.error("42P10", message, location))
     }
 }

@@ -3,14 +3,28 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Oid, Relation};
+use niwaki_types::Datum;
 
 use super::{Analyzer, table_expression};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::{ConflictPlan, LeafRules, ModifyKind, WithinBound};
 
 /// Expressions over a table's own row: of generated columns by their positions, of checks by their names.
 type RowRules = (Vec<(usize, Expr)>, Vec<(String, Expr)>);
+
+/// Puts the table's number in the place of `tableoid`, which a new row does not have.
+fn name_table(expr: &mut Expr, relation: &Relation) {
+    let tableoid = relation.columns.len() + 1;
+    if matches!(expr.kind, ExprKind::Slot { depth: 0, slot } if slot == tableoid) {
+        expr.kind = ExprKind::Const(Datum::Oid(relation.oid.0));
+    }
+    // Cannot fail: the visit does not.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        name_table(child, relation);
+        Ok(())
+    });
+}
 
 impl Analyzer<'_> {
     /// What a new row of a table is given, and must satisfy.
@@ -24,8 +38,9 @@ impl Analyzer<'_> {
             }
         }
         for check in &relation.checks {
-            let condition =
+            let mut condition =
                 table_expression(&check.expression, Some(relation), self.context, None)?;
+            name_table(&mut condition, relation);
             checks.push((check.name.clone(), condition));
         }
         Ok((generated, checks))
