@@ -296,11 +296,17 @@ pub trait Store {
     /// As [`Store::delete`].
     fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome>;
 
-    /// A row of a partition of `relation` has gone to another partition: what it was, and is, as rows of `relation`.
+    /// A row of a partition of `relation` has gone to another partition: what it was, and is, as rows of `relation`; nothing where a
+    /// trigger kept it out there.
     ///
     /// # Errors
     /// Those of looking at definitions.
-    fn moved(&mut self, _relation: &Relation, _old: &[Datum], _new: &[Datum]) -> Result<()> {
+    fn moved(
+        &mut self,
+        _relation: &Relation,
+        _old: &[Datum],
+        _new: Option<&[Datum]>,
+    ) -> Result<()> {
         Ok(())
     }
 

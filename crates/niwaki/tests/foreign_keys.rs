@@ -168,3 +168,28 @@ fn the_check_finds_rows_without_their_referenced_row() {
     );
     assert_eq!(database.check_foreign_keys().unwrap(), Vec::new());
 }
+
+/// A row that is to go to another partition, and that a trigger keeps out there, is gone: who refers to it is asked.
+#[test]
+fn a_row_that_is_lost_between_partitions_is_deleted() {
+    let (_, mut a, _) = sessions();
+    let setup = "create table region (id int, part int, primary key (id, part)) partition by list (part); \
+         create table region_1 partition of region for values in (1); \
+         create table region_2 partition of region for values in (2); \
+         create function keep_out() returns trigger language plpgsql as $$ begin return null; end $$; \
+         create trigger keep_out before insert on region_2 for each row execute function keep_out(); \
+         insert into region values (1, 1), (2, 1); \
+         create table shop (id int, region int, part int, constraint shop_region foreign key (region, part) references region); \
+         insert into shop values (1, 1, 1)";
+    assert_eq!(run(&mut a, setup), "");
+    let found = run(&mut a, "update region set part = 2 where id = 1");
+    assert_eq!(state_of(&found), "23503", "{found}");
+    assert_eq!(run(&mut a, "update region set part = 2 where id = 2"), "");
+    assert_eq!(run(&mut a, "select * from region"), "1|1");
+    let cascading = "alter table shop drop constraint shop_region; \
+         alter table shop add foreign key (region, part) references region on delete cascade on update cascade";
+    assert_eq!(run(&mut a, cascading), "");
+    assert_eq!(run(&mut a, "update region set part = 2 where id = 1"), "");
+    assert_eq!(run(&mut a, "select count(*) from region"), "0");
+    assert_eq!(run(&mut a, "select count(*) from shop"), "0");
+}

@@ -87,10 +87,8 @@ impl Analyzer<'_> {
             }
             let is_of = |item: &&Item| {
                 item.relation.as_ref().is_some_and(|relation| relation.name == table)
-                    && !item.name.is_empty()
             };
-            let mut items = self.scopes.iter().rev().flat_map(|scope| &scope.items);
-            let Some(item) = items.find(is_of) else {
+            let Some(item) = self.items_around().find(is_of) else {
                 let message = format!("missing FROM-clause entry for table \"{table}\"");
                 return Err(self.error("42P01", message, location));
             };

@@ -1,7 +1,7 @@
 //! Names of columns that are much like one that is not there: what its writer may have meant.
 
 use super::Analyzer;
-use super::scope::Place;
+use super::scope::{Item, Place};
 
 /// Edits that may lie between a name and the one that was meant.
 const FARTHEST: usize = 3;
@@ -31,14 +31,18 @@ impl<'a> Nearest<'a> {
 }
 
 impl Analyzer<'_> {
+    /// The items with names of this query and those around it, the innermost first.
+    pub(super) fn items_around(&self) -> impl Iterator<Item = &Item> {
+        // The rows that a trigger's function has are variables, not items.
+        let queries = self.scopes.iter().rev().filter(|scope| scope.place != Place::Assignment);
+        queries.flat_map(|scope| &scope.items).filter(|item| !item.name.is_empty())
+    }
+
     /// The hint about a column that is not there, as PostgreSQL gives it: columns of any query around that are at most three edits away,
     /// those of the item's name included, and fewer than half of the name's letters.
     pub(super) fn similar_columns(&self, item: Option<&str>, name: &str) -> Option<String> {
         let mut nearest = Nearest { edits: FARTHEST + 1, found: Vec::new() };
-        // The rows that a trigger's function has are variables, not items.
-        let queries = self.scopes.iter().rev().filter(|scope| scope.place != Place::Assignment);
-        let items = queries.flat_map(|scope| &scope.items);
-        for known in items.filter(|known| !known.name.is_empty()) {
+        for known in self.items_around() {
             let between_items = item.map_or(0, |item| strsim::levenshtein(item, &known.name));
             if between_items > nearest.edits {
                 continue;

@@ -293,12 +293,13 @@ fn change_found(
     let to = Place::of(modify, partitions, to?)?;
     let mut own = to.leaf.columns.forward(new);
     if !to.before_insert(modify, partitions, &mut own, rt)? {
+        rt.exec.store.moved(&modify.relation, &row[start..start + width], None)?;
         return Ok(Attempt::Over(false));
     }
     let own = to.checked(modify, own, rt)?;
     let tid = rt.exec.store.insert(&to.leaf.relation, &own)?;
     let now = to.leaf.columns.backward(&own);
-    rt.exec.store.moved(&modify.relation, &row[start..start + width], &now)?;
+    rt.exec.store.moved(&modify.relation, &row[start..start + width], Some(&now))?;
     to.after(TriggerEvent::Insert, None, Some(&own), rt)?;
     returned_from(modify, to.leaf, row, &own, tid);
     Ok(Attempt::Over(true))

@@ -2,8 +2,8 @@
 //!
 //! In this order, the innermost queries first:
 //! 0. calls of users' functions become what these compute, where that is one expression ([`inline_call`]);
-//! 1. a WITH query that is named once becomes a FROM item ([`shared`]); constants in conditions are computed ([`constants`]); what all sides of an OR ask for stands beside it
-//!    ([`common_parts`]);
+//! 1. a WITH query that is named once becomes a FROM item ([`shared`]); constants in conditions are computed
+//!    ([`constants`]); what all sides of an OR ask for stands beside it ([`common_parts`]);
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
 //! 3. simple queries among the FROM items become part of the query ([`flatten`]);
 //! 4. an outer join becomes an inner one where a condition refuses the rows that it adds ([`outer_joins`]);

@@ -554,8 +554,11 @@ impl Store for TableStore<'_> {
         self.outcome(relation, outcome)
     }
 
-    fn moved(&mut self, relation: &Relation, old: &[Datum], new: &[Datum]) -> Result<()> {
-        self.noted.replaced(relation, self.state, old, new);
+    fn moved(&mut self, relation: &Relation, old: &[Datum], new: Option<&[Datum]>) -> Result<()> {
+        match new {
+            Some(new) => self.noted.replaced(relation, self.state, old, new),
+            None => self.noted.deleted(relation, self.state, old),
+        }
         Ok(())
     }
 

@@ -6,18 +6,19 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
+use niwaki_types::Datum;
 
+use super::join_table::{Chains, Keys, Table, column, nulls, put, slots};
 use super::rows::RowBatches;
 use super::{BATCH_ROWS, BatchStep, Kept, clock, measure};
 use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
-use crate::exec::key_chains::{END, KeyChains, NumberChains};
+use crate::exec::key_chains::END;
 use crate::exec::spill::SpaceUse;
-use crate::exec::{start as start_rows, value_bytes};
-use crate::expr::{Batch, Expr, Rows, Runtime, Values};
-use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
+use crate::exec::start as start_rows;
+use crate::expr::{Batch, Expr, Rows, Runtime};
+use crate::plan::{JoinKind, JoinPlan, PlanNode};
 
 /// A hash join.
 pub(super) struct BatchJoin {
@@ -49,83 +50,6 @@ enum Inner {
     Rows(RowBatches),
 }
 
-/// Inner rows by their keys.
-enum Chains {
-    /// One number.
-    Numbers(NumberChains),
-    /// Anything else, as index keys.
-    Bytes(KeyChains),
-}
-
-impl Chains {
-    /// For the keys of a join.
-    fn of(join: &JoinPlan) -> Self {
-        match Keys::are_numbers(join) {
-            true => Self::Numbers(NumberChains::default()),
-            false => Self::Bytes(KeyChains::default()),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Numbers(chains) => chains.len(),
-            Self::Bytes(chains) => chains.len(),
-        }
-    }
-
-    fn memory(&self) -> usize {
-        match self {
-            Self::Numbers(chains) => chains.memory(),
-            Self::Bytes(chains) => chains.memory(),
-        }
-    }
-
-    fn is_unique(&self) -> bool {
-        match self {
-            Self::Numbers(chains) => chains.is_unique(),
-            Self::Bytes(chains) => chains.is_unique(),
-        }
-    }
-
-    /// Adds the row at a place; false if its key is not complete.
-    fn add(&mut self, keys: &Keys, place: usize) -> bool {
-        match self {
-            Self::Numbers(chains) => keys.number(place).map(|key| chains.add(key)).is_some(),
-            Self::Bytes(chains) => keys.get(place).map(|key| chains.add(Some(key))).is_some(),
-        }
-    }
-
-    /// The first row with the key of the row at each of so many places.
-    fn first(&self, keys: &Keys, places: usize, out: &mut Vec<u32>) {
-        out.clear();
-        match self {
-            Self::Numbers(chains) => out
-                .extend((0..places).map(|at| keys.number(at).map_or(END, |key| chains.first(key)))),
-            Self::Bytes(chains) => {
-                out.extend((0..places).map(|at| keys.get(at).map_or(END, |key| chains.first(key))));
-            }
-        }
-    }
-
-    #[inline]
-    fn behind(&self, number: u32) -> u32 {
-        match self {
-            Self::Numbers(chains) => chains.behind(number),
-            Self::Bytes(chains) => chains.behind(number),
-        }
-    }
-}
-
-/// Inner rows in memory.
-struct Table {
-    chains: Chains,
-    /// Their values, by slot; those of slots that nothing reads are not there.
-    columns: Vec<(usize, Vector)>,
-    /// Bytes that values point to.
-    pointed: usize,
-    unique: bool,
-}
-
 /// Whether a join can be run so.
 pub(super) fn joins_in_batches(join: &JoinPlan) -> bool {
     let mut exprs =
@@ -134,184 +58,6 @@ pub(super) fn joins_in_batches(join: &JoinPlan) -> bool {
         && !join.inner_depends
         && matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti)
         && exprs.all(Expr::may_run_ahead)
-}
-
-fn slots(ranges: &[SlotRange]) -> impl Iterator<Item = usize> {
-    ranges.iter().flat_map(|range| range.start..range.end)
-}
-
-/// The vector at a slot, if it has a value for each row.
-fn column(batch: &Batch, slot: usize) -> Option<&Vector> {
-    batch.columns.get(slot).filter(|vector| vector.len() == batch.rows)
-}
-
-fn put(batch: &mut Batch, slot: usize, vector: Vector) {
-    if batch.columns.len() <= slot {
-        batch.columns.resize_with(slot + 1, Vector::default);
-    }
-    batch.columns[slot] = vector;
-}
-
-fn nulls(count: usize) -> Vector {
-    Vector::with_nulls(VectorData::Any(vec![Datum::Null; count]), vec![true; count])
-}
-
-impl Table {
-    fn new(join: &JoinPlan) -> Self {
-        Self { chains: Chains::of(join), columns: Vec::new(), pointed: 0, unique: false }
-    }
-
-    /// Adds the rows of a batch that count, whose keys these are.
-    fn add(&mut self, join: &JoinPlan, batch: &Batch, rows: Rows<'_>, keys: &Keys) {
-        if self.columns.is_empty() {
-            let read = slots(&join.inner_slots).filter(|slot| column(batch, *slot).is_some());
-            let like = |slot: usize| (slot, batch.columns[slot].take(&[]));
-            self.columns = read.map(like).collect();
-        }
-        for place in 0..rows.len() {
-            if !self.chains.add(keys, place) {
-                continue;
-            }
-            for (slot, values) in &mut self.columns {
-                // A batch may have values for slots that nothing reads, where others have none.
-                let Some(from) = column(batch, *slot) else {
-                    values.push_null();
-                    continue;
-                };
-                let row = rows.number(place);
-                values.push_from(from, row);
-                if let VectorData::Any(any) = from.data() {
-                    self.pointed += value_bytes(&any[row]);
-                }
-            }
-        }
-    }
-
-    /// All of them as a batch.
-    fn into_batch(self) -> Batch {
-        let mut batch = Batch { rows: self.chains.len(), columns: Vec::new() };
-        for (slot, values) in self.columns {
-            put(&mut batch, slot, values);
-        }
-        batch
-    }
-
-    fn memory(&self) -> usize {
-        let columns: usize = self.columns.iter().map(|(_, values)| values.memory()).sum();
-        self.chains.memory() + columns + self.pointed
-    }
-
-    /// The values of inner rows, by slot; all of them NULL where there is none.
-    fn values<'t>(
-        &'t self,
-        join: &'t JoinPlan,
-        rows: &'t [u32],
-    ) -> impl Iterator<Item = (usize, Vector)> + 't {
-        let absent = rows.contains(&END);
-        let taken = self.columns.iter().map(move |(slot, values)| {
-            if !absent {
-                return (*slot, values.take(rows));
-            }
-            let mut vector = values.take(&[]);
-            for row in rows {
-                match *row {
-                    END => vector.push_null(),
-                    row => vector.push_from(values, row as usize),
-                }
-            }
-            (*slot, vector)
-        });
-        // Without any inner row it is not known which slots are read.
-        let unknown = self.columns.is_empty().then(|| slots(&join.inner_slots));
-        taken.chain(unknown.into_iter().flatten().map(move |slot| (slot, nulls(rows.len()))))
-    }
-}
-
-/// Keys of rows: numbers, or index keys one behind the other.
-#[derive(Default)]
-struct Keys {
-    numbers: Vec<Option<i64>>,
-    bytes: Vec<u8>,
-    /// Where each ends, and whether it is complete.
-    ends: Vec<(usize, bool)>,
-}
-
-impl Keys {
-    /// Whether the keys of a join are single numbers.
-    fn are_numbers(join: &JoinPlan) -> bool {
-        let is_number = |expr: &Expr| {
-            matches!(expr.ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8 | TypeOid::DATE)
-        };
-        matches!(join.hash.as_slice(), [key] if is_number(&key.outer) && key.outer.ty == key.inner.ty)
-    }
-
-    /// Forgets all, and takes those of the rows that count.
-    fn fill<'e>(
-        &mut self,
-        parts: impl Iterator<Item = &'e Expr>,
-        numbers: bool,
-        batch: &Batch,
-        rows: Rows<'_>,
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
-        self.numbers.clear();
-        self.bytes.clear();
-        self.ends.clear();
-        let mut values = Vec::new();
-        for part in parts {
-            values.push((KeyOrder::ascending(part.ty), part.eval_rows(batch, rows, rt)?));
-        }
-        if let (true, Some((_, values))) = (numbers, values.first()) {
-            self.numbers.extend((0..rows.len()).map(|place| number_of(values, place)));
-            return Ok(());
-        }
-        for place in 0..rows.len() {
-            let mut complete = true;
-            for (order, values) in &values {
-                complete &= !values.is_null(place);
-                values.encode_key(place, *order, &mut self.bytes);
-            }
-            self.ends.push((self.bytes.len(), complete));
-        }
-        Ok(())
-    }
-
-    /// The key of the row at a place; `None` if it is NULL, which equals nothing.
-    #[inline]
-    fn number(&self, place: usize) -> Option<i64> {
-        self.numbers[place]
-    }
-
-    /// The key of the row at a place; `None` if a part of it is NULL, which equals nothing.
-    fn get(&self, place: usize) -> Option<&[u8]> {
-        let begin = place.checked_sub(1).map_or(0, |before| self.ends[before].0);
-        let (end, complete) = self.ends[place];
-        complete.then(|| &self.bytes[begin..end])
-    }
-}
-
-/// The value at a place, of a type whose values are numbers.
-#[inline]
-fn number_of(values: &Values<'_>, place: usize) -> Option<i64> {
-    if let Values::Each(vector) = values {
-        if vector.is_null(place) {
-            return None;
-        }
-        match vector.data() {
-            VectorData::Int2(values) => return Some(values[place].into()),
-            VectorData::Int4(values) | VectorData::Date(values) => {
-                return Some(values[place].into());
-            }
-            VectorData::Int8(values) => return Some(values[place]),
-            _ => {}
-        }
-    }
-    match values.get(place) {
-        Datum::Int2(value) => Some(value.into()),
-        Datum::Int4(value) | Datum::Date(value) => Some(value.into()),
-        Datum::Int8(value) => Some(value),
-        _ => None,
-    }
 }
 
 /// Gives the rows of a batch that count to a join that goes on row by row.

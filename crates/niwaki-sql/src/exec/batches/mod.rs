@@ -1,6 +1,7 @@
 //! Steps that hand up many rows at a time.
 
 mod join;
+mod join_table;
 mod rows;
 
 use std::sync::Arc;

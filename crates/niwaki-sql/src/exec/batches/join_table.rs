@@ -1,0 +1,264 @@
+//! The inner rows of a hash join of batches: column by column, and found by their keys.
+
+use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
+
+use crate::error::Result;
+use crate::exec::key_chains::{END, KeyChains, NumberChains};
+use crate::exec::value_bytes;
+use crate::expr::{Batch, Expr, Rows, Runtime, Values};
+use crate::plan::{JoinPlan, SlotRange};
+
+/// Inner rows by their keys.
+pub(super) enum Chains {
+    /// One number.
+    Numbers(NumberChains),
+    /// Anything else, as index keys.
+    Bytes(KeyChains),
+}
+
+impl Chains {
+    /// For the keys of a join.
+    fn of(join: &JoinPlan) -> Self {
+        match Keys::are_numbers(join) {
+            true => Self::Numbers(NumberChains::default()),
+            false => Self::Bytes(KeyChains::default()),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Numbers(chains) => chains.len(),
+            Self::Bytes(chains) => chains.len(),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match self {
+            Self::Numbers(chains) => chains.memory(),
+            Self::Bytes(chains) => chains.memory(),
+        }
+    }
+
+    pub(super) fn is_unique(&self) -> bool {
+        match self {
+            Self::Numbers(chains) => chains.is_unique(),
+            Self::Bytes(chains) => chains.is_unique(),
+        }
+    }
+
+    /// Adds the row at a place; false if its key is not complete.
+    fn add(&mut self, keys: &Keys, place: usize) -> bool {
+        match self {
+            Self::Numbers(chains) => keys.number(place).map(|key| chains.add(key)).is_some(),
+            Self::Bytes(chains) => keys.get(place).map(|key| chains.add(Some(key))).is_some(),
+        }
+    }
+
+    /// The first row with the key of the row at each of so many places.
+    pub(super) fn first(&self, keys: &Keys, places: usize, out: &mut Vec<u32>) {
+        out.clear();
+        match self {
+            Self::Numbers(chains) => out
+                .extend((0..places).map(|at| keys.number(at).map_or(END, |key| chains.first(key)))),
+            Self::Bytes(chains) => {
+                out.extend((0..places).map(|at| keys.get(at).map_or(END, |key| chains.first(key))));
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn behind(&self, number: u32) -> u32 {
+        match self {
+            Self::Numbers(chains) => chains.behind(number),
+            Self::Bytes(chains) => chains.behind(number),
+        }
+    }
+}
+
+/// Inner rows in memory.
+pub(super) struct Table {
+    pub(super) chains: Chains,
+    /// Their values, by slot; those of slots that nothing reads are not there.
+    columns: Vec<(usize, Vector)>,
+    /// Bytes that values point to.
+    pointed: usize,
+    pub(super) unique: bool,
+}
+
+pub(super) fn slots(ranges: &[SlotRange]) -> impl Iterator<Item = usize> {
+    ranges.iter().flat_map(|range| range.start..range.end)
+}
+
+/// The vector at a slot, if it has a value for each row.
+pub(super) fn column(batch: &Batch, slot: usize) -> Option<&Vector> {
+    batch.columns.get(slot).filter(|vector| vector.len() == batch.rows)
+}
+
+pub(super) fn put(batch: &mut Batch, slot: usize, vector: Vector) {
+    if batch.columns.len() <= slot {
+        batch.columns.resize_with(slot + 1, Vector::default);
+    }
+    batch.columns[slot] = vector;
+}
+
+pub(super) fn nulls(count: usize) -> Vector {
+    Vector::with_nulls(VectorData::Any(vec![Datum::Null; count]), vec![true; count])
+}
+
+impl Table {
+    pub(super) fn new(join: &JoinPlan) -> Self {
+        Self { chains: Chains::of(join), columns: Vec::new(), pointed: 0, unique: false }
+    }
+
+    /// Adds the rows of a batch that count, whose keys these are.
+    pub(super) fn add(&mut self, join: &JoinPlan, batch: &Batch, rows: Rows<'_>, keys: &Keys) {
+        if self.columns.is_empty() {
+            let read = slots(&join.inner_slots).filter(|slot| column(batch, *slot).is_some());
+            let like = |slot: usize| (slot, batch.columns[slot].take(&[]));
+            self.columns = read.map(like).collect();
+        }
+        for place in 0..rows.len() {
+            if !self.chains.add(keys, place) {
+                continue;
+            }
+            for (slot, values) in &mut self.columns {
+                // A batch may have values for slots that nothing reads, where others have none.
+                let Some(from) = column(batch, *slot) else {
+                    values.push_null();
+                    continue;
+                };
+                let row = rows.number(place);
+                values.push_from(from, row);
+                if let VectorData::Any(any) = from.data() {
+                    self.pointed += value_bytes(&any[row]);
+                }
+            }
+        }
+    }
+
+    /// All of them as a batch.
+    pub(super) fn into_batch(self) -> Batch {
+        let mut batch = Batch { rows: self.chains.len(), columns: Vec::new() };
+        for (slot, values) in self.columns {
+            put(&mut batch, slot, values);
+        }
+        batch
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let columns: usize = self.columns.iter().map(|(_, values)| values.memory()).sum();
+        self.chains.memory() + columns + self.pointed
+    }
+
+    /// The values of inner rows, by slot; all of them NULL where there is none.
+    pub(super) fn values<'t>(
+        &'t self,
+        join: &'t JoinPlan,
+        rows: &'t [u32],
+    ) -> impl Iterator<Item = (usize, Vector)> + 't {
+        let absent = rows.contains(&END);
+        let taken = self.columns.iter().map(move |(slot, values)| {
+            if !absent {
+                return (*slot, values.take(rows));
+            }
+            let mut vector = values.take(&[]);
+            for row in rows {
+                match *row {
+                    END => vector.push_null(),
+                    row => vector.push_from(values, row as usize),
+                }
+            }
+            (*slot, vector)
+        });
+        // Without any inner row it is not known which slots are read.
+        let unknown = self.columns.is_empty().then(|| slots(&join.inner_slots));
+        taken.chain(unknown.into_iter().flatten().map(move |slot| (slot, nulls(rows.len()))))
+    }
+}
+
+/// Keys of rows: numbers, or index keys one behind the other.
+#[derive(Default)]
+pub(super) struct Keys {
+    numbers: Vec<Option<i64>>,
+    bytes: Vec<u8>,
+    /// Where each ends, and whether it is complete.
+    ends: Vec<(usize, bool)>,
+}
+
+impl Keys {
+    /// Whether the keys of a join are single numbers.
+    pub(super) fn are_numbers(join: &JoinPlan) -> bool {
+        let is_number = |expr: &Expr| {
+            matches!(expr.ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8 | TypeOid::DATE)
+        };
+        matches!(join.hash.as_slice(), [key] if is_number(&key.outer) && key.outer.ty == key.inner.ty)
+    }
+
+    /// Forgets all, and takes those of the rows that count.
+    pub(super) fn fill<'e>(
+        &mut self,
+        parts: impl Iterator<Item = &'e Expr>,
+        numbers: bool,
+        batch: &Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        self.numbers.clear();
+        self.bytes.clear();
+        self.ends.clear();
+        let mut values = Vec::new();
+        for part in parts {
+            values.push((KeyOrder::ascending(part.ty), part.eval_rows(batch, rows, rt)?));
+        }
+        if let (true, Some((_, values))) = (numbers, values.first()) {
+            self.numbers.extend((0..rows.len()).map(|place| number_of(values, place)));
+            return Ok(());
+        }
+        for place in 0..rows.len() {
+            let mut complete = true;
+            for (order, values) in &values {
+                complete &= !values.is_null(place);
+                values.encode_key(place, *order, &mut self.bytes);
+            }
+            self.ends.push((self.bytes.len(), complete));
+        }
+        Ok(())
+    }
+
+    /// The key of the row at a place; `None` if it is NULL, which equals nothing.
+    #[inline]
+    fn number(&self, place: usize) -> Option<i64> {
+        self.numbers[place]
+    }
+
+    /// The key of the row at a place; `None` if a part of it is NULL, which equals nothing.
+    pub(super) fn get(&self, place: usize) -> Option<&[u8]> {
+        let begin = place.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        let (end, complete) = self.ends[place];
+        complete.then(|| &self.bytes[begin..end])
+    }
+}
+
+/// The value at a place, of a type whose values are numbers.
+#[inline]
+fn number_of(values: &Values<'_>, place: usize) -> Option<i64> {
+    if let Values::Each(vector) = values {
+        if vector.is_null(place) {
+            return None;
+        }
+        match vector.data() {
+            VectorData::Int2(values) => return Some(values[place].into()),
+            VectorData::Int4(values) | VectorData::Date(values) => {
+                return Some(values[place].into());
+            }
+            VectorData::Int8(values) => return Some(values[place]),
+            _ => {}
+        }
+    }
+    match values.get(place) {
+        Datum::Int2(value) => Some(value.into()),
+        Datum::Int4(value) | Datum::Date(value) => Some(value.into()),
+        Datum::Int8(value) => Some(value),
+        _ => None,
+    }
+}
