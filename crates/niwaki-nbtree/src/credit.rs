@@ -14,19 +14,24 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 /// as three deletions do: so deletions and the shifts they pay for take a fifth longer than deletions at most. In
 /// simulation as little as can be, so that schedules have such shifts.
 pub(crate) const SHIFT_PRICE: u64 = if SIMULATED { 1 } else { 16 };
-/// The most that is saved up, in deleted entries: what a pass of vacuum leaves for the insertions after it.
+/// The most that is saved up, in deleted entries: what a pass of vacuum leaves for the insertions after it. Of a large index so
+/// much for each page: enough for a dozen shifts.
 const CREDIT_MAX: u64 = 1 << 16;
+const CREDIT_MAX_PER_PAGE: u64 = 192;
 
 /// Deleted entries that nothing was paid with yet.
 #[derive(Debug, Default)]
 pub(crate) struct Credit(AtomicU64);
 
 impl Credit {
-    /// So many entries were deleted.
-    pub(crate) fn earn(&self, entries: u64) {
+    /// So many entries were deleted, of an index of so many pages.
+    pub(crate) fn earn(&self, entries: u64, pages: impl FnOnce() -> u64) {
         // Relaxed, here and below: nothing else is ordered by it.
-        if self.0.load(Ordering::Relaxed) < CREDIT_MAX {
-            self.0.fetch_add(entries.min(CREDIT_MAX), Ordering::Relaxed);
+        let left = self.0.load(Ordering::Relaxed);
+        // Pages are asked for where the credit is large.
+        let most = if left < CREDIT_MAX { CREDIT_MAX } else { pages() * CREDIT_MAX_PER_PAGE };
+        if left < most {
+            self.0.fetch_add(entries.min(most), Ordering::Relaxed);
         }
     }
 
@@ -51,7 +56,7 @@ mod tests {
     fn what_was_earned_can_be_spent_once() {
         let credit = Credit::default();
         assert!(credit.affords(0) && !credit.affords(1));
-        credit.earn(3);
+        credit.earn(3, || 1);
         assert!(credit.affords(3) && !credit.affords(4));
         credit.spend(2);
         assert!(credit.affords(1) && !credit.affords(2));
@@ -62,7 +67,10 @@ mod tests {
     #[test]
     fn it_is_bounded() {
         let credit = Credit::default();
-        (0..5).for_each(|_| credit.earn(u64::MAX));
-        assert!(credit.affords(CREDIT_MAX) && !credit.affords(2 * CREDIT_MAX + 1));
+        (0..5).for_each(|_| credit.earn(CREDIT_MAX, || 1));
+        assert!(credit.affords(CREDIT_MAX) && !credit.affords(CREDIT_MAX + 1));
+        (0..5).for_each(|_| credit.earn(u64::MAX, || 1000));
+        let most = 1000 * CREDIT_MAX_PER_PAGE;
+        assert!(credit.affords(most) && !credit.affords(2 * most));
     }
 }

@@ -254,6 +254,12 @@ impl Index {
         }
     }
 
+    /// Adds to the credit that deleted entries are.
+    pub(crate) fn earn(&self, entries: u64) {
+        // Without its files nothing is paid, and there is nothing to pay.
+        self.credit.earn(entries, || self.blocks().map_or(0, u64::from));
+    }
+
     /// Most entries that a page may hold, from the options.
     #[inline]
     pub(crate) fn items_max(&self) -> usize {

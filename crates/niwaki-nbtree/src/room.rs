@@ -7,11 +7,11 @@
 //! ```
 //!
 //! A right sibling a third of which is free takes entries over in any case. What is tighter pays where entries are
-//! deleted as well as inserted ([`crate::credit`]): then it is enough if each leaf that takes part gets a little room,
-//! and if the right sibling has none itself, up to [`SIBLINGS_MAX`] are looked at. Each step is a shift of its own
-//! (`shift.rs`), the furthest first, and leaves a tree that is whole; the full leaf stays latched all the while, and
-//! of the others two at a time. Links to these were read under their parent's latch, and are believed only if they
-//! did not grow old.
+//! deleted as well as inserted ([`crate::credit`]): then it is enough if there is a little room for each leaf that takes part,
+//! on the right sibling or on one of up to [`SIBLINGS_MAX`] further right; or on several of them together, where none has enough
+//! and there is plenty of credit. Each step is a shift of its own (`shift.rs`), the furthest first, and leaves a tree that is
+//! whole; the full leaf stays latched all the while, and of the others two at a time. Links to these were read under their
+//! parent's latch, and are believed only if they did not grow old.
 //!
 //! Looking costs shared latches of so many leaves and of the parent. It is not remembered where it was in vain: the
 //! leaf is split then, and is not full again soon.
@@ -22,7 +22,7 @@ use niwaki_storage::buffer::PageWrite;
 use crate::credit::SHIFT_PRICE;
 use crate::error::Result;
 use crate::index::{Index, Path};
-use crate::page::{IndexPage, USABLE_BYTES};
+use crate::page::{IndexPage, LINE_POINTER, USABLE_BYTES};
 use crate::recycle::Link;
 use crate::search::{downlink_item, is_beyond};
 use crate::split_point::Room;
@@ -31,18 +31,20 @@ use crate::tuple::PivotTuple;
 /// The right sibling must have this part of its room free. Half of that is freed on each of the two: so an
 /// insertion pays for the moving of as many bytes as a split makes it pay for, about its own.
 const ROOM_PART: usize = 3;
-/// Where deletions pay, each leaf that takes part must get this part of a page's room.
+/// Where deletions pay there must be this part of a page's room for each leaf that takes part.
 const TIGHT_PART: usize = 256;
+/// Room for so many entries of the new one's size there must be in all: so many can be moved whole.
+const TIGHT_ENTRIES: usize = 2;
+/// Room that only several have together is soon used up again: it is gathered while there is credit for so many times as much.
+pub(crate) const PLENTY: u64 = 128;
 /// How many right siblings are looked at then.
 const SIBLINGS_MAX: usize = 32;
 /// Fewer bytes than this are not worth the record that frees them.
 const FREED_MIN: usize = USABLE_BYTES / 16;
-/// The same, where deletions pay.
-const TIGHT_FREED_MIN: usize = USABLE_BYTES / 256;
 
 /// How a full leaf gets room.
 pub(crate) struct Way {
-    /// The right siblings, nearest first, that have no room themselves before they shift.
+    /// The right siblings, nearest first, that shift to their own before.
     pub(crate) passing: Vec<Link>,
     /// Whether deletions pay for it.
     pub(crate) tight: bool,
@@ -54,15 +56,21 @@ impl Way {
         if self.tight { SHIFT_PRICE * (1 + self.passing.len() as u64) } else { 0 }
     }
 
-    /// The least that is to be free on a leaf when it has shifted, in bytes.
+    /// The least that is to be free on a leaf when it has shifted, in bytes, beside the new entry.
     pub(crate) fn freed_min(&self) -> usize {
-        if self.tight { TIGHT_FREED_MIN } else { FREED_MIN }
+        if self.tight { 0 } else { FREED_MIN }
     }
 }
 
 impl Index {
-    /// How the full leaf `left` gets room for some of its entries on its right sibling; `None`: it does not.
-    pub(crate) fn find_way(&self, left: &PageWrite<'_>, path: &Path) -> Result<Option<Way>> {
+    /// How the full leaf `left` gets room for some of its entries on its right sibling; `None`: it does not. `tuple_bytes`: of
+    /// the new entry.
+    pub(crate) fn find_way(
+        &self,
+        left: &PageWrite<'_>,
+        tuple_bytes: usize,
+        path: &Path,
+    ) -> Result<Option<Way>> {
         if left.is_rightmost() {
             return Ok(None);
         }
@@ -71,28 +79,47 @@ impl Index {
         if room.bytes >= USABLE_BYTES / ROOM_PART && room.items >= items_max / ROOM_PART {
             return Ok(Some(Way { passing: Vec::new(), tight: false }));
         }
-        let is_enough = |room: Room, pages: usize| {
-            room.bytes >= pages * USABLE_BYTES / TIGHT_PART
-                && room.items >= (items_max / TIGHT_PART).max(1)
-        };
+        let entry = tuple_bytes + LINE_POINTER;
+        // What is left on a page beside whole entries is of no use.
+        let whole = |room: Room| room.bytes / entry * entry;
+        let (mut bytes, mut pages) = (whole(room), 2);
         let mut way = Way { passing: Vec::new(), tight: true };
         if !self.credit.affords(way.price()) {
             return Ok(None);
         }
-        if is_enough(room, 2) {
+        let is_enough = |room: Room, bytes: usize, pages: usize| {
+            bytes >= (pages * USABLE_BYTES / TIGHT_PART).max(TIGHT_ENTRIES * entry)
+                && room.items >= (items_max / TIGHT_PART).max(1)
+        };
+        if is_enough(room, bytes, pages) {
             return Ok(Some(way));
         }
+        // How many pass entries on to one that has not enough itself, but with theirs, and what each gets: the most.
+        let mut together = None;
         for pair in self.right_siblings(left, path)?.windows(2) {
             way.passing.push(pair[0]);
             let Some(next) = self.follow(pair[1], 0)? else { break };
             if !self.credit.affords(way.price()) {
                 break;
             }
-            if is_enough(self.room_on(&next), 2 + way.passing.len()) {
+            let room = self.room_on(&next);
+            (bytes, pages) = (bytes + whole(room), pages + 1);
+            if is_enough(room, whole(room), pages) {
                 return Ok(Some(way));
             }
+            let each = bytes / pages;
+            let plenty = self.credit.affords(PLENTY * way.price());
+            if plenty
+                && is_enough(room, bytes, pages)
+                && together.is_none_or(|(_, most)| most < each)
+            {
+                together = Some((way.passing.len(), each));
+            }
         }
-        Ok(None)
+        Ok(together.map(|(passing, _)| {
+            way.passing.truncate(passing);
+            way
+        }))
     }
 
     /// Room that a leaf has for entries of its left sibling; none if it is being deleted.

@@ -82,7 +82,7 @@ impl Index {
         path: &Path,
         xid: Xid,
     ) -> Result<Option<Shift<'_>>> {
-        let Some(way) = self.find_way(left, path)? else { return Ok(None) };
+        let Some(way) = self.find_way(left, new.tuple.len(), path)? else { return Ok(None) };
         let items = with_new(left, Some(new));
         let Some(points) = self.shift_points(left, &items) else { return Ok(None) };
         for (pages, &link) in (2..2 + way.passing.len()).zip(&way.passing).rev() {

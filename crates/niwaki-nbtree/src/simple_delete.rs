@@ -105,7 +105,7 @@ impl Index {
         let delta: &[&[u8]] = &[&data];
         self.log(wal::kind::DELETE, xid, &mut [LoggedPage::delta(leaf, delta)], removes);
         drop(critical);
-        self.credit.earn(entries.len() as u64);
+        self.earn(entries.len() as u64);
         self.packing.deleted(entries.len() as u64);
         Ok(record_bytes(&[data.len()], removes))
     }

@@ -1,14 +1,18 @@
 //! Entries of one index that may be stale, gathered until visiting them is worth it.
 //!
 //! ```text
-//! gathered   (k7, root) (a2, root) (m1, root) …        in the order in which versions went
-//!    │  as many bytes as the index has in so many of its entries: sorted
-//!    ▼
-//! due        (a2, root) (k7, root) (m1, root) …        taken from the front, piece by piece
+//! keys       a .. c      c .. f      f .. h      h .. n      n .. q      q .. s      s .. w      w .. z
+//! gathered   ..          :::..       :::::..     :::::::..   .           .:          .:::        .:::..
+//!            since the last turn of each part: as a whole, as many bytes as the index has in so many of its entries
+//!                                                   │ the next in turn: sorted
+//!                                                   ▼
+//! due                                            (h2, root) (h2, root) (k7, root) …   taken from the front, piece by piece
 //! ```
 //!
 //! Sorted they lie leaf by leaf: several share one descent, one hold of the latch and one record. What it costs is
-//! that they stay a little longer: an index has that many more entries than it needs.
+//! that they stay a little longer: an index has that many more entries than it needs. Going round part by part halves
+//! that: a leaf has nothing waiting just after its turn, and all that it shall have just before, so what waits as a whole is half
+//! of what visits find.
 //!
 //! In memory, bounded, and may be lost at any time, as the queue before it (niwaki-heap's `removed.rs`).
 
@@ -21,14 +25,19 @@ use niwaki_env::sync::Mutex;
 use niwaki_heap::{Arrived, RecordId};
 use niwaki_storage::Tid;
 
-/// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
-const PART: u64 = 28;
+/// What waits is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
+const PART: u64 = 36;
 /// The same where most are of versions that left entries behind in several indexes: who changes a row sees to that many for it,
 /// so more of them shall share a visit. Not of those that moved: updates do that now and then, and leave some in each index.
-const PART_OF_SEVERAL: u64 = 8;
-/// Most bytes that are gathered; what comes then is forgotten. Half of it is enough for a visit, however large the index:
-/// with a quarter of this, what is gathered for an index of 10 MB has eight on a leaf, not fourteen.
+const PART_OF_SEVERAL: u64 = 12;
+/// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 4 << 20;
+/// So many are enough for a visit, however large the index.
+const ENOUGH_BYTES: u64 = BYTES_MAX as u64 * 3 / 8;
+/// Into how many parts of about as many suspects each the keys are cut.
+const TURNS: usize = 8;
+/// Where to cut is known from so many.
+const CUT_MIN: usize = if SIMULATED { 16 } else { 512 };
 /// How many are handed out at once: what one write may have to do for others.
 const TAKEN: usize = 64;
 
@@ -54,6 +63,8 @@ struct Suspect {
     /// Where its key begins among the keys of its list, and how long it is.
     at: u32,
     len: u16,
+    /// Its version left some in other indexes, too.
+    several: bool,
 }
 
 /// A list of suspects, with their keys one behind the other.
@@ -61,6 +72,16 @@ struct Suspect {
 struct List {
     suspects: Vec<Suspect>,
     keys: Vec<u8>,
+    /// How many are of versions that left some in other indexes, too.
+    several: usize,
+}
+
+/// How a key begins, as a number: most are told apart by it.
+fn word(key: &[u8]) -> u64 {
+    let mut word = [0; WORD as usize];
+    let begin = key.len().min(word.len());
+    word[..begin].copy_from_slice(&key[..begin]);
+    u64::from_be_bytes(word)
 }
 
 impl List {
@@ -68,14 +89,17 @@ impl List {
         &self.keys[suspect.at as usize..][..usize::from(suspect.len)]
     }
 
-    fn push(&mut self, key: &[u8], found: Found) {
+    fn push(&mut self, key: &[u8], found: Found, several: bool) {
         let (at, len) = (self.keys.len() as u32, key.len() as u16);
-        let mut word = [0; WORD as usize];
-        let begin = key.len().min(word.len());
-        word[..begin].copy_from_slice(&key[..begin]);
-        let word = u64::from_be_bytes(word);
-        self.suspects.push(Suspect { word, found, at, len });
+        self.suspects.push(Suspect { word: word(key), found, at, len, several });
         self.keys.extend_from_slice(key);
+        self.several += usize::from(several);
+    }
+
+    fn append(&mut self, other: &Self) {
+        for its in &other.suspects {
+            self.push(other.key(its), its.found, its.several);
+        }
     }
 
     /// Its suspects by their number, in the order of the index.
@@ -102,6 +126,7 @@ impl List {
     fn cleared(mut self) -> Self {
         self.suspects.clear();
         self.keys.clear();
+        self.several = 0;
         self
     }
 
@@ -117,11 +142,90 @@ struct Sorted {
     order: Vec<u32>,
 }
 
+/// Where a part of the keys begins.
+#[derive(Debug)]
+struct Bound {
+    word: u64,
+    key: Box<[u8]>,
+    root: Tid,
+}
+
+/// What is gathered, part by part.
+#[derive(Debug)]
+struct Gathered {
+    parts: Vec<List>,
+    /// Where the parts behind the first begin.
+    bounds: Vec<Bound>,
+    /// The part whose turn is next.
+    next: usize,
+    bytes: usize,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self { parts: vec![List::default()], bounds: Vec::new(), next: 0, bytes: 0 }
+    }
+}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.suspects.len()).sum()
+    }
+
+    fn push(&mut self, key: &[u8], found: Found, several: bool) {
+        let its = (word(key), key, found.root);
+        let at = self.bounds.partition_point(|it| (it.word, &*it.key, it.root) <= its);
+        self.parts[at].push(key, found, several);
+        self.bytes += size_of::<Suspect>() + key.len();
+    }
+
+    /// Puts each where it belongs.
+    fn append(&mut self, list: &List) {
+        for its in &list.suspects {
+            self.push(list.key(its), its.found, its.several);
+        }
+    }
+
+    /// The part whose turn it is, and `empty` in its place. If it has most of what there is, all of it, in one part from then
+    /// on: where to cut is found anew.
+    fn take(&mut self, empty: List) -> List {
+        let count = self.parts.len();
+        let mut turns = (self.next..count).chain(0..self.next);
+        let at = turns.find(|&at| !self.parts[at].suspects.is_empty()).unwrap_or(0);
+        self.next = (at + 1) % count;
+        if self.parts[at].suspects.len() <= self.len() / 2 {
+            let list = std::mem::replace(&mut self.parts[at], empty);
+            self.bytes -= list.bytes();
+            return list;
+        }
+        let mut parts = std::mem::take(self).parts;
+        self.parts[0] = empty;
+        let mut all = parts.swap_remove(at);
+        parts.iter().for_each(|part| all.append(part));
+        all
+    }
+
+    /// Cuts the keys into parts with about as many of these each, if there is one part only.
+    fn cut(&mut self, Sorted { list, order }: &Sorted) {
+        if order.len() < CUT_MIN || self.parts.len() > 1 {
+            return;
+        }
+        let bounds = (1..TURNS).map(|turn| {
+            let its = &list.suspects[order[turn * order.len() / TURNS] as usize];
+            Bound { word: its.word, key: list.key(its).into(), root: its.found.root }
+        });
+        self.bounds = bounds.collect();
+        // What came while these were sorted is in one.
+        let come = std::mem::take(&mut self.parts);
+        self.parts.resize_with(TURNS, List::default);
+        self.bytes = 0;
+        come.iter().for_each(|list| self.append(list));
+    }
+}
+
 #[derive(Debug, Default)]
 struct Lists {
-    gathered: List,
-    /// How many of those are of versions that left some in other indexes, too.
-    several: usize,
+    gathered: Gathered,
     /// The first `taken` are handed out, and looked at where they are.
     due: Arc<Sorted>,
     taken: usize,
@@ -146,23 +250,22 @@ impl Suspects {
             // All of it is lost, as it may be at any time.
             *lists = Lists::default();
         }
-        let room = lists.gathered.bytes() + size_of::<Suspect>() + key.len() <= BYTES_MAX;
+        let room = lists.gathered.bytes + size_of::<Suspect>() + key.len() <= BYTES_MAX;
         if room {
-            lists.gathered.push(key, found);
-            lists.several += usize::from(several);
+            lists.gathered.push(key, found, several);
         }
         room
     }
 
     /// Whether those gathered take half of the room that there is for them.
     pub(crate) fn is_half_full(&self) -> bool {
-        self.0.lock().gathered.bytes() > BYTES_MAX / 2
+        self.0.lock().gathered.bytes > BYTES_MAX / 2
     }
 
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         let lists = self.0.lock();
-        lists.gathered.suspects.len() + lists.due.order.len() - lists.taken
+        lists.gathered.len() + lists.due.order.len() - lists.taken
     }
 
     /// Forgets all.
@@ -170,32 +273,35 @@ impl Suspects {
         *self.0.lock() = Lists::default();
     }
 
-    /// Hands out some of those that are due; first makes the gathered ones so, if they are many for an index of so
+    /// Hands out some of those that are due; first makes a part of the gathered ones so, if they are many for an index of so
     /// many bytes.
     pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
         let mut lists = self.0.lock();
         if lists.taken == lists.due.order.len() {
             let gathered = &lists.gathered;
-            let mostly = lists.several > gathered.suspects.len() / 2;
+            let several: usize = gathered.parts.iter().map(|part| part.several).sum();
+            let mostly = several > gathered.len() / 2;
             let part = if mostly { PART_OF_SEVERAL } else { PART };
-            let ripe = (index_bytes / part).min(BYTES_MAX as u64 / 2);
-            if gathered.suspects.is_empty() || (gathered.bytes() as u64) < ripe && !SIMULATED {
+            let ripe = (index_bytes / part).min(ENOUGH_BYTES);
+            if gathered.bytes == 0 || (gathered.bytes as u64) < ripe && !SIMULATED {
                 return None;
             }
             // Whoever has some of the last ones still keeps the memory.
             let emptied = Arc::try_unwrap(std::mem::take(&mut lists.due));
             let emptied = emptied.map_or_else(|_| List::default(), |due| due.list.cleared());
-            let list = std::mem::replace(&mut lists.gathered, emptied);
-            (lists.several, lists.taken) = (0, 0);
+            let list = lists.gathered.take(emptied);
+            lists.taken = 0;
             // Passes wait here with a page latched: it is sorted while they go on.
             drop(lists);
             let order = list.order();
+            let sorted = Sorted { list, order };
             lists = self.0.lock();
+            lists.gathered.cut(&sorted);
             if lists.taken < lists.due.order.len() {
                 // Somebody else was as fast: these are gathered once more.
-                list.suspects.iter().for_each(|it| lists.gathered.push(list.key(it), it.found));
+                lists.gathered.append(&sorted.list);
             } else {
-                lists.due = Arc::new(Sorted { list, order });
+                lists.due = Arc::new(sorted);
                 lists.taken = 0;
             }
         }
@@ -261,12 +367,80 @@ mod tests {
             for n in 0..100 {
                 assert!(suspects.push(&[7; 8], at(n), n < of_several));
             }
-            let bytes = suspects.0.lock().gathered.bytes() as u64;
+            let bytes = suspects.0.lock().gathered.bytes as u64;
             let between = bytes * (PART + PART_OF_SEVERAL) / 2;
             suspects.take(between).is_some()
         };
         assert!(is_due(0) && is_due(50));
         assert!(!is_due(51) && !is_due(100));
+    }
+
+    /// Suspects of an index with `keys` keys, one after the other by `next`, `steps` of them, with visits as they are due.
+    /// Returns how many waited on average, and how many a visit found of each hundredth of the keys.
+    fn come_and_go(
+        steps: u32,
+        index_bytes: u64,
+        next: impl Fn(u32) -> u32,
+        keys: u32,
+    ) -> (f64, f64) {
+        let suspects = Suspects::default();
+        let (mut waited, mut visited, mut leaves) = (0, 0, 0);
+        for step in 0..steps {
+            assert!(suspects.push(&next(step).to_be_bytes(), at(step), false));
+            if step % 16 == 0
+                && let Some(taken) = suspects.take(index_bytes)
+            {
+                let its = taken.iter().map(|(key, _)| u32::from_be_bytes(key.try_into().unwrap()));
+                let mut its: Vec<_> =
+                    its.map(|key| u64::from(key) * 100 / u64::from(keys)).collect();
+                assert!(its.is_sorted());
+                visited += its.len();
+                its.dedup();
+                leaves += its.len();
+            }
+            waited += suspects.waiting();
+        }
+        (waited as f64 / f64::from(steps), visited as f64 / leaves as f64)
+    }
+
+    #[test]
+    fn visits_find_more_than_waits_for_them() {
+        let keys = 1 << 20;
+        let index_bytes = 4096 * PART * (size_of::<Suspect>() as u64 + 4);
+        let anywhere = |step: u32| step.wrapping_mul(2_654_435_761) % keys;
+        let (waiting, found) = come_and_go(400_000, index_bytes, anywhere, keys);
+        assert!((3500.0..4300.0).contains(&waiting), "{waiting} wait");
+        // Pieces of 64 cut leaves: without, it would be 41 if all parts were visited at once, and 73 in turn.
+        assert!(found > 28.0, "{found} a leaf");
+        // Where all come at one end, which moves, it is as if there were one part.
+        let (waiting, _) = come_and_go(400_000, index_bytes, |step| step, 400_000);
+        assert!(waiting < 8500.0, "{waiting} wait");
+        // Equal keys are told apart by their roots.
+        let (waiting, _) = come_and_go(400_000, index_bytes, |_| 7, keys);
+        assert!(waiting < 8500.0, "{waiting} wait");
+    }
+
+    #[test]
+    fn nothing_is_lost_by_cutting() {
+        let suspects = Suspects::default();
+        let index_bytes = 1000 * PART * size_of::<Suspect>() as u64;
+        let mut met = Vec::new();
+        let mut visit = |bytes| {
+            let taken = suspects.take(bytes)?;
+            met.extend(taken.iter().map(|(_, found)| found.root));
+            Some(())
+        };
+        for step in 0..100_000_u32 {
+            // Where they come from changes all the time.
+            let key = step.wrapping_mul(2_654_435_761) >> (step / 10_000);
+            assert!(suspects.push(&key.to_be_bytes(), at(step), false));
+            if step % 32 == 0 {
+                visit(index_bytes);
+            }
+        }
+        while visit(0).is_some() {}
+        met.sort();
+        assert!(met.iter().copied().eq((0..100_000).map(|step| Tid::new(step, 1))));
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn with_room(index: &Index) -> Vec<Vec<u8>> {
 /// Two leaves have room, and deletions pay for whatever shifts bring it to where it is needed.
 fn with_little_room(index: &Index) -> Vec<Vec<u8>> {
     let keys = with_gaps(index, 6);
-    index.credit.earn(1000);
+    index.earn(1000);
     keys
 }
 
@@ -222,7 +222,7 @@ fn shifts_among_page_deletions(seed: u64) {
         insert(&index, &[n * 10], Tid::new(1, 1));
     }
     let kept = |n: u8| !(4..12).contains(&n) && n != 13;
-    index.credit.earn(1000);
+    index.earn(1000);
     assert!(delete(&index, &[130], Tid::new(1, 1)));
     let deleter = {
         let index = Arc::clone(&index);

@@ -5,6 +5,7 @@ use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 use super::test_table::TestTable;
 use super::{checked, entry, index, insert, level};
 use crate::credit::SHIFT_PRICE;
+use crate::room::PLENTY;
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, Scan,
     SplitStrategy,
@@ -114,7 +115,7 @@ fn room_comes_from_further_right_where_deletions_pay_for_it() {
     for credit in [2 * SHIFT_PRICE - 1, 2 * SHIFT_PRICE] {
         let index = with_room_further_right();
         let before = index.stats();
-        index.credit.earn(credit);
+        index.earn(credit);
         assert_eq!(insert(&index, &[25], TID), InsertOutcome::Inserted);
         let after = index.stats();
         let expected = if credit < 2 * SHIFT_PRICE { (1, 0) } else { (0, 2) };
@@ -133,10 +134,46 @@ fn room_comes_from_further_right_where_deletions_pay_for_it() {
     }
 }
 
+/// Full leaves, on two of which there is room for one entry each: too little for a way to either of them.
+#[test]
+fn room_that_several_have_together_is_brought_where_there_is_plenty_of_credit() {
+    let key = |n: u32| [&n.to_be_bytes()[..], &[7; 97]].concat();
+    for credit in [2 * SHIFT_PRICE, PLENTY * 2 * SHIFT_PRICE] {
+        let index = index(IndexOptions { fillfactor: 100, ..IndexOptions::default() });
+        let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
+        for n in 0..3000 {
+            builder.add(&key(2 * n), b"", TID).unwrap();
+        }
+        builder.finish().unwrap();
+        let leaves = level(&index, 0);
+        // Between two of the build's.
+        let new = |leaf: usize, at: usize| {
+            let mut key: Vec<u8> = leaves[leaf].1[at].clone();
+            key[3] += 1;
+            key
+        };
+        // A build leaves room for a high key that is not shortened.
+        for leaf in 1..leaves.len() - 1 {
+            insert(&index, &new(leaf, 2), TID);
+        }
+        delete(&index, &leaves[2].1[2]);
+        delete(&index, &leaves[3].1[2]);
+        index.credit.spend(u64::MAX);
+        index.earn(credit);
+        let before = index.stats();
+        assert_eq!(insert(&index, &new(1, 3), TID), InsertOutcome::Inserted);
+        let after = index.stats();
+        let expected = if credit == 2 * SHIFT_PRICE { (1, 0) } else { (0, 2) };
+        let splits = after.leaf_splits - before.leaf_splits;
+        assert_eq!((splits, after.tight_shifts - before.tight_shifts), expected);
+        assert_eq!(checked(&index).len() as u64, 3000 + after.inserts - 2);
+    }
+}
+
 #[test]
 fn room_under_another_parent_is_not_brought() {
     let index = with_room_further_right();
-    index.credit.earn(100 * SHIFT_PRICE);
+    index.earn(100 * SHIFT_PRICE);
     let bound = level(&index, 1)[0].1[0].clone();
     let leaves = level(&index, 0);
     let last = leaves.iter().position(|(_, keys)| keys[0] == bound).unwrap();
