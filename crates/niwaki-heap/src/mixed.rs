@@ -142,7 +142,16 @@ impl Heap<'_> {
         if roots.is_empty() {
             return;
         }
-        let mut versions = vec![0u16; usize::from(page.item_count()) + 1];
+        // Hardly a page has more line pointers than fit here.
+        let (mut short, mut long) = ([0u16; 256], Vec::new());
+        let end = usize::from(page.item_count()) + 1;
+        let versions = match short.get_mut(..end) {
+            Some(versions) => versions,
+            None => {
+                long.resize(end, 0u16);
+                &mut long[..]
+            }
+        };
         let normal = page.item_ids().filter(|id| id.is_normal());
         for tuple in normal.filter_map(|id| page::tuple_at(page, id)) {
             let counted = !tuple.has(flags::STUB);

@@ -6,11 +6,13 @@
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
-use crate::page::{IndexPage, flag, read_u16, read_u32};
+use crate::page::{IndexPage, LINE_POINTER, flag, read_u16, read_u32};
 use crate::tuple::{
     ENTRY_MAX, LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, push_posting, read_tid,
 };
 
+/// The item that is the high key on a page with a right sibling.
+const HIGH_KEY: u16 = 1;
 /// Bytes of a pivot's downlink.
 const DOWNLINK_SIZE: usize = 4;
 
@@ -156,7 +158,7 @@ pub(crate) fn make_deleted(page: &mut Page) {
 /// The pivot at `offset` is replaced; its downlink stays the one in `pivot`. What the old one took more
 /// is free at once.
 pub(crate) fn replace_pivot(page: &mut Page, offset: u16, pivot: &[u8]) -> bool {
-    if page.is_leaf() || offset <= page.first_entry() || offset > page.item_count() {
+    if !can_replace_pivot(page, offset, pivot) {
         return false;
     }
     let stored = page.overwrite_item(OffsetNumber(offset), pivot);
@@ -164,19 +166,32 @@ pub(crate) fn replace_pivot(page: &mut Page, offset: u16, pivot: &[u8]) -> bool 
     stored
 }
 
+/// Whether [`replace_pivot`] can be done.
+pub(crate) fn can_replace_pivot(page: &Page, offset: u16, pivot: &[u8]) -> bool {
+    let there = !page.is_leaf() && offset > page.first_entry() && offset <= page.item_count();
+    there && page.can_overwrite_item(OffsetNumber(offset), pivot.len())
+}
+
 /// A leaf keeps its first `kept` entries, at least one and not all, and `high_key` bounds them: the others go
 /// over to its right sibling.
 pub(crate) fn give_right(page: &mut Page, kept: u16, high_key: &[u8]) -> bool {
+    if !can_give_right(page, kept, high_key) {
+        return false;
+    }
+    let going: Vec<_> = (page.first_entry() + kept..=page.item_count()).map(OffsetNumber).collect();
+    page.remove_items(&going) && page.overwrite_item(OffsetNumber(HIGH_KEY), high_key)
+}
+
+/// Whether [`give_right`] can be done.
+pub(crate) fn can_give_right(page: &Page, kept: u16, high_key: &[u8]) -> bool {
     if !page.is_leaf() || page.is_rightmost() || kept == 0 || kept >= page.entry_count() {
         return false;
     }
-    let old = page.clone();
-    let mut rest = old.clone();
-    let mut writer = Rebuild::like_with(&mut rest, &old, Some(high_key));
-    for offset in (old.first_entry()..).take(usize::from(kept)) {
-        writer.push_from(&old, offset);
-    }
-    writer.put_in_place_of(page)
+    let going = page.first_entry() + kept..=page.item_count();
+    let freed: usize = going.map(|offset| page.tuple(offset).len() + LINE_POINTER).sum();
+    // The old high key has storage on a page that is sound.
+    let old = page.tuple(HIGH_KEY).len();
+    old > 0 && !high_key.is_empty() && high_key.len() <= (page.room() + freed + old).max(old)
 }
 
 /// The entries behind the first `kept` of a leaf, for [`take_from_left`]: each its bytes u16, then these.
@@ -193,23 +208,23 @@ pub(crate) fn given_right(page: &Page, kept: u16) -> Vec<u8> {
 /// A leaf takes over the last entries of its left sibling, as [`given_right`] gives them: they come before
 /// its own.
 pub(crate) fn take_from_left(page: &mut Page, mut given: &[u8]) -> bool {
-    if !page.is_leaf() || given.is_empty() {
-        return false;
-    }
-    let old = page.clone();
-    let mut whole = old.clone();
-    let mut writer = Rebuild::like(&mut whole, &old);
+    let mut tuples = Vec::new();
     while let Some((length, rest)) = given.split_first_chunk() {
         let Some((tuple, rest)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else {
             return false;
         };
-        writer.push(tuple);
+        tuples.push(tuple);
         given = rest;
     }
-    for offset in old.first_entry()..=old.item_count() {
-        writer.push_from(&old, offset);
-    }
-    given.is_empty() && writer.put_in_place_of(page)
+    let sound = page.is_leaf() && !tuples.is_empty() && given.is_empty();
+    sound && page.insert_items(OffsetNumber(page.first_entry()), &tuples)
+}
+
+/// Whether [`take_from_left`] can be done with the entries of `left` behind its first `kept`.
+pub(crate) fn can_take_from_left(page: &Page, left: &Page, kept: u16) -> bool {
+    let given = left.first_entry() + kept..=left.item_count();
+    let bytes: usize = given.map(|offset| left.tuple(offset).len() + LINE_POINTER).sum();
+    page.is_leaf() && bytes > 0 && bytes <= page.room()
 }
 
 /// What a split does to the left page, in the form the log keeps.
@@ -327,15 +342,10 @@ impl<'a> Rebuild<'a> {
 
     /// With flags, siblings and high key of `old`: what is to follow are its entries.
     pub(crate) fn like(page: &'a mut Page, old: &Page) -> Self {
-        Self::like_with(page, old, old.high_key())
-    }
-
-    /// [`Rebuild::like`], with another high key.
-    fn like_with(page: &'a mut Page, old: &Page, high_key: Option<&[u8]>) -> Self {
         let mut writer = Self::new(page, old.level(), old.index_flags());
         writer.page.set_prev(old.prev());
         writer.page.set_next(old.next());
-        if let Some(high_key) = high_key {
+        if let Some(high_key) = old.high_key() {
             writer.push(high_key);
         }
         writer

@@ -23,7 +23,7 @@ use crate::search::{Target, is_beyond};
 use crate::shift::Pending;
 use crate::stats::count;
 use crate::table::{DeletionOracle, UniqueCheck};
-use crate::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, tid_bytes};
+use crate::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, put_leaf, tid_bytes};
 use crate::unique_check::{Checked, Duplicates};
 use crate::wal;
 
@@ -64,6 +64,9 @@ pub enum InsertOutcome {
     Undecided,
 }
 
+/// Most entries and their offset are shorter: no memory is got for them.
+const SHORT: usize = 128;
+
 /// What became of the way to a leaf.
 enum Reached<'a> {
     Leaf(PageWrite<'a>),
@@ -103,17 +106,23 @@ impl Index {
             return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index: self.name.to_string() });
         }
         // The log wants the offset in front of the tuple; both go into one buffer.
-        let mut record = Vec::with_capacity(wal::OFFSET_SIZE + size);
-        record.extend_from_slice(&[0; wal::OFFSET_SIZE]);
-        push_leaf(&mut record, entry.key, entry.payload, entry.tid);
-        if let Some(outcome) = self.insert_rightmost(entry, unique, &mut record)? {
+        let (mut short, mut long) = ([0; SHORT], Vec::new());
+        let record = match short.get_mut(..wal::OFFSET_SIZE + size) {
+            Some(record) => record,
+            None => {
+                long.resize(wal::OFFSET_SIZE + size, 0);
+                &mut long[..]
+            }
+        };
+        put_leaf(&mut record[wal::OFFSET_SIZE..], entry.key, entry.payload, entry.tid);
+        if let Some(outcome) = self.insert_rightmost(entry, unique, record)? {
             return Ok(outcome);
         }
         let mut deletion = deletion.map(|oracle| Deletion { oracle, read_ins: READ_INS_MAX });
         // Every turn but the last finishes a split, loses a race against the deletion of a page, or reads
         // heap blocks in, which has an end.
         for _ in 0..RESTARTS_MAX {
-            match self.attempt(entry, unique, deletion.as_ref(), &mut record)? {
+            match self.attempt(entry, unique, deletion.as_ref(), record)? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Again => {}
                 Attempt::ReadIn(blocks) => {

@@ -16,7 +16,7 @@ use crate::batch::EntryPlace;
 use crate::error::Result;
 use crate::index::Index;
 use crate::page::IndexPage;
-use crate::search::{Target, lower_bound};
+use crate::search::{Target, is_at, lower_bound};
 use crate::tuple::LeafTuple;
 
 /// Where an entry would go.
@@ -76,7 +76,7 @@ impl Index {
         (key, tid): (&[u8], Tid),
         offset: u16,
     ) -> Result<Found> {
-        if offset <= leaf.item_count() && target.order_of(leaf.tuple(offset)).is_eq() {
+        if offset <= leaf.item_count() && is_at(leaf, offset, target) {
             return Ok(Found::There(EntryPlace { offset, place: 0 }));
         }
         if offset == leaf.first_entry() {

@@ -260,6 +260,13 @@ fn is_before(page: &impl Keys, item: u16, target: &Target<'_>) -> bool {
     }
 }
 
+/// Whether an item is at `target`: begins with that key and TID.
+#[inline]
+pub(crate) fn is_at(page: &Page, item: u16, target: &Target<'_>) -> bool {
+    item_word(page, item) & target.mask == target.word
+        && page.order_behind(WORD, item, target) == Ordering::Equal
+}
+
 /// First item in `from..=item_count()` that is not before `target`; `item_count() + 1` if all are.
 #[inline]
 pub(crate) fn lower_bound(page: &Page, from: u16, target: &Target<'_>) -> u16 {

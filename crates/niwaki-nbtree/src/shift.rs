@@ -51,11 +51,12 @@ use crate::wal;
 pub(crate) struct Shift<'a> {
     right: PageWrite<'a>,
     parent: PageWrite<'a>,
-    pages_after: Box<[Page; 3]>,
-    /// What the record says of each.
+    /// What the record says of the leaf, its right sibling and the parent.
     data: [Vec<u8>; 3],
-    /// Entries that go over.
-    entries: u64,
+    /// Entries of the leaf that stay.
+    kept: u16,
+    /// The parent's pivot between the two.
+    pivot: u16,
     /// Whether the new entry belongs to the right sibling then.
     new_goes_right: bool,
     /// Whether deletions pay for it.
@@ -173,35 +174,13 @@ impl Index {
         push_pivot(&mut parent_data, right.id().block, cut.key, cut.tid);
         let right_data = change::given_right(left, kept);
 
-        // Made aside: what does not fit must be noticed while nothing has changed.
-        let mut pages_after =
-            Box::new([Page::clone(left), Page::clone(&right), Page::clone(&parent)]);
-        let [left_after, right_after, parent_after] = &mut *pages_after;
-        let fits = change::give_right(left_after, kept, &left_data[2..])
-            && change::take_from_left(right_after, &right_data)
-            && change::replace_pivot(parent_after, item + 1, &parent_data[2..]);
-        if !fits {
-            return Ok(None);
-        }
-        let mut entries = 0;
-        for (offset, old) in
-            (right_after.first_entry()..).zip(left.first_entry() + kept..=left.item_count())
-        {
-            entries += LeafTuple::decode(left.tuple(old)).map_or(0, |it| it.tids.len() as u64);
-            // Marks go along; that is not logged, as marking is not.
-            if change::is_dead(left, old) {
-                change::set_dead(right_after, offset, true);
-            }
-        }
-        Ok(Some(Shift {
-            right,
-            parent,
-            pages_after,
-            data: [left_data, right_data, parent_data],
-            entries,
-            new_goes_right,
-            tight,
-        }))
+        // What does not fit must be noticed while nothing has changed.
+        let fits = change::can_give_right(left, kept, &left_data[2..])
+            && change::can_take_from_left(&right, left, kept)
+            && change::can_replace_pivot(&parent, item + 1, &parent_data[2..]);
+        let data = [left_data, right_data, parent_data];
+        let shift = Shift { right, parent, data, kept, pivot: item + 1, new_goes_right, tight };
+        Ok(fits.then_some(shift))
     }
 
     /// Makes a shift that was planned since `left` was latched. Returns the leaf to which the new entry
@@ -212,13 +191,22 @@ impl Index {
         shift: Shift<'a>,
         xid: Xid,
     ) -> Result<PageWrite<'a>> {
-        let Shift { mut right, mut parent, pages_after, .. } = shift;
+        let Shift { mut right, mut parent, kept, pivot, .. } = shift;
         let (left_block, right_block) = (left.id().block, right.id().block);
+        let going = left.first_entry() + kept..=left.item_count();
+        let tids = |offset| LeafTuple::decode(left.tuple(offset)).map_or(0, |it| it.tids.len());
+        let entries: usize = going.clone().map(tids).sum();
+        let marks: Vec<bool> = going.map(|offset| change::is_dead(&left, offset)).collect();
+        let [left_data, right_data, parent_data] = &shift.data;
         let critical = self.storage.begin_change()?;
-        let [left_after, right_after, parent_after] = &*pages_after;
-        left.0.copy_from_slice(&left_after.0);
-        right.0.copy_from_slice(&right_after.0);
-        parent.0.copy_from_slice(&parent_after.0);
+        let shifted = change::give_right(&mut left, kept, &left_data[2..])
+            && change::take_from_left(&mut right, right_data)
+            && change::replace_pivot(&mut parent, pivot, &parent_data[2..]);
+        assert!(shifted, "all was measured before");
+        // Marks go along; that is not logged, as marking is not.
+        for (offset, _) in (right.first_entry()..).zip(&marks).filter(|(_, marked)| **marked) {
+            change::set_dead(&mut right, offset, true);
+        }
         if !seeded_bug!("shift_keeps_versions") {
             left.bump_version();
             right.bump_version();
@@ -239,7 +227,7 @@ impl Index {
             count(&self.counters.tight_shifts, 1);
         }
         count(&self.counters.leaf_shifts, 1);
-        count(&self.counters.shifted_entries, shift.entries);
+        count(&self.counters.shifted_entries, entries as u64);
         let (owner, other) = if shift.new_goes_right { (right, left) } else { (left, right) };
         if seeded_bug!("shift_lets_go") {
             let block = owner.id().block;

@@ -81,11 +81,21 @@ pub(crate) fn sort_key(tuple: &[u8]) -> (&[u8], u64) {
 
 /// Appends a leaf entry. The caller has checked the lengths ([`ENTRY_MAX`]).
 pub(crate) fn push_leaf(out: &mut Vec<u8>, key: &[u8], payload: &[u8], tid: Tid) {
+    let at = out.len();
+    out.resize(at + TUPLE_HEADER + key.len() + payload.len(), 0);
+    put_leaf(&mut out[at..], key, payload, tid);
+}
+
+/// Writes a leaf entry to `out`, which has its length.
+#[inline]
+pub(crate) fn put_leaf(out: &mut [u8], key: &[u8], payload: &[u8], tid: Tid) {
     debug_assert!(TUPLE_HEADER + key.len() + payload.len() <= ENTRY_MAX);
-    push_tid(out, tid);
-    out.extend_from_slice(&(key.len() as u16).to_le_bytes());
-    out.extend_from_slice(key);
-    out.extend_from_slice(payload);
+    let (head, rest) = out.split_at_mut(TUPLE_HEADER);
+    head[..TID_SIZE].copy_from_slice(&tid_bytes(tid));
+    head[TID_SIZE..].copy_from_slice(&(key.len() as u16).to_le_bytes());
+    let (its_key, its_payload) = rest.split_at_mut(key.len());
+    its_key.copy_from_slice(key);
+    its_payload.copy_from_slice(payload);
 }
 
 /// Appends a pivot: `downlink` 0 makes it a high key, no key and no TID minus infinity.

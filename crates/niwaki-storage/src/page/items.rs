@@ -216,22 +216,34 @@ impl Page {
 
     /// Stores a tuple at `number` (in `1..=item_count() + 1`), moving the line pointers from there on
     /// up by one (nbtree), after compacting where that helps. False, and nothing visible changed, when it does not fit.
+    #[inline]
     pub fn insert_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
+        self.insert_items(number, &[bytes])
+    }
+
+    /// [`Page::insert_item`] of several tuples, one behind the other.
+    #[inline]
+    pub fn insert_items(&mut self, number: OffsetNumber, tuples: &[&[u8]]) -> bool {
         let count = self.item_count();
-        if bytes.is_empty()
+        let bytes: usize = tuples.iter().map(|tuple| tuple.len() + ITEM_ID_SIZE).sum();
+        if tuples.iter().any(|tuple| tuple.is_empty())
             || number.0 == 0
             || number.0 > count + 1
-            || !self.make_free(bytes.len() + ITEM_ID_SIZE)
+            || !self.make_free(bytes)
         {
             return false;
         }
         let from = slot(number.0);
         let end = usize::from(self.lower());
-        self.0.copy_within(from..end, from + ITEM_ID_SIZE);
-        self.set_lower(self.lower() + ITEM_ID_SIZE as u16);
-        let at = self.take_space(bytes.len());
-        self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);
-        self.set_item_id(number, ItemId::normal(at, bytes.len() as u16))
+        let more = tuples.len() * ITEM_ID_SIZE;
+        self.0.copy_within(from..end, from + more);
+        self.set_lower((end + more) as u16);
+        for (number, tuple) in (number.0..).map(OffsetNumber).zip(tuples) {
+            let at = self.take_space(tuple.len());
+            self.0[usize::from(at)..usize::from(at) + tuple.len()].copy_from_slice(tuple);
+            self.set_item_id(number, ItemId::normal(at, tuple.len() as u16));
+        }
+        true
     }
 
     /// Removes a line pointer and moves those behind it down by one (nbtree). The tuple's bytes come
@@ -350,6 +362,14 @@ impl Page {
         }
         // Still less where tuples overlap, which the pool lets in no more than the rest.
         self.free_bytes() >= bytes
+    }
+
+    /// Whether [`Page::overwrite_item`] finds room for `len` bytes in place of a stored tuple.
+    pub fn can_overwrite_item(&self, number: OffsetNumber, len: usize) -> bool {
+        let id = self.item_id(number);
+        let old = usize::from(id.len());
+        let room = || self.free_bytes().max(self.free_bytes_compacted() + old);
+        id.has_storage() && len > 0 && (len <= old || len <= room())
     }
 
     /// Replaces a stored tuple by other bytes; state and flags of the line pointer stay. A longer one

@@ -190,6 +190,51 @@ fn items_are_taken_out_and_give_their_room_back() {
 }
 
 #[test]
+fn several_items_are_put_in_at_once_or_none() {
+    for (at, gone) in (1..=11u16).flat_map(|at| [0, 3, 7].map(|gone| (at, gone))) {
+        let mut page = page();
+        let mut model: Vec<Vec<u8>> = (0..10 + gone).map(|number| vec![number; 300]).collect();
+        for (number, tuple) in (1..).zip(&model) {
+            assert!(page.insert_item(OffsetNumber(number), tuple));
+        }
+        // Room that lies between other tuples.
+        let removed: Vec<_> = (0..u16::from(gone)).map(|nth| OffsetNumber(1 + nth)).collect();
+        assert!(page.remove_items(&removed));
+        model.drain(..usize::from(gone));
+        let room = page.free_bytes_compacted();
+        let most = (room - ITEM_ID_SIZE) / (100 + ITEM_ID_SIZE);
+        let new: Vec<Vec<u8>> = (0..=most).map(|number| vec![100 + number as u8; 100]).collect();
+        let mut tuples: Vec<&[u8]> = new.iter().map(Vec::as_slice).collect();
+        let refused = page.clone();
+        assert!(!page.insert_items(OffsetNumber(at), &tuples), "one too many");
+        assert!(!page.insert_items(OffsetNumber(12), &tuples[..1]), "beyond the last");
+        assert!(!page.insert_items(OffsetNumber(at), &[&[1], &[]]), "an empty one");
+        assert_eq!(page.item_ids().count(), refused.item_ids().count());
+        tuples.pop();
+        assert!(page.insert_items(OffsetNumber(at), &tuples));
+        let place = usize::from(at) - 1;
+        model.splice(place..place, tuples.iter().map(|tuple| tuple.to_vec()));
+        assert_holds(&page, &model.into_iter().map(Some).collect::<Vec<_>>(), 0);
+    }
+}
+
+#[test]
+fn what_can_be_overwritten_is_known_before() {
+    for length in [0, 1, 299, 300, 301, 900, 1100, 1300, 7900, 8192] {
+        for removed in [&[][..], &[OffsetNumber(2)], &[OffsetNumber(1), OffsetNumber(5)]] {
+            let mut page = page();
+            for number in 1..=24 {
+                assert!(page.insert_item(OffsetNumber(number), &[number as u8; 300]));
+            }
+            assert!(page.remove_items(removed));
+            let can = page.can_overwrite_item(OffsetNumber(3), length);
+            assert_eq!(page.overwrite_item(OffsetNumber(3), &vec![7; length]), can, "{length}");
+            assert!(!page.can_overwrite_item(OffsetNumber(25), 10));
+        }
+    }
+}
+
+#[test]
 fn line_pointers_keep_their_fields_apart() {
     for state in [ItemState::Unused, ItemState::Normal, ItemState::Redirect, ItemState::Dead] {
         for mixed in [Mixed::No, Mixed::Cleaning, Mixed::Yes] {
