@@ -103,7 +103,7 @@ def warm(long):
 def warm_speed(long):
     """Thread 002's transaction: CPU at most 0.70x and TPS at least 1.25x of same_keys, 0.9x of the run without the index; WAL at most 300 B and 0.4x. The update alone beside it (reported)."""
     # Many short pairs: what slows a machine down for seconds hits both of a pair, or few of them.
-    rows, pairs, seconds = (300_000, 45, 4) if long else (100_000, 27, 2)
+    rows, pairs, seconds = (300_000, 45, 4) if long else (100_000, 45, 2)
     cases = {"any_key": ("heap_only_updates = any_key", True), "same_keys": ("heap_only_updates = same_keys", True), "bound": ("heap_only_updates = same_keys", False)}
     servers, found = {}, {}
     position = lambda server: int(server.psql("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"))
@@ -113,9 +113,9 @@ def warm_speed(long):
             server.start()
             wide_accounts(server, rows, 90, options, changed)
             pgbench(server, update(rows), clients=CLIENTS, transactions=2 * rows)
-        for name, text in (("transaction", transaction(rows)), ("update", update(rows))):
+        for name, text, count in (("transaction", transaction(rows), pairs), ("update", update(rows), 9)):
             rounds, wal = [], {case: [] for case in cases}
-            for number in range(pairs):
+            for number in range(count):
                 order = list(servers) if number % 2 == 0 else list(servers)[::-1]
                 runs = {}
                 for case in order:
