@@ -42,7 +42,7 @@ use crate::room::Way;
 use crate::search::downlink_item;
 use crate::separator::separator;
 use crate::split::split_item;
-use crate::split_point::{self, Room, ShiftPoints, SplitItem};
+use crate::split_point::{self, Room, SplitItem};
 use crate::stats::count;
 use crate::tuple::{LeafTuple, PivotTuple, push_pivot};
 use crate::wal;
@@ -85,7 +85,9 @@ impl Index {
     ) -> Result<Option<Shift<'_>>> {
         let Some(way) = self.find_way(left, new.tuple.len(), path)? else { return Ok(None) };
         let items = with_new(left, Some(new));
-        let Some(points) = self.shift_points(left, &items) else { return Ok(None) };
+        if !self.may_shift(left, &items) {
+            return Ok(None);
+        }
         for (pages, &link) in (2..2 + way.passing.len()).zip(&way.passing).rev() {
             let passing = match seeded_bug!("way_trusts_its_links") {
                 true => Some(self.write(link.block, 0)?),
@@ -93,16 +95,18 @@ impl Index {
             };
             let Some(passing) = passing else { return Ok(None) };
             let items = with_new(&passing, None);
-            let Some(points) = self.shift_points(&passing, &items) else { return Ok(None) };
-            let shift = self.plan_shift(&passing, (&items, &points), pages, &way, path)?;
+            if !self.may_shift(&passing, &items) {
+                return Ok(None);
+            }
+            let shift = self.plan_shift(&passing, &items, pages, &way, path)?;
             let Some(shift) = shift else { return Ok(None) };
             drop(self.shift(passing, shift, xid)?);
         }
-        self.plan_shift(left, (&items, &points), 1, &way, path)
+        self.plan_shift(left, &items, 1, &way, path)
     }
 
-    /// Where a leaf with these items may be parted.
-    fn shift_points(&self, leaf: &Page, items: &Items<'_>) -> Option<ShiftPoints> {
+    /// Whether a leaf with these items may be parted.
+    fn may_shift(&self, leaf: &Page, items: &Items<'_>) -> bool {
         split_point::may_shift(&self.split_page(leaf, &items.list, items.new_at))
     }
 
@@ -111,7 +115,7 @@ impl Index {
     fn plan_shift(
         &self,
         left: &PageWrite<'_>,
-        (items, points): (&Items<'_>, &ShiftPoints),
+        items: &Items<'_>,
         pages: usize,
         way: &Way,
         path: &Path,
@@ -125,7 +129,7 @@ impl Index {
         }
         let room = self.room_on(&right);
         let page = self.split_page(left, &items.list, items.new_at);
-        let chosen = split_point::choose_shift(&page, points, room, pages, way.freed_min());
+        let chosen = split_point::choose_shift(&page, room, pages, way.freed_min());
         let Some(first_right) = chosen else { return Ok(None) };
         self.plan_at(left, right, (items, first_right), way.tight, path)
     }

@@ -187,27 +187,26 @@ pub(crate) struct Room {
     pub(crate) items: usize,
 }
 
-/// Points at which a leaf may be parted so that what lies behind goes over to its right sibling.
-pub(crate) struct ShiftPoints(Vec<Candidate>);
-
-/// Where a full leaf may be parted so that what lies behind goes over to its right sibling; `None`: nowhere. A leaf that a
+/// Whether a full leaf may be parted so that what lies behind goes over to its right sibling. A leaf that a
 /// split would not divide near its middle, between two keys, is packed as it is for a reason.
-pub(crate) fn may_shift(page: &SplitPage<'_>) -> Option<ShiftPoints> {
+pub(crate) fn may_shift(page: &SplitPage<'_>) -> bool {
     let divided_anywhere = page.strategy == SplitStrategy::Informed && page.high_key.is_some();
     if !divided_anywhere || is_single_value(page) || ascending_group(page) {
-        return None;
+        return false;
     }
-    let points = candidates(page);
-    let middle = shortest_near(&points, Balance::Half, HALVES_TOLERANCE)?;
-    between_keys(page, middle).then_some(ShiftPoints(points))
+    // A point farther from the middle than this is none of those near the best: a pivot is no longer than an entry.
+    let longest = page.items.iter().map(|item| item.bytes).fold(page.high_key_bytes, usize::max);
+    let near = 2 * (HALVES_TOLERANCE + 3 * longest);
+    let points = candidates_where(page, |left, right| left.abs_diff(right) <= near);
+    let middle = shortest_near(&points, Balance::Half, HALVES_TOLERANCE);
+    middle.is_some_and(|middle| between_keys(page, middle))
 }
 
 /// Where to part a full leaf so that what lies behind goes over to its right sibling: between two keys, with a
 /// short pivot. The leaf has about `shares` times as much room then as the sibling, and `freed_min` bytes at
-/// least. `points`: those of [`may_shift`]. `None` where there is no such point.
+/// least. `None` where there is no such point. Asked where [`may_shift`] says so.
 pub(crate) fn choose_shift(
     page: &SplitPage<'_>,
-    points: &ShiftPoints,
     room: Room,
     shares: usize,
     freed_min: usize,
@@ -220,7 +219,8 @@ pub(crate) fn choose_shift(
             && between_keys(page, point);
         fits.then_some(Candidate { right_free, ..*point })
     };
-    let points: Vec<Candidate> = points.0.iter().filter_map(after_shift).collect();
+    let points = candidates_where(page, |_, right| right <= room.bytes);
+    let points: Vec<Candidate> = points.iter().filter_map(after_shift).collect();
     let (balance, tolerance) = match shares {
         0 | 1 => (Balance::Half, SHIFT_TOLERANCE.min(room.bytes / SHIFT_TOLERANCE_PART)),
         _ => (Balance::Fill(100 / (shares + 1)), room.bytes / SHIFT_TOLERANCE_PART),
@@ -309,12 +309,20 @@ fn are_neighbours(row: Tid, next: Tid) -> bool {
 
 /// All points that leave both sides within their limits.
 fn candidates(page: &SplitPage<'_>) -> Vec<Candidate> {
+    candidates_where(page, |_, _| true)
+}
+
+/// Of these, the points where so many bytes of items on the left, and so many on the right, are `wanted`.
+fn candidates_where(page: &SplitPage<'_>, wanted: impl Fn(usize, usize) -> bool) -> Vec<Candidate> {
     let count = page.items.len();
     let total: usize = page.items.iter().map(|item| item.bytes).sum();
-    let mut found = Vec::with_capacity(count);
+    let mut found = Vec::new();
     let mut left_items = 0;
     for first_right in 1..count {
         left_items += page.items[first_right - 1].bytes;
+        if !wanted(left_items, total - left_items) {
+            continue;
+        }
         let pivot = pivot_bytes(page, first_right);
         let left = left_items + pivot;
         // The first pivot of an inner page loses its key.
