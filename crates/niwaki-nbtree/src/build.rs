@@ -66,7 +66,7 @@ impl Level {
 
 /// One in so many entries of a new index is owed to it as if it were deleted: where keys change, entries of new versions
 /// come before those of the first old ones go, and find its pages filled evenly. If they are to find room on all of them,
-/// that takes some ten shifts a page.
+/// that takes some shifts for each.
 const CREDIT_PART: u64 = 4;
 
 /// The entries that are still to become an item: one, or several with one key.

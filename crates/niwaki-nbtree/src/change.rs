@@ -6,13 +6,11 @@
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
-use crate::page::{IndexPage, LINE_POINTER, flag, read_u16, read_u32};
+use crate::page::{HIGH_KEY, IndexPage, LINE_POINTER, flag, read_u16, read_u32};
 use crate::tuple::{
     ENTRY_MAX, LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, push_posting, read_tid,
 };
 
-/// The item that is the high key on a page with a right sibling.
-const HIGH_KEY: u16 = 1;
 /// Bytes of a pivot's downlink.
 const DOWNLINK_SIZE: usize = 4;
 

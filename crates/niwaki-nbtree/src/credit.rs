@@ -11,7 +11,8 @@ use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
 /// What a shift costs that an index which only grows would not make, in deleted entries. It takes about as long
-/// as three deletions do: so deletions and the shifts they pay for take a fifth longer than deletions at most. In
+/// as thirty deletions that share their leaves: so where all credit is spent, deletions and the shifts they pay for take three
+/// times as long as deletions; mostly a shift comes with a hundred of them. In
 /// simulation as little as can be, so that schedules have such shifts.
 pub(crate) const SHIFT_PRICE: u64 = if SIMULATED { 1 } else { 16 };
 /// The most that is saved up, in deleted entries: what a pass of vacuum leaves for the insertions after it. Of a large index so

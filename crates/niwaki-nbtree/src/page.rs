@@ -17,6 +17,8 @@ pub(crate) const SPECIAL_SIZE: usize = 16;
 /// Bytes of line pointers and tuples that a page can hold.
 pub(crate) const USABLE_BYTES: usize =
     niwaki_storage::page::PAGE_SIZE - niwaki_storage::page::HEADER_SIZE - SPECIAL_SIZE;
+/// The item that is the high key on a page with a right sibling, the first entry on one without.
+pub(crate) const HIGH_KEY: u16 = 1;
 /// Bytes of a line pointer, which every tuple costs besides its own.
 pub(crate) const LINE_POINTER: usize = 4;
 /// The metapage.

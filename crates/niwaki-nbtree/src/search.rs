@@ -12,11 +12,11 @@ use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Glance, Tid};
 
-use crate::page::{FLAGS_AT, IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE, flag};
+use crate::page::{
+    FLAGS_AT, HIGH_KEY, IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE, flag,
+};
 use crate::tuple::{INFO_AT, PIVOT_MAX, TUPLE_HEADER, info, sort_key, tid_number};
 
-/// The item that is the high key on a page with a right sibling, the first entry on one without.
-const HIGH_KEY: u16 = 1;
 /// Bytes of a key that are compared as one number.
 const WORD: usize = 16;
 /// Fewer items than this are searched by halving alone.
