@@ -82,10 +82,18 @@ pub struct PlannerSettings {
     pub enable_nestloop: bool,
     /// `enable_mergejoin`
     pub enable_mergejoin: bool,
+    /// `enable_incremental_sort`
+    pub enable_incremental_sort: bool,
+    /// `enable_hashagg`
+    pub enable_hashagg: bool,
     /// Bytes that a hash table may take in memory: `work_mem` times `hash_mem_multiplier`.
     pub hash_memory: f64,
     /// Costs.
     pub costs: CostSettings,
+    /// `max_parallel_workers_per_gather`: threads that a step may have besides the session's own.
+    pub parallel_workers: usize,
+    /// `min_parallel_table_scan_size` in blocks.
+    pub parallel_table_blocks: f64,
 }
 
 impl Default for PlannerSettings {
@@ -100,8 +108,12 @@ impl Default for PlannerSettings {
             enable_hashjoin: true,
             enable_nestloop: true,
             enable_mergejoin: true,
+            enable_incremental_sort: true,
+            enable_hashagg: true,
             hash_memory: 8.0 * 1024.0 * 1024.0,
             costs: CostSettings::default(),
+            parallel_workers: 0,
+            parallel_table_blocks: 1_024.0,
         }
     }
 }
@@ -281,8 +293,6 @@ pub trait Environment {
     fn session_user(&self) -> String;
     /// Name of the database.
     fn current_database(&self) -> String;
-    /// Existing schemas of the search path, in order; with the implicit ones if asked.
-    fn current_schemas(&self, implicit: bool) -> Vec<String>;
 }
 
 /// Where result rows go.

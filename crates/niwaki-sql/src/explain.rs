@@ -242,7 +242,7 @@ struct Averages {
 impl Averages {
     /// `None` for a step that never ran.
     fn of(measure: Measure) -> Option<Self> {
-        let Measure { loops, rows, first_us, total_us, effort: _, space: _ } = measure;
+        let Measure { loops, rows, first_us, total_us, .. } = measure;
         let runs = i64::try_from(loops).unwrap_or(i64::MAX);
         Some(Self {
             first: milliseconds(first_us.checked_div(runs)?),
@@ -444,6 +444,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown.detail("One-Time Filter", show(condition));
             shown
         }
+        PlanNode::Gather { input, workers } => {
+            let launched = with.measures.map(|measures| measures.of(node).threads);
+            gathered(describe_child(input, names, with), *workers, launched)
+        }
         PlanNode::Aggregate { .. } => aggregate::describe(node, with),
         PlanNode::Window { input, .. } => {
             let expected = estimate(node);
@@ -456,12 +460,13 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             Shown::new("ProjectSet", child.rows * 1000.0, child.cost + 5.0, vec![child])
         }
-        PlanNode::Sort { input, keys } => {
+        PlanNode::Sort { input, keys, presorted } => {
             let child = describe(input, with);
             let below = Names::of(input);
             let rows = child.rows;
             let cost = child.cost + rows * rows.max(2.0).log2() * 0.02;
-            let mut shown = Shown::new("Sort", rows, cost, vec![child]);
+            let node_type = if *presorted > 0 { "Incremental Sort" } else { "Sort" };
+            let mut shown = Shown::new(node_type, rows, cost, vec![child]);
             let keys: Vec<String> = keys
                 .iter()
                 .map(|key| {
@@ -476,6 +481,11 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
                 })
                 .collect();
             shown.detail("Sort Key", keys.join(", "));
+            if let Some(first) = keys.get(..*presorted).filter(|first| !first.is_empty()) {
+                let plain = first.iter().map(|key| key.split(" DESC").next().unwrap_or(key));
+                let plain = plain.map(|key| key.split(" NULLS ").next().unwrap_or(key));
+                shown.detail("Presorted Key", plain.collect::<Vec<_>>().join(", "));
+            }
             shown
         }
         PlanNode::Unique { input, keys } => {
@@ -528,6 +538,28 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
     }
 }
 
+/// What several threads do, as PostgreSQL shows it: `part` in each of them, and that their rows are gathered.
+fn gathered(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
+    fn mark(shown: &mut Shown) {
+        if matches!(shown.node_type, "Seq Scan" | "Append") {
+            shown.title = format!("Parallel {}", shown.title);
+        }
+        if shown.node_type == "Append" {
+            shown.children.iter_mut().for_each(mark);
+        } else if let Some(first) = shown.children.first_mut() {
+            mark(first);
+        }
+    }
+    mark(&mut part);
+    let mut gather = Shown::new("Gather", part.rows, part.cost, vec![part]);
+    let counts = [("Workers Planned", Some(workers)), ("Workers Launched", launched)];
+    for (label, count) in counts.into_iter().filter_map(|(label, count)| Some((label, count?))) {
+        gather.lines.push(format!("{label}: {count}"));
+        gather.number(label, count.to_string());
+    }
+    gather
+}
+
 /// A step below a join: it names the columns of all the join's tables.
 fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
     match node {
@@ -536,6 +568,7 @@ fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
         | PlanNode::Join(_)
         | PlanNode::Filter { .. }
         | PlanNode::Gate { .. }
+        | PlanNode::Gather { .. }
         | PlanNode::Unique { .. }
         | PlanNode::Virtual { .. } => describe_named(node, names, with),
         _ => describe(node, with),

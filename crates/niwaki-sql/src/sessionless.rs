@@ -1,4 +1,4 @@
-//! Evaluating expressions where no session is: those of indexes.
+//! Evaluating expressions where no session is: those of indexes, and those that threads evaluate which help a statement.
 //!
 //! Only immutable functions come here, and none of them asks for anything below; whatever does ask gets
 //! an error instead of an answer that would differ from session to session.
@@ -7,12 +7,14 @@ use std::sync::OnceLock;
 
 use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, SearchPath, SystemSource};
 use niwaki_storage::Tid;
+use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 use crate::context::{AnalyzeContext, Environment, ExecContext, PlannerSettings, Scratch};
 use crate::error::{Result, SqlError};
 use crate::store::{
-    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, SharedStore,
+    Store, TableLock,
 };
 
 /// What every evaluation without a session sees.
@@ -73,7 +75,7 @@ pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T 
     let fixed = fixed();
     run(&mut ExecContext {
         store: &mut Nothing,
-        environment: &mut Nothing,
+        environment: &mut NoSession { shared: None },
         catalog: &fixed.catalog,
         path: &fixed.path,
         source: &Nothing,
@@ -87,10 +89,67 @@ pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T 
     })
 }
 
+/// What a statement gives to threads that help it.
+#[derive(Clone, Copy)]
+pub(crate) struct ForThreads<'c> {
+    catalog: &'c CatalogState,
+    path: &'c SearchPath,
+    text: &'c TextSettings,
+    memory_limit: usize,
+    work_mem: usize,
+    hash_mem: usize,
+    temp: Option<&'c TempSpace>,
+    temp_chunk: usize,
+}
+
+impl<'c> ForThreads<'c> {
+    pub(crate) fn of(exec: &ExecContext<'c>) -> Self {
+        Self {
+            catalog: exec.catalog,
+            path: exec.path,
+            text: exec.text,
+            memory_limit: exec.memory_limit,
+            work_mem: exec.work_mem,
+            hash_mem: exec.hash_mem,
+            temp: exec.temp,
+            temp_chunk: exec.temp_chunk,
+        }
+    }
+
+    /// Calls `run` in such a thread.
+    pub(crate) fn with_context(
+        self,
+        shared: &dyn SharedStore,
+        run: &mut dyn FnMut(&mut ExecContext<'_>),
+    ) {
+        shared.with_store(self.catalog, &mut |store| {
+            run(&mut ExecContext {
+                store,
+                environment: &mut NoSession { shared: Some(shared) },
+                catalog: self.catalog,
+                path: self.path,
+                source: &Nothing,
+                text: self.text,
+                memory_limit: self.memory_limit,
+                work_mem: self.work_mem,
+                hash_mem: self.hash_mem,
+                temp: self.temp,
+                temp_chunk: self.temp_chunk,
+                scratch: &mut Scratch::default(),
+            });
+        });
+    }
+}
+
 struct Nothing;
 
+/// The services of no session; those of a thread that helps one can be interrupted, and have its clock.
+struct NoSession<'s> {
+    shared: Option<&'s dyn SharedStore>,
+}
+
 fn none<T>() -> Result<T> {
-    Err(SqlError::internal("an index expression asked for a session"))
+    Err(SqlError::internal("an expression that must not asked for a session"))
 }
 
 impl Store for Nothing {
@@ -149,9 +208,9 @@ impl Store for Nothing {
     }
 }
 
-impl Environment for Nothing {
+impl Environment for NoSession<'_> {
     fn check_interrupts(&mut self) -> Result<()> {
-        Ok(())
+        self.shared.map_or(Ok(()), SharedStore::check_interrupts)
     }
     fn transaction_timestamp(&self) -> i64 {
         0
@@ -160,7 +219,7 @@ impl Environment for Nothing {
         0
     }
     fn clock_timestamp(&self) -> i64 {
-        0
+        self.shared.map_or(0, SharedStore::clock_timestamp)
     }
     fn random(&mut self) -> u64 {
         0
@@ -194,9 +253,6 @@ impl Environment for Nothing {
     }
     fn current_database(&self) -> String {
         String::new()
-    }
-    fn current_schemas(&self, _: bool) -> Vec<String> {
-        Vec::new()
     }
 }
 

@@ -150,6 +150,27 @@ impl Planned {
         self.tag == CommandTag::Select && self.relations.iter().any(locks)
     }
 
+    /// What it is called where it is refused: its tag, and the clause that locks rows.
+    pub fn command(&self) -> String {
+        fn clause(node: &PlanNode) -> Option<&'static str> {
+            match node {
+                PlanNode::LockRows { targets, .. } => {
+                    targets.first().map(|target| target.lock.clause())
+                }
+                PlanNode::Project { input, .. }
+                | PlanNode::Limit { input, .. }
+                | PlanNode::Sort { input, .. }
+                | PlanNode::First { input, .. }
+                | PlanNode::With { input, .. } => clause(input),
+                _ => None,
+            }
+        }
+        match clause(&self.root) {
+            Some(clause) => format!("{} {clause}", self.tag.as_str()),
+            None => self.tag.as_str().to_owned(),
+        }
+    }
+
     /// Whether a query of its WITH changes data.
     pub fn changes_in_with(&self) -> bool {
         match &*self.root {

@@ -1,9 +1,9 @@
 //! Stored tables as one statement sees them: under its snapshot, in its transaction.
 
 use std::any::Any;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{CatalogState, Relation};
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ScanKeys};
 use niwaki_types::{ColumnMask, Datum, Vector};
@@ -62,6 +62,8 @@ impl RowBatch {
 pub enum ScanPath {
     /// Every block.
     Sequential,
+    /// These blocks.
+    Blocks(Range<u32>),
     /// These addresses, in this order.
     Tids(Vec<Tid>),
     /// The blocks between two addresses.
@@ -182,6 +184,25 @@ pub enum TableLock {
     RowExclusive,
 }
 
+/// What the threads need that help a statement to read. As long as it lives they count for the limit of such threads.
+pub trait SharedStore: Sync {
+    /// How many there may be.
+    fn threads(&self) -> usize;
+
+    /// Calls `work` with a store that sees what the statement's own sees, and can read only. In the thread that uses it.
+    /// `catalog`: the statement's.
+    fn with_store(&self, catalog: &CatalogState, work: &mut dyn FnMut(&mut dyn Store));
+
+    /// As [`Environment::check_interrupts`](crate::Environment::check_interrupts) of the session.
+    ///
+    /// # Errors
+    /// `57014`, `57P01`, when the statement was interrupted.
+    fn check_interrupts(&self) -> Result<()>;
+
+    /// As [`Environment::clock_timestamp`](crate::Environment::clock_timestamp).
+    fn clock_timestamp(&self) -> i64;
+}
+
 /// State of a scan between two batches; made and understood by the store alone.
 pub type ScanState = Box<dyn Any + Send>;
 
@@ -232,6 +253,11 @@ pub trait Store {
         let mut rows = RowBatch::new(relation.columns.len());
         let more = self.next_rows(relation, scan, limit, &mut rows)?;
         Ok((rows.append_to(columns, out), more))
+    }
+
+    /// For at most `threads` that help to read; `None` if there can be none: nobody else sees what the transaction has written.
+    fn share(&self, _threads: usize) -> Option<Box<dyn SharedStore>> {
+        None
     }
 
     /// What the scan had to do so far; nothing, in a store that counts nothing.

@@ -131,9 +131,6 @@ impl Environment for FixedSession {
     fn current_database(&self) -> String {
         "postgres".to_owned()
     }
-    fn current_schemas(&self, _: bool) -> Vec<String> {
-        Vec::new()
-    }
 }
 
 impl SystemSource for FixedSession {

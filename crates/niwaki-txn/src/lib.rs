@@ -33,5 +33,5 @@ pub use manager::{TransactionManager, XidStatus};
 pub use options::TxnOptions;
 pub use session::{SessionControl, SessionInfo};
 pub use snapshot::{Horizon, Snapshot};
-pub use transaction::{BeginOptions, Isolation, Transaction};
+pub use transaction::{BeginOptions, Isolation, Readers, Transaction};
 pub use view::View;

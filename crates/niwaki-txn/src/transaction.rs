@@ -48,6 +48,8 @@ pub struct Transaction {
     session: Arc<SessionControl>,
     isolation: Cell<Isolation>,
     read_only: Cell<bool>,
+    /// What the running statement writes is the session's own alone, which READ ONLY allows.
+    writes_temporary: Cell<bool>,
     started_us: i64,
     /// Top transaction id, or invalid while nothing was written.
     xid: Cell<Xid>,
@@ -65,7 +67,29 @@ pub struct Transaction {
     /// REPEATABLE READ: the snapshot of the whole transaction.
     snapshot: RefCell<Option<Snapshot>>,
     pub(crate) held: HeldLocks,
+    /// It reads for another transaction of its session ([`Readers`]).
+    reads_for_other: bool,
     ended: Cell<bool>,
+}
+
+/// What the threads need that help a statement to read ([`Transaction::readers`]).
+#[derive(Clone, Debug)]
+pub struct Readers {
+    session: Arc<SessionControl>,
+    isolation: Isolation,
+    started_us: i64,
+}
+
+impl Readers {
+    /// The session of the statement.
+    pub fn session(&self) -> &Arc<SessionControl> {
+        &self.session
+    }
+
+    /// A transaction for one of the threads, which may read, and nothing else.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(Arc::clone(&self.session), self.isolation, true, self.started_us, true)
+    }
 }
 
 /// One open savepoint.
@@ -99,9 +123,20 @@ impl Transaction {
         session.in_transaction.store(true, Ordering::Relaxed);
         let clock = &session.manager().env().clock;
         let started_us = options.started_us.unwrap_or_else(|| clock.now_unix_us());
-        Ok(Self {
-            isolation: Cell::new(options.isolation),
-            read_only: Cell::new(options.read_only),
+        Ok(Self::new(session, options.isolation, options.read_only, started_us, false))
+    }
+
+    fn new(
+        session: Arc<SessionControl>,
+        isolation: Isolation,
+        read_only: bool,
+        started_us: i64,
+        reads_for_other: bool,
+    ) -> Self {
+        Self {
+            isolation: Cell::new(isolation),
+            read_only: Cell::new(read_only),
+            writes_temporary: Cell::new(false),
             started_us,
             xid: Cell::new(Xid::INVALID),
             level_xid: Cell::new(Xid::INVALID),
@@ -114,9 +149,20 @@ impl Transaction {
             files: RefCell::default(),
             snapshot: RefCell::new(None),
             held: HeldLocks::new(),
+            reads_for_other,
             ended: Cell::new(false),
             session,
-        })
+        }
+    }
+
+    /// For other threads that read under a snapshot of this transaction, whose locks it keeps meanwhile; `None` once it has
+    /// written something, as nobody else knows which of its own changes it sees.
+    pub fn readers(&self) -> Option<Readers> {
+        if self.xid.get() != Xid::INVALID {
+            return None;
+        }
+        let (session, isolation) = (Arc::clone(&self.session), self.isolation.get());
+        Some(Readers { session, isolation, started_us: self.started_us })
     }
 
     /// The session it runs in.
@@ -158,6 +204,12 @@ impl Transaction {
         self.read_only.set(read_only);
     }
 
+    /// Says whether what is done next writes temporary relations alone: then it may, even if writing is refused. Returns what was
+    /// said before.
+    pub fn set_writes_temporary(&self, alone: bool) -> bool {
+        self.writes_temporary.replace(alone)
+    }
+
     /// When it began, in microseconds since 1970 UTC: `now()`.
     pub fn started_us(&self) -> i64 {
         self.started_us
@@ -184,7 +236,7 @@ impl Transaction {
     }
 
     fn assign_xid(&self) -> Result<Xid> {
-        if self.read_only.get() {
+        if self.read_only.get() && !self.writes_temporary.get() {
             return Err(Error::ReadOnly);
         }
         if self.xid.get() == Xid::INVALID {
@@ -475,6 +527,9 @@ impl Transaction {
     /// Frees what only a live transaction holds.
     fn finish(&self) {
         self.ended.set(true);
+        if self.reads_for_other {
+            return;
+        }
         *self.snapshot.borrow_mut() = None;
         if self.xid.get() != Xid::INVALID {
             self.session.xid.store(0, Ordering::Release);

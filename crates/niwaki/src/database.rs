@@ -19,6 +19,7 @@ use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 use crate::activity::Activities;
 use crate::autovacuum::{Autovacuum, AutovacuumReport, LauncherThread, workers_max};
 use crate::gardener::{Gardener, GardenerThread};
+use crate::helpers::Helpers;
 use crate::log::Log;
 use crate::notifications::Notifications;
 use crate::progress::{Builds, Vacuums};
@@ -96,6 +97,7 @@ struct Inner {
     gardener: Mutex<Option<GardenerThread>>,
     /// Of [`Database::tend`].
     rounds: Mutex<Option<Gardener>>,
+    helpers: Helpers,
     closes_on_drop: bool,
     closed: AtomicBool,
 }
@@ -206,6 +208,7 @@ impl Database {
                 background: Mutex::new(background),
                 gardener: Mutex::new(gardener),
                 rounds: Mutex::default(),
+                helpers: Helpers::new(options.background),
                 closes_on_drop: options.background,
                 closed: AtomicBool::new(false),
             }),
@@ -243,6 +246,10 @@ impl Database {
         }
         let control = self.inner.transactions.register_session()?;
         Ok(Session::new(self.clone(), control, own, user, database))
+    }
+
+    pub(crate) fn helpers(&self) -> &Helpers {
+        &self.inner.helpers
     }
 
     pub(crate) fn notifications(&self) -> &Notifications {

@@ -7,6 +7,7 @@ mod autovacuum;
 mod check;
 mod database;
 mod gardener;
+mod helpers;
 mod index_counters;
 mod log;
 mod maintenance;

@@ -36,6 +36,21 @@ fn plans() {
 }
 
 #[test]
+fn presorted() {
+    check("presorted", include_str!("../testscripts/presorted.test"));
+}
+
+#[test]
+fn column_statistics() {
+    check("column_statistics", include_str!("../testscripts/column_statistics.test"));
+}
+
+#[test]
+fn read_only_temporary() {
+    check("read_only_temporary", include_str!("../testscripts/read_only_temporary.test"));
+}
+
+#[test]
 fn catalog() {
     check("catalog", include_str!("../testscripts/catalog.test"));
 }

@@ -360,7 +360,8 @@ fn relock<'a, T>(guard: &mut MutexGuard<'a, T>) {
 pub mod thread {
     #[cfg(feature = "shuttle")]
     pub use shuttle::thread::{
-        JoinHandle, Thread, ThreadId, current, park, scope, spawn, yield_now,
+        JoinHandle, Scope, ScopedJoinHandle, Thread, ThreadId, current, park, scope, spawn,
+        yield_now,
     };
 
     #[cfg(all(feature = "loom", not(feature = "shuttle")))]
@@ -396,6 +397,24 @@ pub mod thread {
         T: Send + 'static,
     {
         spawn_named(name, body)
+    }
+
+    /// Starts a thread in a scope; the scheduler's own settings decide about its name and its stack.
+    ///
+    /// # Errors
+    /// None here; the real one may have no thread to give.
+    #[cfg(feature = "shuttle")]
+    pub fn spawn_scoped<'scope, F, T>(
+        scope: &'scope Scope<'scope, '_>,
+        _name: &str,
+        _stack_bytes: usize,
+        body: F,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        Ok(scope.spawn(body))
     }
 }
 

@@ -10,7 +10,8 @@ pub use std::sync::atomic;
 /// Threads.
 pub mod thread {
     pub use std::thread::{
-        JoinHandle, Thread, ThreadId, current, panicking, park, scope, spawn, yield_now,
+        JoinHandle, Scope, ScopedJoinHandle, Thread, ThreadId, current, panicking, park, scope,
+        spawn, yield_now,
     };
 
     /// Starts a thread with a name (what `ps` and a debugger show; at most 15 bytes of it).
@@ -39,6 +40,24 @@ pub mod thread {
         T: Send + 'static,
     {
         std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(body)
+    }
+
+    /// As [`spawn_with_stack`], in a scope.
+    ///
+    /// # Errors
+    /// The system's, when it has no thread to give.
+    pub fn spawn_scoped<'scope, F, T>(
+        scope: &'scope Scope<'scope, '_>,
+        name: &str,
+        stack_bytes: usize,
+        body: F,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, T>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
+        builder.spawn_scoped(scope, body)
     }
 }
 

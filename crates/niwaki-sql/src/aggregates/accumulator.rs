@@ -336,6 +336,68 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Takes in what another state of the same aggregate has taken: as if its rows had come after those of this one.
+    pub(crate) fn add_state(&mut self, other: Self) -> Result<()> {
+        let wrong = || SqlError::internal("an aggregate whose states cannot be put together");
+        match (self, other) {
+            (Self::Count(own), Self::Count(other)) => *own += other,
+            (Self::SumInt(own), Self::SumInt(Some(other))) => {
+                let sum = own.unwrap_or(0).checked_add(other);
+                *own = Some(sum.ok_or_else(|| TypeError::out_of_range("bigint"))?);
+            }
+            (Self::SumInt8 { sum, count, .. }, Self::SumInt8 { sum: other, count: more, .. }) => {
+                *sum += other;
+                *count += more;
+            }
+            (
+                Self::SumNumeric { sum, count, .. },
+                Self::SumNumeric { sum: Some(other), count: more, .. },
+            ) => {
+                *sum = Some(match sum.take() {
+                    Some(sum) => sum.add(&other)?,
+                    None => other,
+                });
+                *count += more;
+            }
+            (Self::SumFloat { sum, count, .. }, Self::SumFloat { sum: other, count: more, .. }) => {
+                let before = *sum;
+                *sum += other;
+                if sum.is_infinite() && before.is_finite() && other.is_finite() {
+                    return Err(SqlError::new("22003", "value out of range: overflow"));
+                }
+                *count += more;
+            }
+            (Self::Bits { value, kind }, Self::Bits { value: Some(other), .. }) => {
+                *value = Some(match value.take() {
+                    Some(bits) => combined(*kind, &bits, &other).ok_or_else(wrong)?,
+                    None => other,
+                });
+            }
+            (Self::Extreme { best, greatest, ty }, Self::Extreme { best: other, .. }) => {
+                if !other.is_null() {
+                    let order = compare(*ty, &other, best);
+                    if best.is_null() || (order.is_gt() == *greatest && order.is_ne()) {
+                        *best = other;
+                    }
+                }
+            }
+            (Self::Bool { value, and }, Self::Bool { value: Some(other), .. }) => {
+                *value = Some(match *value {
+                    None => other,
+                    Some(own) if *and => own && other,
+                    Some(own) => own || other,
+                });
+            }
+            // No row of the other counted.
+            (Self::SumInt(_), Self::SumInt(None))
+            | (Self::SumNumeric { .. }, Self::SumNumeric { sum: None, .. })
+            | (Self::Bits { .. }, Self::Bits { value: None, .. })
+            | (Self::Bool { .. }, Self::Bool { value: None, .. }) => {}
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+
     /// The result.
     pub(crate) fn finish(self) -> Result<Datum> {
         Ok(match self {

@@ -23,8 +23,20 @@ const FIELDS_MAX: usize = 1664;
 impl Analyzer<'_> {
     /// `ROW(…)`; `x.*` inside stands for all columns of `x`.
     pub(super) fn row_constructor(&mut self, row: &RowExpr) -> Result<Expr> {
-        let mut fields = Vec::with_capacity(row.args.len());
-        for node in &row.args {
+        let fields = self.listed(&row.args)?;
+        if fields.len() > FIELDS_MAX {
+            let message = format!("ROW expressions can have at most {FIELDS_MAX} entries");
+            return Err(self.error("54011", message, row.location));
+        }
+        self.refuse_names_in(&fields, row.location)?;
+        let value = RowValue { fields, names: None, of_item: None, present: None };
+        Ok(Expr::new(ExprKind::Row(Box::new(value)), TypeOid::RECORD, row.location))
+    }
+
+    /// The expressions of a list in which `….*` stands for all columns or fields there are.
+    pub(super) fn listed(&mut self, nodes: &[Node]) -> Result<Vec<Expr>> {
+        let mut fields = Vec::with_capacity(nodes.len());
+        for node in nodes {
             match &node.node {
                 Some(NodeEnum::ColumnRef(column)) if ends_in_star(&column.fields) => {
                     let mut targets = Vec::new();
@@ -41,13 +53,7 @@ impl Analyzer<'_> {
                 _ => fields.push(self.expr(node)?),
             }
         }
-        if fields.len() > FIELDS_MAX {
-            let message = format!("ROW expressions can have at most {FIELDS_MAX} entries");
-            return Err(self.error("54011", message, row.location));
-        }
-        self.refuse_names_in(&fields, row.location)?;
-        let value = RowValue { fields, names: None, of_item: None, present: None };
-        Ok(Expr::new(ExprKind::Row(Box::new(value)), TypeOid::RECORD, row.location))
+        Ok(fields)
     }
 
     /// What numbers of objects are shown as is not at hand where the text of a row is made.

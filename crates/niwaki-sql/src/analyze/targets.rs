@@ -58,10 +58,11 @@ impl Analyzer<'_> {
     ) -> Result<()> {
         let names = names_of(&column.fields);
         let location = column.location;
-        let scope = self.scope()?;
         let mut found = Vec::new();
+        let mut depth = 0;
         match names.as_slice() {
             [] => {
+                let scope = self.scope()?;
                 if scope.items.is_empty() {
                     return Err(self.error(
                         "42601",
@@ -76,19 +77,24 @@ impl Analyzer<'_> {
                 }
             }
             [.., table] => {
-                let table = (*table).to_owned();
-                let Some(item) = scope.items.iter().find(|item| item.name == table) else {
+                let items =
+                    self.scopes.iter().rev().enumerate().flat_map(|(depth, scope)| {
+                        scope.items.iter().map(move |item| (depth, item))
+                    });
+                let mut named = items.filter(|(_, item)| item.name == *table);
+                let Some((at, item)) = named.next() else {
                     return Err(self.error(
                         "42P01",
                         format!("missing FROM-clause entry for table \"{table}\""),
                         location,
                     ));
                 };
+                depth = at;
                 found.extend(item.columns.iter().filter(|c| !c.hidden).cloned());
             }
         }
         for column in found {
-            let expr = self.use_column(column.expr, 0, location);
+            let expr = self.use_column(column.expr, depth, location);
             targets.push(Target { expr, name: column.name, origin: column.origin, junk: false });
         }
         Ok(())

@@ -21,7 +21,7 @@ impl Analyzer<'_> {
         let mut columns: Vec<Vec<Expr>> = Vec::new();
         for (number, node) in select.values_lists.iter().enumerate() {
             let Some(NodeEnum::List(list)) = &node.node else { continue };
-            let row = self.exprs(&list.items)?;
+            let row = self.listed(&list.items)?;
             if number == 0 {
                 columns.resize_with(row.len(), Vec::new);
             } else if row.len() != columns.len() {

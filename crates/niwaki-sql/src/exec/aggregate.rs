@@ -6,7 +6,7 @@ use niwaki_types::Datum;
 
 use super::groups::{self, Grouping, Groups};
 use super::spill::{Partition, SpaceUse, reader};
-use super::{Step, batches, start};
+use super::{Demand, Step, batches, parallel, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -31,21 +31,27 @@ impl Aggregate {
 
     /// Takes the input.
     fn run(&mut self, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
-        let PlanNode::Aggregate { input, input_width, groups: exprs, calls, sets, .. } =
+        let PlanNode::Aggregate { input, input_width, groups: exprs, calls, sets, workers, .. } =
             &*self.plan
         else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
         let grouping = Grouping { exprs, calls, sets };
         if groups::run_in_batches(exprs, calls)
-            && let Some(step) = batches::start(input)
+            && let Some(mut step) = batches::start(input)
         {
             let mut groups = Groups::new(grouping, true, 0, rt)?;
-            groups.take_batches(grouping, step, rt)?;
+            let launched =
+                parallel::take_together(&mut groups, grouping, &mut *step, *workers, rt)?;
+            if let Some(measures) = &mut rt.state.measures {
+                measures.add_threads(&self.plan, launched);
+            }
+            // What is left: all, without other threads.
+            groups.take_batches(grouping, &mut *step, rt)?;
             return Ok(groups);
         }
         let mut groups = Groups::new(grouping, false, 0, rt)?;
-        let mut step = start(input, rt.state);
+        let mut step = start_for(input, Demand::All, rt.state);
         let mut row = vec![Datum::Null; *input_width];
         while step.next(&mut row, rt)? {
             rt.tick()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::{Step, start};
+use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{AppendPlan, PlanNode, is_early, possible_leaves};
@@ -12,6 +12,7 @@ use crate::plan::{AppendPlan, PlanNode, is_early, possible_leaves};
 /// Scans of partitions.
 pub(super) struct Append {
     plan: Arc<PlanNode>,
+    demand: Demand,
     begun: bool,
     /// The leaves that may have rows, once the values of conditions are known.
     possible: Option<Vec<bool>>,
@@ -20,13 +21,18 @@ pub(super) struct Append {
 }
 
 impl Append {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), begun: false, possible: None, next: 0, step: None }
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        let plan = Arc::clone(plan);
+        Self { plan, demand, begun: false, possible: None, next: 0, step: None }
     }
 }
 
 /// The leaves that conditions admit now; `row` has what the scans read of the rows around them.
-fn admitted(plan: &AppendPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Option<Vec<bool>> {
+pub(super) fn admitted(
+    plan: &AppendPlan,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Option<Vec<bool>> {
     if plan.prune.is_empty() {
         return None;
     }
@@ -62,7 +68,7 @@ impl Step for Append {
             let Some(step) = &mut self.step else {
                 self.next += 1;
                 if self.possible.as_ref().is_none_or(|possible| possible[member.leaf]) {
-                    self.step = Some(start(&member.scan, rt.state));
+                    self.step = Some(start_for(&member.scan, self.demand, rt.state));
                 }
                 continue;
             };

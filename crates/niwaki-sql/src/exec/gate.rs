@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::{Step, start};
+use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -12,6 +12,7 @@ use crate::plan::PlanNode;
 /// Lets all rows of its input through, or none.
 pub(super) struct Gate {
     plan: Arc<PlanNode>,
+    demand: Demand,
     state: State,
 }
 
@@ -22,8 +23,8 @@ enum State {
 }
 
 impl Gate {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), state: State::NotAsked }
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        Self { plan: Arc::clone(plan), demand, state: State::NotAsked }
     }
 }
 
@@ -34,7 +35,7 @@ impl Step for Gate {
                 return Err(SqlError::internal("a gate of another plan"));
             };
             self.state = match condition.holds(row, rt)? {
-                true => State::Open(start(input, rt.state)),
+                true => State::Open(start_for(input, self.demand, rt.state)),
                 false => State::Closed,
             };
         }

@@ -8,6 +8,8 @@
 mod key_of;
 mod written;
 
+use std::sync::Arc;
+
 use niwaki_types::{
     Datum, KeyOrder, TypeOid, encode_key, read_tagged_row, write_tagged, write_tagged_row,
 };
@@ -17,6 +19,7 @@ use self::written::{Parts, arguments};
 use super::batches::{BatchStep, Kept};
 use super::key_table::KeyTable;
 use super::ordered_input::OrderedInput;
+use super::parallel::Division;
 use super::spill::{Partitions, SpaceUse};
 use super::states::{GroupOf, Growth, States};
 use crate::error::Result;
@@ -77,6 +80,8 @@ pub(super) struct Groups {
     partitions: usize,
     /// Bytes for keys and states.
     budget: usize,
+    /// The budget of each of several threads that take rows together, and what they end by when it is used up.
+    together: Option<(usize, Arc<Division>)>,
     /// What the states hold beyond their own size.
     grown: Growth,
     /// The key of the row at hand, and a row to be written.
@@ -112,6 +117,7 @@ impl Groups {
             level,
             partitions,
             budget: rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, partitions)),
+            together: None,
             grown: Growth::default(),
             key: Vec::new(),
             row: Vec::new(),
@@ -148,7 +154,13 @@ impl Groups {
             // Vectors of states may be as large again as what is in them.
             let taken = (2 * count).saturating_mul(of_states) + self.grown.bytes;
             let size = self.key.len() + self.row.len();
-            if self.keys.has_room(size, self.budget.saturating_sub(taken)) {
+            let budget = self.together.as_ref().map_or(self.budget, |(budget, _)| *budget);
+            let has_room = self.keys.has_room(size, budget.saturating_sub(taken));
+            if !has_room && let Some((_, division)) = &self.together {
+                // Rows are written when all groups are in one table; until then there is room for those of a few blocks.
+                division.stop();
+            }
+            if has_room || self.together.is_some() {
                 return Ok(self.keys.add(hash, &self.key, &self.row));
             }
             self.later = Some(Partitions::new(rt, self.partitions, self.level)?);
@@ -170,11 +182,42 @@ impl Groups {
         if growth.charged > 0 { rt.charge(growth.charged) } else { Ok(()) }
     }
 
+    /// From now on other threads take rows of `division` too: `threads` with this one.
+    pub(super) fn begin_together(&mut self, threads: usize, division: &Arc<Division>) {
+        self.together = Some((self.budget / threads.max(1), Arc::clone(division)));
+    }
+
+    /// Ends that. `others`: what the other threads have.
+    pub(super) fn end_together(&mut self, grouping: Grouping<'_>, others: Vec<Self>) -> Result<()> {
+        self.together = None;
+        for other in others {
+            self.add_groups(grouping.calls, other)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the groups of another thread.
+    fn add_groups(&mut self, calls: &[AggregateCall], other: Self) -> Result<()> {
+        let mut places = Vec::with_capacity(other.keys.len());
+        for number in 0..other.keys.len() as u32 {
+            let key = other.keys.key(number);
+            let hash = self.keys.hash(key);
+            let known = self.keys.find(hash, key);
+            places.push(known.unwrap_or_else(|| self.keys.add(hash, key, other.keys.row(number))));
+        }
+        self.grow(calls);
+        for ((call, own), others) in calls.iter().zip(&mut self.states).zip(other.states) {
+            own.add_states(call.kind, others, &places)?;
+        }
+        self.grown += other.grown;
+        Ok(())
+    }
+
     /// Takes all rows of `input`.
     pub(super) fn take_batches(
         &mut self,
         grouping: Grouping<'_>,
-        mut input: Box<dyn BatchStep>,
+        input: &mut dyn BatchStep,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         let (mut batch, mut kept, mut groups) = (Batch::default(), Kept::default(), Vec::new());
@@ -193,7 +236,7 @@ impl Groups {
             }
             for of in KeyOf::each(grouping.sets) {
                 if !grouping.sets.sets.is_empty() {
-                    rt.exec.environment.check_interrupts()?;
+                    rt.check_interrupts()?;
                 }
                 if of.is_empty_set() {
                     of.begin(&mut self.key);

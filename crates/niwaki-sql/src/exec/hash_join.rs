@@ -15,7 +15,7 @@ use niwaki_types::{
 use super::join::{keeps_inner, make_room, put};
 use super::key_chains::{END, KeyChains, grown};
 use super::spill::{Partition, Partitions, SpaceUse, reader};
-use super::start;
+use super::{Demand, start_for};
 use crate::error::Result;
 use crate::expr::{Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
@@ -157,15 +157,16 @@ impl Building {
 }
 
 impl HashJoin {
-    /// Reads the inner side.
+    /// Reads the inner side. `demand`: what is known of the join's rows.
     pub(super) fn new(
         plan: &Arc<PlanNode>,
         join: &JoinPlan,
+        demand: Demand,
         row: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Self> {
         let mut building = Building::new(plan);
-        let mut step = start(&join.inner, rt.state);
+        let mut step = start_for(&join.inner, demand.whole(), rt.state);
         let mut own = row.to_vec();
         let mut key = Vec::new();
         while step.next(&mut own, rt)? {

@@ -6,7 +6,7 @@ use niwaki_types::Datum;
 
 use super::hash_join::HashJoin;
 use super::kept_rows::{KeptReader, RowKeeper};
-use super::{Step, start};
+use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
@@ -31,6 +31,7 @@ struct Kept {
 /// A join of two inputs.
 pub(super) struct Join {
     plan: Arc<PlanNode>,
+    demand: Demand,
     outer: Box<dyn Step>,
     inner: Inner,
     /// Whether there is an outer row at hand.
@@ -44,13 +45,14 @@ pub(super) struct Join {
 }
 
 impl Join {
-    pub(super) fn new(plan: &Arc<PlanNode>, state: &State) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Self {
         let outer: Box<dyn Step> = match &**plan {
-            PlanNode::Join(join) => start(&join.outer, state),
+            PlanNode::Join(join) => start_for(&join.outer, demand, state),
             _ => Box::new(super::source::OneRow { done: true }),
         };
         Self {
             plan: Arc::clone(plan),
+            demand,
             outer,
             inner: Inner::New,
             open: false,
@@ -63,7 +65,7 @@ impl Join {
 
     /// A hash join whose inner side was read.
     pub(super) fn hashed(plan: &Arc<PlanNode>, joining: HashJoin, state: &State) -> Self {
-        Self { inner: Inner::Hashed(Box::new(joining)), ..Self::new(plan, state) }
+        Self { inner: Inner::Hashed(Box::new(joining)), ..Self::new(plan, Demand::Some, state) }
     }
 
     /// Gets the next outer row; false when there is none before the next pair of partitions.
@@ -83,9 +85,9 @@ impl Join {
     fn begin(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         if matches!(self.inner, Inner::New) && !join.inner_depends {
             self.inner = if join.hash.is_empty() {
-                Inner::Kept(keep(join, row, rt)?)
+                Inner::Kept(keep(join, self.demand, row, rt)?)
             } else {
-                Inner::Hashed(Box::new(HashJoin::new(&self.plan, join, row, rt)?))
+                Inner::Hashed(Box::new(HashJoin::new(&self.plan, join, self.demand, row, rt)?))
             };
         }
         Ok(())
@@ -97,7 +99,7 @@ impl Join {
         match &mut self.inner {
             Inner::New | Inner::Running(_) => {
                 self.memory = rt.state.memory;
-                self.inner = Inner::Running(start(&join.inner, rt.state));
+                self.inner = Inner::Running(start_for(&join.inner, Demand::Around, rt.state));
             }
             Inner::Kept(kept) => kept.reader.rewind(),
             Inner::Hashed(joining) => joining.open(join, row, rt)?,
@@ -229,8 +231,8 @@ impl Kept {
 }
 
 /// Keeps all rows of the inner side.
-fn keep(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Kept> {
-    let mut step = start(&join.inner, rt.state);
+fn keep(join: &JoinPlan, demand: Demand, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Kept> {
+    let mut step = start_for(&join.inner, demand.whole(), rt.state);
     let mut own = row.to_vec();
     let mut keeper = RowKeeper::new(rt.exec);
     let mut count = 0;

@@ -25,6 +25,21 @@ pub(crate) struct Measure {
     pub(crate) effort: ScanEffort,
     /// What it needed for sorting or hashing.
     pub(crate) space: SpaceUse,
+    /// Threads that helped.
+    pub(crate) threads: usize,
+}
+
+impl Measure {
+    /// Adds what another thread did.
+    fn add(&mut self, other: &Self) {
+        self.loops += other.loops;
+        self.rows += other.rows;
+        self.first_us += other.first_us;
+        self.total_us += other.total_us;
+        self.effort.heap_fetches += other.effort.heap_fetches;
+        self.effort.exact_pages += other.effort.exact_pages;
+        self.effort.lossy_pages += other.effort.lossy_pages;
+    }
 }
 
 /// Measures of a plan's steps.
@@ -123,6 +138,18 @@ impl Measures {
         }
         measure.rows += rows as u64;
         measure.total_us += took_us;
+    }
+
+    /// Adds what another thread did.
+    pub(super) fn add_thread(&mut self, other: &Self) {
+        for (step, measure) in &other.steps {
+            self.steps.entry(*step).or_default().add(measure);
+        }
+    }
+
+    /// So many threads helped a step.
+    pub(super) fn add_threads(&mut self, node: &PlanNode, threads: usize) {
+        self.steps.entry(address(node)).or_default().threads += threads;
     }
 
     /// Adds what a step needed for sorting or hashing: the most of all its runs.

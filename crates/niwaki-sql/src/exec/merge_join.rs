@@ -7,7 +7,7 @@ use niwaki_types::{Datum, compare};
 
 use super::join::{clear, make_room, put, taken};
 use super::kept_rows::{KeptReader, RowKeeper};
-use super::{Step, row_bytes, start};
+use super::{Demand, Step, row_bytes, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
@@ -22,6 +22,7 @@ struct InnerRow {
 /// rows with the same keys: in memory as far as there is room, the others in a temporary file.
 pub(super) struct MergeJoin {
     plan: Arc<PlanNode>,
+    demand: Demand,
     outer: Box<dyn Step>,
     /// `None` before the first outer row.
     inner: Option<Box<dyn Step>>,
@@ -42,13 +43,14 @@ pub(super) struct MergeJoin {
 }
 
 impl MergeJoin {
-    pub(super) fn new(plan: &Arc<PlanNode>, state: &State) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Self {
         let outer: Box<dyn Step> = match &**plan {
-            PlanNode::Join(join) => start(&join.outer, state),
+            PlanNode::Join(join) => start_for(&join.outer, demand, state),
             _ => Box::new(super::source::OneRow { done: true }),
         };
         Self {
             plan: Arc::clone(plan),
+            demand,
             outer,
             inner: None,
             own: Vec::new(),
@@ -124,7 +126,7 @@ impl MergeJoin {
         if self.inner.is_none() {
             self.memory = rt.state.memory;
             self.own = row.to_vec();
-            self.inner = Some(start(&join.inner, rt.state));
+            self.inner = Some(start_for(&join.inner, self.demand, rt.state));
             self.read(join, rt)?;
             self.memory = rt.state.memory;
         }

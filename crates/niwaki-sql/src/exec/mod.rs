@@ -1,4 +1,4 @@
-//! Running plans: each step hands its rows up one at a time, scans read them in batches.
+//! Running plans: each step hands its rows up one at a time, or many at once where all of them are wanted ([`batches`]).
 
 mod aggregate;
 mod append;
@@ -11,6 +11,7 @@ mod gate;
 mod groups;
 mod hash_join;
 pub(crate) mod hashed_values;
+mod incremental_sort;
 mod join;
 pub(crate) mod kept_rows;
 mod key_chains;
@@ -23,6 +24,7 @@ mod modify;
 pub(crate) mod numbered_rows;
 mod ordered_input;
 mod output;
+mod parallel;
 mod partitions;
 pub(crate) mod point;
 mod recursive;
@@ -30,6 +32,7 @@ mod scan;
 mod seen_rows;
 pub(crate) mod shared_rows;
 mod sort;
+mod sorted_aggregate;
 mod sorted_keys;
 mod source;
 pub(crate) mod spill;
@@ -42,6 +45,7 @@ mod with;
 
 use std::sync::Arc;
 
+use niwaki_env::sync::atomic::Ordering;
 use niwaki_types::Datum;
 
 use crate::error::{Result, SqlError};
@@ -68,9 +72,18 @@ impl Runtime<'_, '_> {
         self.state.ticks += 1;
         if self.state.ticks >= ROWS_PER_CHECK {
             self.state.ticks = 0;
-            self.exec.environment.check_interrupts()?;
+            self.check_interrupts()?;
         }
         Ok(())
+    }
+
+    /// Fails if the session was interrupted, or another thread of the step has failed.
+    pub(crate) fn check_interrupts(&mut self) -> Result<()> {
+        // Relaxed: the error itself is read when all threads have ended.
+        if self.state.halted.as_ref().is_some_and(|halted| halted.load(Ordering::Relaxed)) {
+            return Err(SqlError::internal("another thread of the statement has failed"));
+        }
+        self.exec.environment.check_interrupts()
     }
 
     /// Accounts for memory that the statement holds on to, and that cannot go to temporary files.
@@ -110,27 +123,57 @@ pub(crate) fn value_bytes(value: &Datum) -> usize {
     }
 }
 
-/// Makes the running form of a plan, measured if the statement is.
+/// What is known of a step's rows before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demand {
+    /// The step runs for each of the rows around it, and may read what they have.
+    Around,
+    /// Perhaps only the first of them will be read.
+    Some,
+    /// All of them will be.
+    All,
+}
+
+impl Demand {
+    /// Of the input of a step that reads it to its end before it gives a row.
+    fn whole(self) -> Self {
+        if self == Self::Around { Self::Around } else { Self::All }
+    }
+}
+
+/// Makes the running form of a plan that reads nothing of rows around it, measured if the statement is.
 pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
-    let step = plain(plan, state);
+    start_for(plan, Demand::Some, state)
+}
+
+/// As [`start`], with what is known of its rows. Where all are wanted, what can give them in batches does: they come out of them
+/// one by one.
+fn start_for(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
+    if demand == Demand::All
+        && let Some(step) = batches::start_rows(plan)
+    {
+        // Steps of batches measure themselves.
+        return Box::new(step);
+    }
+    let step = plain(plan, demand, state);
     if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
 }
 
 /// As [`start`], for a step of whose rows at most `wanted` will be read.
 fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Box<dyn Step> {
     let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
-    let (PlanNode::Sort { .. }, Some(wanted)) = (&**plan, wanted) else {
+    let (PlanNode::Sort { presorted: 0, .. }, Some(wanted)) = (&**plan, wanted) else {
         return start(plan, state);
     };
-    let step = Box::new(sort::Sort::of_first(plan, wanted));
+    let step = Box::new(sort::Sort::of_first(plan, wanted, Demand::Some));
     if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
 }
 
-fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
+fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
     match &**plan {
         PlanNode::Result => Box::new(source::OneRow { done: false }),
         PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan)),
-        PlanNode::Append(_) => Box::new(append::Append::new(plan)),
+        PlanNode::Append(_) => Box::new(append::Append::new(plan, demand)),
         PlanNode::Virtual { .. }
         | PlanNode::SubQuery { .. }
         | PlanNode::Shared { .. }
@@ -139,18 +182,24 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
         PlanNode::Join(join) if !join.merge.is_empty() => {
-            Box::new(merge_join::MergeJoin::new(plan, state))
+            Box::new(merge_join::MergeJoin::new(plan, demand, state))
         }
-        PlanNode::Join(_) => Box::new(join::Join::new(plan, state)),
-        PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
-        PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
+        PlanNode::Join(_) => Box::new(join::Join::new(plan, demand, state)),
+        PlanNode::Filter { .. } => Box::new(output::Filter::new(plan, demand)),
+        PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan, demand)),
+        // Only who takes batches has other threads.
+        PlanNode::Gather { input, .. } => start_for(input, demand, state),
+        PlanNode::Aggregate { sorted: true, .. } => {
+            Box::new(sorted_aggregate::SortedAggregate::new(plan))
+        }
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Window { .. } => Box::new(window::WindowStep::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
-        PlanNode::Sort { .. } => Box::new(sort::Sort::new(plan)),
+        PlanNode::Sort { presorted: 0, .. } => Box::new(sort::Sort::new(plan, demand)),
+        PlanNode::Sort { .. } => Box::new(incremental_sort::IncrementalSort::new(plan, demand)),
         PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),
         PlanNode::First { .. } => Box::new(first::First::new(plan)),
-        PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan)),
+        PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan, demand)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
         PlanNode::SetOperation { .. } => Box::new(distinct::SetOperation::new(plan, state)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::source::SetValues;
-use super::{Step, start, start_first};
+use super::{Demand, Step, start, start_first, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::PlanNode;
@@ -17,19 +17,20 @@ fn other_plan() -> SqlError {
 /// Keeps the rows for which a condition holds.
 pub(super) struct Filter {
     plan: Arc<PlanNode>,
+    demand: Demand,
     input: Option<Box<dyn Step>>,
 }
 
 impl Filter {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), input: None }
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        Self { plan: Arc::clone(plan), demand, input: None }
     }
 }
 
 impl Step for Filter {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let PlanNode::Filter { input, condition } = &*self.plan else { return Err(other_plan()) };
-        let step = self.input.get_or_insert_with(|| start(input, rt.state));
+        let step = self.input.get_or_insert_with(|| start_for(input, self.demand, rt.state));
         while step.next(row, rt)? {
             if condition.holds(row, rt)? {
                 return Ok(true);

@@ -6,7 +6,7 @@ use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use super::spill::{SpaceUse, checked};
-use super::{Step, start};
+use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -14,27 +14,28 @@ use crate::plan::PlanNode;
 /// Sorts all rows before the first goes on: by the index keys of their keys, whose order is that of bytes.
 pub(super) struct Sort {
     plan: Arc<PlanNode>,
+    demand: Demand,
     sorted: Option<Sorted<KeyedRows>>,
     /// How many rows will be read, if that is known.
     wanted: Option<usize>,
 }
 
 impl Sort {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), sorted: None, wanted: None }
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        Self { plan: Arc::clone(plan), demand, sorted: None, wanted: None }
     }
 
     /// A sort of which at most `wanted` rows will be read.
-    pub(super) fn of_first(plan: &Arc<PlanNode>, wanted: usize) -> Self {
-        Self { wanted: Some(wanted), ..Self::new(plan) }
+    pub(super) fn of_first(plan: &Arc<PlanNode>, wanted: usize, demand: Demand) -> Self {
+        Self { wanted: Some(wanted), ..Self::new(plan, demand) }
     }
 
     /// `row` has what the input reads of the rows around it, and is kept with each of its rows.
     fn run(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Sorted<KeyedRows>> {
-        let PlanNode::Sort { input, keys } = &*self.plan else {
+        let PlanNode::Sort { input, keys, .. } = &*self.plan else {
             return Err(SqlError::internal("a sort of another plan"));
         };
-        let mut step = start(input, rt.state);
+        let mut step = start_for(input, self.demand.whole(), rt.state);
         let (mut row, mut key, mut bytes) = (row.to_vec(), Vec::new(), Vec::new());
         let mut sorter = rt.sorter(rt.exec.work_mem)?;
         if let Some(wanted) = self.wanted {

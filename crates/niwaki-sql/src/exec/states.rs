@@ -82,6 +82,15 @@ impl<T: Copy + Default> Sums<T> {
         }
     }
 
+    /// Adds the sums of other states, each to the group at its place.
+    fn add_sums(&mut self, others: &Self, places: &[u32], plus: impl Fn(T, T) -> T) {
+        for (other, place) in places.iter().enumerate() {
+            let (own, (sum, count)) = (*place as usize, others.of(other));
+            self.sums[own] = plus(self.sums[own], sum);
+            self.counts[own] += count;
+        }
+    }
+
     fn of(&self, group: usize) -> (T, i64) {
         (self.sums[group], self.counts[group])
     }
@@ -281,6 +290,42 @@ impl States {
             }
             _ => false,
         }
+    }
+
+    /// Adds the states of another thread, each to that of the group at its place.
+    pub(super) fn add_states(
+        &mut self,
+        kind: AggregateKind,
+        mut others: Self,
+        places: &[u32],
+    ) -> Result<()> {
+        match (&mut *self, &others) {
+            (Self::Counts(own), Self::Counts(others)) => {
+                for (place, count) in places.iter().zip(others) {
+                    own[*place as usize] += count;
+                }
+                return Ok(());
+            }
+            (Self::Integers(own), Self::Integers(others)) => {
+                own.add_sums(others, places, |own, other| own + other);
+                return Ok(());
+            }
+            (Self::Decimals(own, scale), Self::Decimals(others, of_others))
+                if scale.is_none() || of_others.is_none() || scale == of_others =>
+            {
+                *scale = scale.or(*of_others);
+                own.add_sums(others, places, |own, other| own + other);
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.loosen(kind);
+        others.loosen(kind);
+        let (Self::Others(own), Self::Others(others)) = (self, others) else { return Ok(()) };
+        for (place, other) in places.iter().zip(others) {
+            own[*place as usize].add_state(other)?;
+        }
+        Ok(())
     }
 
     /// How many groups have a state.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::unique_rows::UniqueRows;
-use super::{Step, start};
+use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -13,6 +13,7 @@ use crate::plan::PlanNode;
 /// Gives one row for each combination of keys; none for those with a NULL, which equals nothing.
 pub(super) struct Unique {
     plan: Arc<PlanNode>,
+    demand: Demand,
     /// `None` before the first row, and at the input's end.
     input: Option<Box<dyn Step>>,
     begun: bool,
@@ -21,9 +22,9 @@ pub(super) struct Unique {
 }
 
 impl Unique {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
         let (plan, unique) = (Arc::clone(plan), UniqueRows::default());
-        Self { plan, input: None, begun: false, unique, key: Vec::new() }
+        Self { plan, demand, input: None, begun: false, unique, key: Vec::new() }
     }
 }
 
@@ -35,7 +36,7 @@ impl Step for Unique {
         };
         if !self.begun {
             self.begun = true;
-            self.input = Some(start(input, rt.state));
+            self.input = Some(start_for(input, self.demand, rt.state));
         }
         if let Some(step) = &mut self.input {
             'rows: while step.next(row, rt)? {

@@ -15,7 +15,30 @@ const GROUPING_SETS: &str = "Grouping Sets";
 
 /// Describes an aggregate.
 pub(super) fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
-    let PlanNode::Aggregate { input, groups, written, sets, .. } = node else {
+    let shown = describe_alone(node, with);
+    match node {
+        PlanNode::Aggregate { workers, .. } if *workers > 0 => {
+            let launched = with.measures.map(|measures| measures.of(node).threads);
+            added_up(shown, *workers, launched)
+        }
+        _ => shown,
+    }
+}
+
+/// An aggregate that several threads compute: each a part, which are gathered and added up.
+fn added_up(mut part: Shown, workers: usize, launched: Option<usize>) -> Shown {
+    let node_type = part.node_type;
+    let mut whole = Shown::new(node_type, part.rows, part.cost, Vec::new());
+    whole.title = format!("Finalize {node_type}");
+    whole.details = part.details.clone();
+    whole.numbers = part.numbers.clone();
+    part.title = format!("Partial {node_type}");
+    whole.children.push(super::gathered(part, workers, launched));
+    whole
+}
+
+fn describe_alone(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
+    let PlanNode::Aggregate { input, groups, written, sets, sorted, .. } = node else {
         return super::describe(node, with);
     };
     let child = super::describe(input, with);
@@ -30,6 +53,7 @@ pub(super) fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
     let has_groups = |set: &Vec<usize>| !set.is_empty();
     let node_type = match sets.sets.as_slice() {
         [] if groups.is_empty() => "Aggregate",
+        [] if *sorted => "GroupAggregate",
         [] => "HashAggregate",
         sets if sets.iter().all(has_groups) => "HashAggregate",
         sets if sets.iter().any(has_groups) => "MixedAggregate",

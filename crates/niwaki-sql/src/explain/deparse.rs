@@ -91,6 +91,7 @@ impl Names {
             }
             PlanNode::Filter { input, .. }
             | PlanNode::Gate { input, .. }
+            | PlanNode::Gather { input, .. }
             | PlanNode::LockRows { input, .. }
             | PlanNode::Limit { input, .. }
             | PlanNode::Unique { input, .. }

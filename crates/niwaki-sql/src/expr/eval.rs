@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
 use super::hashed::is_hashed;
@@ -43,6 +44,8 @@ pub(crate) struct State {
     pub(crate) working: Vec<Option<KeptRows>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
+    /// True once another of the threads that run a step together has failed.
+    pub(crate) halted: Option<Arc<AtomicBool>>,
     /// Bytes held that cannot go to temporary files.
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.

@@ -117,25 +117,16 @@ fn check_table(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     ))
 }
 
-/// The schemas of the search path that exist, in order; without the implicit ones unless asked.
+/// The schemas of the search path that exist, in order; without the implicit ones, which come before those that are listed, unless
+/// asked.
 fn schemas(exec: &ExecContext<'_>, implicit: bool) -> Vec<String> {
-    let explicit = exec
-        .path
-        .creation
-        .and_then(|creation| exec.path.schemas.iter().position(|schema| *schema == creation));
-    exec.path
-        .schemas
-        .iter()
-        .enumerate()
-        .filter(|(number, schema)| {
-            let own = Some(**schema) == exec.catalog.temporary_schema();
-            implicit
-                || (!own && **schema != niwaki_catalog::PG_CATALOG)
-                || explicit == Some(*number)
-        })
-        .filter_map(|(_, schema)| exec.catalog.schema(*schema))
-        .map(|schema| schema.name.clone())
-        .collect()
+    let path = exec.path;
+    let listed = path.schemas.iter().skip_while(|schema| Some(**schema) != path.creation);
+    let all = path.schemas.iter();
+    let wanted: Vec<Oid> =
+        if implicit { all.copied().collect() } else { listed.copied().collect() };
+    let found = wanted.into_iter().filter_map(|schema| exec.catalog.schema(schema));
+    found.map(|schema| schema.name.clone()).collect()
 }
 
 fn current_schema(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {

@@ -70,7 +70,7 @@ pub(crate) fn plan_append(
     used: &[bool],
     conditions: &[Expr],
     context: &ScanContext<'_>,
-) -> (PlanNode, bool) {
+) -> (PlanNode, usize) {
     let width = relation.columns.len();
     let mut node = AppendPlan {
         relation: Arc::clone(relation),
@@ -81,7 +81,7 @@ pub(crate) fn plan_append(
         estimate: Estimate::default(),
     };
     let Some(partitions) = &relation.partitions else {
-        return (PlanNode::Append(node), context.order.is_empty());
+        return (PlanNode::Append(node), 0);
     };
     let slots = node.slots();
     let slot_of = |column: usize| (column < width).then_some(start + column);
@@ -100,7 +100,7 @@ pub(crate) fn plan_append(
     }
     let chosen: Vec<usize> = (0..partitions.leaves.len()).filter(|leaf| possible[*leaf]).collect();
     let alone = chosen.len() == 1;
-    let mut ordered = context.order.is_empty() || chosen.is_empty();
+    let mut ordered = if chosen.is_empty() { context.order.len() } else { 0 };
     for (number, leaf) in chosen.iter().enumerate() {
         let below = &partitions.leaves[*leaf];
         let name = if alone { name.to_owned() } else { format!("{name}_{}", number + 1) };
@@ -120,7 +120,9 @@ pub(crate) fn plan_append(
             let conditions = conditions.to_vec();
             let (plan, in_order) =
                 plan_scan(&below.relation, &name, start, used, conditions, &child);
-            ordered = ordered || alone && in_order;
+            if alone {
+                ordered = in_order;
+            }
             member.scan = Arc::new(PlanNode::Scan(plan));
         } else {
             let own = Own { start: used.len(), table: start, width, columns: &below.columns };

@@ -14,7 +14,7 @@ impl PlanNode {
             | Self::Shared { .. }
             | Self::Function { .. }
             | Self::Single { .. }
-            | Self::Sort { .. } => true,
+            | Self::Sort { presorted: 0, .. } => true,
             Self::SubQuery { plan, .. } => plan.root.goes_backward(),
             Self::Filter { input, .. }
             | Self::Gate { input, .. }
@@ -25,6 +25,8 @@ impl PlanNode {
                 left.goes_backward() && right.goes_backward()
             }
             Self::Result
+            | Self::Sort { .. }
+            | Self::Gather { .. }
             | Self::Join(_)
             | Self::Aggregate { .. }
             | Self::Window { .. }

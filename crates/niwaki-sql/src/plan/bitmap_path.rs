@@ -42,7 +42,8 @@ pub(super) fn bitmap_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Ve
         rows: table.output_rows,
         startup: best.cost,
         cost: best.cost + heap + disabled,
-        ordered: table.context.order.is_empty(),
+        ordered: 0,
+        groups: 1.0,
     }]
 }
 

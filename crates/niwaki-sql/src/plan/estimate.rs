@@ -65,8 +65,8 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             let below = estimate(input);
             Estimate { rows: (below.rows / 3.0).max(1.0), ..below }
         }
-        PlanNode::Gate { input, .. } => estimate(input),
-        PlanNode::Aggregate { input, groups, written, sets, calls, .. } => {
+        PlanNode::Gate { input, .. } | PlanNode::Gather { input, .. } => estimate(input),
+        PlanNode::Aggregate { input, groups, written, sets, calls, sorted, .. } => {
             let below = estimate(input);
             let rows = match sets.sets.as_slice() {
                 [] => group_count(input, below.rows, &groups[..*written]),
@@ -80,7 +80,8 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             };
             let total = below.total + below.rows * 0.0125 * sets.sets.len().max(1) as f64;
             let width = (groups.len() + calls.len()) as f64 * VALUE_BYTES;
-            Estimate { startup: total, total, rows, width }
+            let startup = if *sorted { below.startup } else { total };
+            Estimate { startup, total, rows, width }
         }
         PlanNode::Window { input, plan } => {
             // A row goes up when its partition, or what it sees of it, is there: PostgreSQL counts the first row as the start.
@@ -96,10 +97,11 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             let width = exprs.len() as f64 * VALUE_BYTES;
             Estimate { rows: below.rows * times, width, ..below }
         }
-        PlanNode::Sort { input, .. } => {
+        PlanNode::Sort { input, presorted, .. } => {
             let below = estimate(input);
             let total = below.total + below.rows * below.rows.max(2.0).log2() * 0.02;
-            Estimate { startup: total, total, ..below }
+            let startup = if *presorted > 0 { below.startup } else { total };
+            Estimate { startup, total, ..below }
         }
         PlanNode::First { input, .. } => {
             let below = estimate(input);

@@ -21,6 +21,7 @@ fn scans<'p>(node: &'p PlanNode, out: &mut Vec<&'p ScanPlan>) {
         }
         PlanNode::Filter { input, .. }
         | PlanNode::Gate { input, .. }
+        | PlanNode::Gather { input, .. }
         | PlanNode::Sort { input, .. }
         | PlanNode::LockRows { input, .. }
         | PlanNode::Unique { input, .. } => scans(input, out),

@@ -4,6 +4,7 @@ use niwaki_catalog::IndexColumn;
 
 use niwaki_table::KeySource;
 
+use super::SortKey;
 use super::comparison::{Comparison, comparison, key_compatible};
 use super::conditions::{reads_only, split_conjuncts};
 use super::cost::{self, IndexRead};
@@ -11,6 +12,9 @@ use super::implication::implies;
 use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
 use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
+
+/// Distinct values of a column that was not analyzed: PostgreSQL's guess.
+const UNKNOWN_GROUPS: f64 = 200.0;
 
 /// What a key column of an index holds, over the query's row.
 enum KeyPart {
@@ -66,6 +70,17 @@ struct ColumnMatch {
     ranges: f64,
 }
 
+/// The order in which a scan of an index gives rows.
+#[derive(Clone, Copy)]
+pub(super) struct IndexOrder {
+    /// Ascending in the index's own order.
+    pub(super) forward: bool,
+    /// How many keys of the wanted order, from the first, it is.
+    keys: usize,
+    /// Groups of rows that are equal in those keys, about.
+    groups: f64,
+}
+
 /// A way to use an index.
 #[derive(Clone)]
 pub(super) struct IndexMatch {
@@ -79,8 +94,8 @@ pub(super) struct IndexMatch {
     pub(super) ensured: Vec<usize>,
     /// Whether it is the index of some rows only.
     pub(super) partial: bool,
-    /// The order in which it gives rows, if that is wanted: forward or backward.
-    pub(super) order: Option<bool>,
+    /// What it gives of the wanted order.
+    pub(super) order: Option<IndexOrder>,
     /// Share of the entries that satisfy all of its conditions.
     pub(super) selectivity: f64,
     /// Share of the entries in the ranges that bound the scan.
@@ -398,7 +413,8 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
             continue;
         }
         // A point of a unique index always wins: it stays right however the table grows.
-        let path = found.path(table, table.conditions, order.unwrap_or(true), only);
+        let forward = order.is_none_or(|order| order.forward);
+        let path = found.path(table, table.conditions, forward, only);
         let loops = table.context.loops;
         let cost = if found.point && loops <= 1.0 {
             0.0
@@ -427,19 +443,23 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
             rows: if found.point { 1.0 } else { table.output_rows },
             startup: 0.0,
             cost: cost + disabled,
-            ordered: table.context.order.is_empty() || order.is_some() || found.point,
+            ordered: match (found.point, order) {
+                (true, _) => table.context.order.len(),
+                (false, order) => order.map_or(0, |order| order.keys),
+            },
+            groups: order.map_or(1.0, |order| order.groups),
         });
     }
     candidates
 }
 
-/// Whether the index gives the wanted order: `Some(true)` forward, `Some(false)` backward.
+/// What the index gives of the wanted order, if it gives some of it.
 fn index_order(
     table: &Table<'_>,
     columns: &[IndexColumn],
     parts: &[KeyPart],
     keys: &[KeyCondition],
-) -> Option<bool> {
+) -> Option<IndexOrder> {
     let order = table.context.order;
     if order.is_empty() {
         return None;
@@ -448,33 +468,36 @@ fn index_order(
     let fixed = |position: usize| {
         matches!(keys.get(position), Some(KeyCondition::Equal(_) | KeyCondition::Null))
     };
-    let mut direction = None;
-    let mut position = 0;
-    for wanted in order {
-        if (0..keys.len()).any(|at| fixed(at) && parts[at].is(&wanted.expr)) {
-            continue;
-        }
-        while fixed(position) {
-            position += 1;
-        }
+    // The direction in which a key column comes in the order of a wanted key.
+    let direction_of = |position: usize, wanted: &SortKey| {
         let column = columns.get(position)?;
         if !parts.get(position)?.is(&wanted.expr) {
             return None;
         }
-        let same =
-            column.descending == wanted.descending && column.nulls_first == wanted.nulls_first;
-        let opposite =
-            column.descending != wanted.descending && column.nulls_first != wanted.nulls_first;
-        let this = match (same, opposite) {
-            (true, _) => true,
-            (_, true) => false,
-            _ => return None,
-        };
-        if direction.is_some_and(|d| d != this) {
-            return None;
+        let turned = column.descending != wanted.descending;
+        (turned == (column.nulls_first != wanted.nulls_first)).then_some(!turned)
+    };
+    let (mut direction, mut position) = (None, 0);
+    let (mut found, mut groups) = (0, 1.0);
+    for wanted in order {
+        if !(0..keys.len()).any(|at| fixed(at) && parts[at].is(&wanted.expr)) {
+            while fixed(position) {
+                position += 1;
+            }
+            match direction_of(position, wanted) {
+                Some(this) if direction.is_none_or(|known| known == this) => direction = Some(this),
+                _ => break,
+            }
+            let distinct = table.estimator.distinct(parts[position].column(table));
+            groups *= distinct.unwrap_or(UNKNOWN_GROUPS);
+            position += 1;
         }
-        direction = Some(this);
-        position += 1;
+        found += 1;
     }
-    Some(direction.unwrap_or(true))
+    // Keys that have one value each say nothing of the others.
+    if found < order.len() && direction.is_none() {
+        return None;
+    }
+    let groups = groups.clamp(1.0, table.output_rows);
+    Some(IndexOrder { forward: direction.unwrap_or(true), keys: found, groups })
 }

@@ -13,6 +13,7 @@ mod group_count;
 mod implication;
 mod index_path;
 mod joins;
+mod parallel;
 mod planner;
 mod pruning;
 mod scan;
@@ -414,6 +415,12 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         condition: Expr,
     },
+    /// The inner side of a hash join that several threads read.
+    Gather {
+        input: Arc<PlanNode>,
+        /// Threads that help the session's own, at most.
+        workers: usize,
+    },
     /// A condition that reads nothing of the rows: asked once, it lets all or none of them through.
     Gate {
         input: Arc<PlanNode>,
@@ -427,6 +434,10 @@ pub(crate) enum PlanNode {
         written: usize,
         sets: GroupingSets,
         calls: Vec<AggregateCall>,
+        /// The rows come in the order of what they are grouped by.
+        sorted: bool,
+        /// Threads that help the session's own, at most.
+        workers: usize,
     },
     /// Adds the results of window functions to each row.
     Window {
@@ -443,6 +454,8 @@ pub(crate) enum PlanNode {
     Sort {
         input: Arc<PlanNode>,
         keys: Vec<SortKey>,
+        /// How many of them, from the first, the input is in the order of.
+        presorted: usize,
     },
     /// Rows that differ in the first `columns` values, the first of each.
     Distinct {

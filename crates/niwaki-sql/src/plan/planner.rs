@@ -5,12 +5,15 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use niwaki_types::{ColumnType, Datum};
 
+use super::cost;
 use super::estimate::estimate;
+use super::group_count::group_count;
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
+use super::parallel::{gather_inner, workers};
 use super::window_order::{first_order, window_order, windowed};
 use super::{
-    LockTarget, MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SortKey,
-    SubPlan, WithPlan, WorkingPlan, conjunction, is_volatile,
+    AggregateCall, LockTarget, MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode,
+    RecursivePlan, SortKey, SubPlan, WithPlan, WorkingPlan, conjunction, is_volatile,
 };
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
@@ -107,7 +110,7 @@ impl Planner {
                 for expr in rows.iter_mut().flatten() {
                     self.expr(expr)?;
                 }
-                sorted(PlanNode::Values { rows }, &order, &types_of(&columns))
+                sorted(PlanNode::Values { rows }, &order, &types_of(&columns), 0)
             }
             Body::Modify(modify) => PlanNode::Modify(Box::new(self.modify(*modify, false)?)),
             Body::Set(set) if set.recursive.is_some() => self.recursive(*set, &columns)?,
@@ -119,7 +122,7 @@ impl Planner {
                     right: self.set_side(set.right)?,
                     columns: set.types,
                 };
-                sorted(node, &order, &types_of(&columns))
+                sorted(node, &order, &types_of(&columns), 0)
             }
         };
         if limit.is_none() && offset.is_none() {
@@ -231,18 +234,46 @@ impl Planner {
             }
         }
         let limit = wanted_rows.filter(|_| simple);
-        let (mut node, ordered) = self.from(from, &mut used, &wanted_order, limit)?;
+        let plain = windowing.is_empty() && distinct == Distinct::None && sets.is_empty();
+        let by_groups = grouping.as_ref().filter(|_| plain);
+        let by_groups = by_groups.and_then(|grouping| group_order(grouping, order, &targets));
+        let mut sorted_groups = false;
+        let (mut node, ordered) = match (&grouping, &by_groups) {
+            (Some(_), Some(by_groups)) if !self.settings.enable_hashagg => {
+                sorted_groups = true;
+                let (node, presorted) = self.from(from, &mut used, &by_groups.keys, None)?;
+                (sorted_by(node, &by_groups.keys, presorted), 0)
+            }
+            (Some(grouping), Some(by_groups)) if wanted_rows.is_some() && by_groups.ordered => {
+                let limit = wanted_rows.unwrap_or(f64::INFINITY);
+                let (node, is_sorted) =
+                    self.grouped(from, &mut used, grouping, by_groups, limit)?;
+                sorted_groups = is_sorted;
+                (node, 0)
+            }
+            _ => self.from(from, &mut used, &wanted_order, limit)?,
+        };
+        gather_inner(&mut node, &self.settings);
         let mut input_width = width;
-        let mut sort_done = simple && ordered;
+        let in_order = ordered >= wanted_order.len();
+        let mut sort_done = simple && in_order;
+        // How many of ORDER BY's keys the rows are in the order of.
+        let presorted = if simple { ordered } else { 0 };
         if !locks.is_empty() {
             if !sort_done && !wanted_order.is_empty() {
-                node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order.clone() };
+                let (input, keys) = (Arc::new(node), wanted_order.clone());
+                node = PlanNode::Sort { input, keys, presorted };
             }
             sort_done = true;
             node = PlanNode::LockRows { input: Arc::new(node), targets: locks, outer, recheck };
         }
-        let below = if ordered && grouping.is_none() { wanted_order } else { Vec::new() };
+        let below = if in_order && grouping.is_none() { wanted_order } else { Vec::new() };
         if let Some(grouping) = grouping {
+            sort_done |= sorted_groups && by_groups.is_some_and(|by_groups| by_groups.ordered);
+            let workers = match sorted_groups {
+                true => 0,
+                false => workers(&node, &grouping, &self.settings),
+            };
             let sets = grouping.sets;
             input_width = grouping.groups.len() + grouping.calls.len() + sets.calls.len();
             node = PlanNode::Aggregate {
@@ -252,6 +283,8 @@ impl Planner {
                 written: grouping.written,
                 sets,
                 calls: grouping.calls,
+                sorted: sorted_groups,
+                workers,
             };
             if let Some(condition) = grouping.having {
                 node = PlanNode::Filter { input: Arc::new(node), condition };
@@ -276,7 +309,7 @@ impl Planner {
         let late = distinct == Distinct::None && sets.is_empty() && !by_volatile;
         if late && !sort_done && !order.is_empty() && targets.iter().any(is_volatile) {
             let keys = order.iter().map(|wanted| key(wanted, targets[wanted.target].clone()));
-            node = PlanNode::Sort { input: Arc::new(node), keys: keys.collect() };
+            node = PlanNode::Sort { input: Arc::new(node), keys: keys.collect(), presorted };
             sort_done = true;
         }
         targets.iter_mut().try_for_each(|target| place_sets(target, input_width))?;
@@ -286,13 +319,46 @@ impl Planner {
             node = PlanNode::Distinct { input: Arc::new(node), columns };
         }
         if !sort_done {
-            node = sorted(node, order, &types);
+            node = sorted(node, order, &types, presorted);
         }
         if let Distinct::On(on) = distinct {
             let keys = on.into_iter().map(|target| (target, types[target])).collect();
             node = PlanNode::First { input: Arc::new(node), keys };
         }
         Ok(node)
+    }
+
+    /// FROM's rows for an aggregate of which `limit` groups are wanted in an order: in that order, if some path gives it and what
+    /// is read of it costs less than grouping all rows; returns whether they are.
+    fn grouped(
+        &mut self,
+        from: From,
+        used: &mut Vec<bool>,
+        grouping: &Grouping,
+        by_groups: &GroupOrder,
+        limit: f64,
+    ) -> Result<(PlanNode, bool)> {
+        let mut used_in_order = used.clone();
+        let (all, _) = self.from(from.clone(), used, &[], None)?;
+        let expected = estimate(&all);
+        let groups = group_count(&all, expected.rows, &grouping.groups);
+        let part = (limit / groups).min(1.0);
+        let wanted = Some(expected.rows * part);
+        let keys = &by_groups.keys;
+        let (in_order, found) = self.from(from, &mut used_in_order, keys, wanted)?;
+        if found < keys.len() {
+            return Ok((all, false));
+        }
+        let costs = &self.settings.costs;
+        let grouping = |rows: f64| rows * (costs.cpu_tuple_cost + costs.cpu_operator_cost);
+        let hashed = expected.total + grouping(expected.rows) + cost::sort(groups, costs);
+        let streamed = estimate(&in_order);
+        let run = streamed.total - streamed.startup + grouping(streamed.rows);
+        if streamed.startup + run * part >= hashed {
+            return Ok((all, false));
+        }
+        *used = used_in_order;
+        Ok((in_order, true))
     }
 
     /// What a newer version of a locked or changed row is judged by.
@@ -334,15 +400,15 @@ impl Planner {
         }
     }
 
-    /// Plans FROM and WHERE. `used` are the slots that something above reads. Returns the plan, and whether the
-    /// wanted order holds.
+    /// Plans FROM and WHERE. `used` are the slots that something above reads. Returns the plan, and how many keys of the
+    /// wanted order, from the first, hold.
     fn from(
         &mut self,
         from: From,
         used: &mut [bool],
         order: &[SortKey],
         limit: Option<f64>,
-    ) -> Result<(PlanNode, bool)> {
+    ) -> Result<(PlanNode, usize)> {
         let From { items, tree, mut conditions, .. } = from;
         for condition in &mut conditions {
             self.expr(condition)?;
@@ -354,7 +420,7 @@ impl Planner {
                 Some(condition) => PlanNode::Filter { input: Arc::new(node), condition },
                 None => node,
             };
-            return Ok((node, order.is_empty()));
+            return Ok((node, 0));
         };
         // What was flattened is part of the tree no more.
         let mut wanted = Vec::new();
@@ -612,7 +678,58 @@ fn named_keys(
 }
 
 /// Puts rows in the order that their values are to have.
-fn sorted(node: PlanNode, order: &[OrderKey], types: &[ColumnType]) -> PlanNode {
+/// An order in which rows of one group come one after the other.
+struct GroupOrder {
+    /// Over the row that is grouped.
+    keys: Vec<SortKey>,
+    /// The groups come in the query's order.
+    ordered: bool,
+}
+
+/// The order for groups that are made one after the other; `None` where that is not possible.
+fn group_order(grouping: &Grouping, order: &[OrderKey], targets: &[Expr]) -> Option<GroupOrder> {
+    let groups = &grouping.groups;
+    let plain = |call: &AggregateCall| !call.distinct && call.order.is_empty();
+    let possible = grouping.sets.sets.is_empty()
+        && !groups.is_empty()
+        && groups.iter().all(|group| !is_volatile(group))
+        && grouping.calls.iter().all(plain);
+    if !possible {
+        return None;
+    }
+    let (mut keys, mut left) = (Vec::new(), (0..groups.len()).collect::<Vec<usize>>());
+    let mut ordered = grouping.having.is_none();
+    for wanted in order {
+        let group = match targets[wanted.target].kind {
+            ExprKind::Slot { depth: 0, slot } => groups.get(slot).map(|group| (slot, group)),
+            _ => None,
+        };
+        let Some((slot, group)) = group else {
+            ordered = false;
+            break;
+        };
+        // The same once more orders nothing.
+        if left.contains(&slot) {
+            left.retain(|other| *other != slot);
+            let (descending, nulls_first) = (wanted.descending, wanted.nulls_first);
+            keys.push(SortKey { expr: group.clone(), descending, nulls_first });
+        }
+    }
+    let rest = left.into_iter().map(|slot| groups[slot].clone());
+    keys.extend(rest.map(|expr| SortKey { expr, descending: false, nulls_first: false }));
+    Some(GroupOrder { keys, ordered })
+}
+
+/// Sorts by expressions over the rows. `presorted`: so many of the keys, from the first, they are in the order of.
+fn sorted_by(node: PlanNode, keys: &[SortKey], presorted: usize) -> PlanNode {
+    match presorted >= keys.len() {
+        true => node,
+        false => PlanNode::Sort { input: Arc::new(node), keys: keys.to_vec(), presorted },
+    }
+}
+
+/// Sorts by targets. `presorted`: so many of the keys, from the first, the rows are in the order of.
+fn sorted(node: PlanNode, order: &[OrderKey], types: &[ColumnType], presorted: usize) -> PlanNode {
     if order.is_empty() {
         return node;
     }
@@ -624,7 +741,7 @@ fn sorted(node: PlanNode, order: &[OrderKey], types: &[ColumnType]) -> PlanNode 
             nulls_first: key.nulls_first,
         })
         .collect();
-    PlanNode::Sort { input: Arc::new(node), keys }
+    PlanNode::Sort { input: Arc::new(node), keys, presorted }
 }
 
 /// Rows that LIMIT and OFFSET let through; a guess when they are not constants.

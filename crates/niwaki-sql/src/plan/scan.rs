@@ -46,6 +46,30 @@ pub(crate) struct ScanPlan {
     pub(crate) width: f64,
 }
 
+impl ScanPlan {
+    /// What it evaluates, if it reads an index or the whole table.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let keys = match &self.path {
+            ScanPath::Index(path) => path.keys.as_slice(),
+            _ => &[],
+        };
+        keys.iter().flat_map(KeyCondition::exprs).chain(&self.filter)
+    }
+}
+
+impl KeyCondition {
+    /// The values that a key is compared with.
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let (one, lower, upper) = match self {
+            Self::Free | Self::Null => (None, None, None),
+            Self::Equal(value) | Self::Any(value) => (Some(value), None, None),
+            Self::Range { lower, upper } => (None, lower.as_ref(), upper.as_ref()),
+        };
+        let bounds = lower.into_iter().chain(upper).map(|(value, _)| value);
+        one.into_iter().chain(bounds)
+    }
+}
+
 /// How rows are reached.
 #[derive(Clone, Debug)]
 pub(crate) enum ScanPath {
@@ -188,11 +212,14 @@ pub(super) struct Candidate {
     /// What is spent before the first row.
     pub(super) startup: f64,
     pub(super) cost: f64,
-    pub(super) ordered: bool,
+    /// How many keys of the wanted order, from the first, hold.
+    pub(super) ordered: usize,
+    /// Groups of rows that are equal in those keys, where they are not all.
+    pub(super) groups: f64,
 }
 
 /// Pages as they are now, and rows as dense as when they were counted.
-fn table_size(relation: &Relation) -> TableSize {
+pub(super) fn table_size(relation: &Relation) -> TableSize {
     if let Some(partitions) = &relation.partitions {
         let mut sum = TableSize { pages: 0.0, rows: 0.0, all_visible: 0.0 };
         for leaf in &partitions.leaves {
@@ -243,7 +270,7 @@ fn usual_width(column: ColumnType) -> f64 {
 }
 
 /// Plans the scan of a table under conditions that read its slots and available ones. Returns the plan
-/// and whether its rows come in the wanted order.
+/// and how many keys of the wanted order, from the first, hold.
 pub(crate) fn plan_scan(
     relation: &Arc<Relation>,
     name: &str,
@@ -251,7 +278,7 @@ pub(crate) fn plan_scan(
     used: &[bool],
     conditions: Vec<Expr>,
     context: &ScanContext<'_>,
-) -> (ScanPlan, bool) {
+) -> (ScanPlan, usize) {
     let width = relation.columns.len();
     let system: [bool; 3] =
         std::array::from_fn(|i| used.get(start + width + i).copied().unwrap_or(false));
@@ -275,7 +302,11 @@ pub(crate) fn plan_scan(
         row_bytes += usual_width(relation.columns[column].column_type());
     }
     let best = choose(&table);
-    let (path, rows, ordered) = (best.path, best.rows, best.ordered);
+    let (path, rows) = (best.path, best.rows);
+    let ordered = match best.ordered {
+        some if some < context.order.len() && !context.settings.enable_incremental_sort => 0,
+        all => all,
+    };
     let cost = best.cost % DISABLED_COST;
     let mut remaining = Vec::new();
     for (number, condition) in conditions.into_iter().enumerate() {
@@ -316,22 +347,27 @@ fn choose(table: &Table<'_>) -> Candidate {
             return candidate;
         }
     }
-    let sort =
-        if table.context.order.is_empty() { 0.0 } else { cost::sort(table.output_rows, costs) };
-    let total = |candidate: &Candidate| {
-        if !candidate.ordered {
-            if table.context.forced {
-                return f64::INFINITY;
-            }
-            return candidate.cost + sort;
+    let wanted = table.context.order.len();
+    let sort = if wanted == 0 { 0.0 } else { cost::sort(table.output_rows, costs) };
+    // Of rows that come in order, of which at least `least` are read: they need not all be.
+    let part = |candidate: &Candidate, least: f64| match table.context.limit {
+        Some(limit) if candidate.cost < DISABLED_COST => {
+            (limit.max(least) / candidate.rows.max(1.0)).clamp(0.0, 1.0)
         }
-        match table.context.limit {
-            // Rows that come in order need not all be read.
-            Some(limit) if candidate.cost < DISABLED_COST => {
-                let part = (limit / candidate.rows.max(1.0)).clamp(0.0, 1.0);
-                candidate.startup + (candidate.cost - candidate.startup) * part
+        _ => 1.0,
+    };
+    let total = |candidate: &Candidate| {
+        let run = candidate.cost - candidate.startup;
+        match candidate.ordered {
+            all if all >= wanted => candidate.startup + run * part(candidate, 0.0),
+            _ if table.context.forced => f64::INFINITY,
+            0 => candidate.cost + sort,
+            _ if !settings.enable_incremental_sort => candidate.cost + sort,
+            _ => {
+                let of_group = candidate.rows / candidate.groups.max(1.0);
+                let sorts = candidate.groups.max(1.0) * cost::sort(of_group, costs);
+                candidate.startup + (run + sorts) * part(candidate, of_group)
             }
-            _ => candidate.cost,
         }
     };
     let mut best = Candidate {
@@ -341,7 +377,8 @@ fn choose(table: &Table<'_>) -> Candidate {
         startup: 0.0,
         cost: cost::sequential(table.size, table.judging(&[]), costs)
             + if settings.enable_seqscan { 0.0 } else { DISABLED_COST },
-        ordered: table.context.order.is_empty(),
+        ordered: 0,
+        groups: 1.0,
     };
     let others = tid_candidates(table)
         .into_iter()

@@ -24,7 +24,8 @@ pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
                 rows: 1.0,
                 startup: 0.0,
                 cost: costs.random_page_cost + costs.cpu_tuple_cost + disabled,
-                ordered: context.order.is_empty(),
+                ordered: 0,
+                groups: 1.0,
             }),
             ">" | ">=" if lower.is_none() => {
                 lower = Some((found.value.clone(), found.operator == ">="));
@@ -52,7 +53,8 @@ pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
                 + costs.random_page_cost
                 + (table.size.pages * share).ceil() * costs.seq_page_cost
                 + disabled,
-            ordered: context.order.is_empty(),
+            ordered: 0,
+            groups: 1.0,
         });
     }
     candidates

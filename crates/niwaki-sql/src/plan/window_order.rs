@@ -100,7 +100,7 @@ pub(super) fn windowed(
         let is_sorted =
             keys.len() <= sorted.len() && keys.iter().zip(&sorted).all(|(a, b)| a.same(b));
         if !is_sorted {
-            node = PlanNode::Sort { input: Arc::new(node), keys: keys.clone() };
+            node = PlanNode::Sort { input: Arc::new(node), keys: keys.clone(), presorted: 0 };
             sorted = keys;
         }
         let own = calls.iter().enumerate().filter(|(_, call)| call.window == *number);

@@ -63,6 +63,10 @@ pub struct HotSettings {
     pub enable_nestloop: bool,
     /// `enable_sort`
     pub enable_sort: bool,
+    /// `enable_incremental_sort`
+    pub enable_incremental_sort: bool,
+    /// `enable_hashagg`
+    pub enable_hashagg: bool,
     /// What the planner takes reading to cost (`*_cost`, `effective_cache_size`).
     pub costs: CostSettings,
     /// `work_mem` in bytes.
@@ -81,6 +85,12 @@ pub struct HotSettings {
     pub maintenance_work_mem_bytes: usize,
     /// `max_parallel_maintenance_workers`: threads besides the session's own.
     pub parallel_maintenance_workers: usize,
+    /// `max_parallel_workers_per_gather`: threads that help a step of a query to read.
+    pub parallel_workers: usize,
+    /// `max_parallel_workers`: such threads of all sessions.
+    pub parallel_workers_of_all: usize,
+    /// `min_parallel_table_scan_size` in blocks.
+    pub parallel_table_blocks: f64,
     /// Grows whenever a setting that plans depend on changes (`enable_*`, costs, `search_path`,
     /// `TimeZone`).
     pub plan_version: u64,
@@ -157,6 +167,8 @@ impl Settings {
             enable_mergejoin: true,
             enable_nestloop: true,
             enable_sort: true,
+            enable_incremental_sort: true,
+            enable_hashagg: true,
             costs: CostSettings::default(),
             work_mem_bytes: 0,
             hash_mem_bytes: 0,
@@ -166,6 +178,9 @@ impl Settings {
             io_combine_pages: 1,
             maintenance_work_mem_bytes: 0,
             parallel_maintenance_workers: 0,
+            parallel_workers: 0,
+            parallel_workers_of_all: 0,
+            parallel_table_blocks: 0.0,
             plan_version: 0,
         };
         let mut settings = Self {
@@ -463,7 +478,14 @@ impl Settings {
         let name = SETTINGS[index].name;
         let plans = name.starts_with("enable_")
             || name.ends_with("_cost")
-            || matches!(name, "effective_cache_size" | "search_path" | "TimeZone");
+            || matches!(
+                name,
+                "effective_cache_size"
+                    | "max_parallel_workers_per_gather"
+                    | "min_parallel_table_scan_size"
+                    | "search_path"
+                    | "TimeZone"
+            );
         if plans {
             self.hot.plan_version += 1;
         }
@@ -507,6 +529,8 @@ impl Settings {
             enable_mergejoin: self.bool("enable_mergejoin"),
             enable_nestloop: self.bool("enable_nestloop"),
             enable_sort: self.bool("enable_sort"),
+            enable_incremental_sort: self.bool("enable_incremental_sort"),
+            enable_hashagg: self.bool("enable_hashagg"),
             costs: CostSettings {
                 seq_page_cost: self.float("seq_page_cost"),
                 random_page_cost: self.float("random_page_cost"),
@@ -529,6 +553,10 @@ impl Settings {
                 self.int("max_parallel_maintenance_workers"),
             )
             .unwrap_or(0),
+            parallel_workers: usize::try_from(self.int("max_parallel_workers_per_gather"))
+                .unwrap_or(0),
+            parallel_workers_of_all: usize::try_from(self.int("max_parallel_workers")).unwrap_or(0),
+            parallel_table_blocks: self.int("min_parallel_table_scan_size") as f64,
             plan_version: self.hot.plan_version,
         };
     }

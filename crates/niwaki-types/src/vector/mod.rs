@@ -168,12 +168,10 @@ impl Vector {
     /// Forgets the values, keeps their memory. Values of `oid` may follow.
     pub fn clear(&mut self, oid: TypeOid) {
         self.nulls.clear();
-        match &mut self.data {
-            // A numeric that did not fit made it so.
-            VectorData::Any(_) if oid == TypeOid::NUMERIC => {
-                self.data = VectorData::for_type(oid);
-            }
-            data => {
+        match (&mut self.data, VectorData::for_type(oid)) {
+            // A value that did not fit made it so, or nothing was ever there.
+            (VectorData::Any(_), data) if !matches!(data, VectorData::Any(_)) => self.data = data,
+            (data, _) => {
                 for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear())
             }
         }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use niwaki_catalog::{CatalogState, Oid, RelationKind, SearchPath};
+use niwaki_catalog::{CatalogState, Oid, RelationKind};
 use niwaki_env::Env;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
@@ -12,6 +12,7 @@ use niwaki_txn::{
     AdvisoryKey, AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy,
 };
 
+use super::store::read_only;
 use super::utility::of_transaction;
 use crate::Result;
 use crate::notifications::{Notifications, Pending};
@@ -39,7 +40,6 @@ pub(super) struct SessionEnvironment<'s> {
     pub(super) control: &'s SessionControl,
     pub(super) transaction: &'s Transaction,
     pub(super) state: &'s CatalogState,
-    pub(super) path: &'s SearchPath,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
     pub(super) sequences: &'s mut SequenceValues,
     pub(super) advisory: &'s mut AdvisoryLocks,
@@ -69,6 +69,26 @@ impl SessionEnvironment<'_> {
         let (locks, table) = (self.transaction.manager().locks(), TableId(u64::from(table)));
         locks.acquire_table(self.transaction, table, mode, WaitPolicy::Block)?;
         Ok(())
+    }
+
+    /// Has a function write to a sequence; READ ONLY allows it only to temporary ones.
+    fn write_sequence<T>(
+        &self,
+        sequence: u32,
+        function: &str,
+        write: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if !self.transaction.read_only() {
+            return write();
+        }
+        let schema = self.state.relation(Oid(sequence)).map(|relation| relation.schema);
+        if schema.is_none() || schema != self.state.temporary_schema() {
+            return Err(read_only(&format!("{function}()")));
+        }
+        let before = self.transaction.set_writes_temporary(true);
+        let written = write();
+        self.transaction.set_writes_temporary(before);
+        written
     }
 
     fn sequence_name(&self, oid: u32) -> String {
@@ -104,16 +124,20 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn nextval(&mut self, sequence: u32) -> Result<i64> {
-        let value = self.sequence(sequence)?.nextval(self.transaction).map_err(|e| match e {
-            niwaki_table::Error::SequenceLimit { which, limit } => SqlError::new(
-                "2200H",
-                format!(
-                    "nextval: reached {which} value of sequence \"{}\" ({limit})",
-                    self.sequence_name(sequence)
+        let handle = self.sequence(sequence)?;
+        let next = || {
+            handle.nextval(self.transaction).map_err(|e| match e {
+                niwaki_table::Error::SequenceLimit { which, limit } => SqlError::new(
+                    "2200H",
+                    format!(
+                        "nextval: reached {which} value of sequence \"{}\" ({limit})",
+                        self.sequence_name(sequence)
+                    ),
                 ),
-            ),
-            other => other.into(),
-        })?;
+                other => other.into(),
+            })
+        };
+        let value = self.write_sequence(sequence, "nextval", next)?;
         self.sequences.values.insert(sequence, value);
         self.sequences.last = Some(sequence);
         Ok(value)
@@ -153,7 +177,8 @@ impl Environment for SessionEnvironment<'_> {
                 ),
             ));
         }
-        handle.setval(self.transaction, value, is_called)?;
+        let set = || Ok(handle.setval(self.transaction, value, is_called)?);
+        self.write_sequence(sequence, "setval", set)?;
         if is_called {
             self.sequences.values.insert(sequence, value);
         }
@@ -236,15 +261,6 @@ impl Environment for SessionEnvironment<'_> {
 
     fn current_database(&self) -> String {
         self.database.to_owned()
-    }
-
-    fn current_schemas(&self, implicit: bool) -> Vec<String> {
-        self.path
-            .schemas
-            .iter()
-            .filter(|s| implicit || **s != niwaki_catalog::PG_CATALOG)
-            .filter_map(|s| self.state.schema(*s).map(|s| s.name.clone()))
-            .collect()
     }
 }
 

@@ -134,14 +134,16 @@ impl Session {
         }
         let leaves = table.partitions.iter().flat_map(|partitions| &partitions.leaves);
         let counts: Vec<f64> = leaves.map(|leaf| leaf.relation.stats.tuples).collect();
-        if counts.is_empty() {
+        // One that never had partitions has nothing to be counted.
+        if counts.is_empty() && table.stats.tuples < 0.0 {
             return Ok(());
         }
         if vacuum.verbose {
             let name = self.qualified(&table);
             self.info(out, format!("analyzing \"{name}\" inheritance tree"), None);
         }
-        let tuples = counts.iter().filter(|count| **count >= 0.0).sum();
+        // From 0 on: the sum of nothing is -0.
+        let tuples = counts.iter().filter(|count| **count >= 0.0).fold(0.0, |sum, n| sum + n);
         let stats = RelationStats { tuples, ..RelationStats::default() };
         if table.stats != stats {
             let definition = RelationDefinition { stats, ..table.definition.clone() };

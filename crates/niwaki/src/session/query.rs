@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::FunctionVolatility;
 use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::store::TableLock;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
     AnalyzeContext, CommandTag, Completion, ExecContext, Execution, KeptReader, Named, Planned,
@@ -74,8 +75,12 @@ impl Session {
                 enable_hashjoin: hot.enable_hashjoin,
                 enable_mergejoin: hot.enable_mergejoin,
                 enable_nestloop: hot.enable_nestloop,
+                enable_incremental_sort: hot.enable_incremental_sort,
+                enable_hashagg: hot.enable_hashagg,
                 hash_memory: hot.hash_mem_bytes as f64,
                 costs: hot.costs,
+                parallel_workers: hot.parallel_workers,
+                parallel_table_blocks: hot.parallel_table_blocks,
             },
             functions: None,
             stored: self.stored_text,
@@ -107,21 +112,31 @@ impl Session {
     }
 
     /// What a statement with this plan sees from now on. Its locks are held.
-    fn snapshot_for(&self, planned: &Planned) -> Result<Snapshot> {
+    fn snapshot_for(&mut self, planned: &Planned) -> Result<Snapshot> {
         let transaction = self.open_transaction()?;
         if let Some(view) = planned.unpopulated() {
             let message = format!("materialized view \"{}\" has not been populated", view.name);
             return Err(SqlError::new("55000", message)
                 .with_hint("Use the REFRESH MATERIALIZED VIEW command."));
         }
+        transaction.set_writes_temporary(false);
         if !planned.writes() {
             return Ok(transaction.snapshot()?);
         }
-        let changes = planned.tag() != CommandTag::Select || planned.changes_in_with();
-        if transaction.read_only() && changes {
-            return Err(read_only(planned.tag()));
+        let own_work = planned.tag() != CommandTag::Select
+            || planned.changes_in_with()
+            || planned.locks_rows();
+        // What functions do, they are refused themselves.
+        if transaction.read_only() && own_work {
+            let own = self.catalog.state().temporary_schema();
+            let mut changed =
+                planned.relations().iter().filter(|(_, lock)| *lock != TableLock::AccessShare);
+            if !changed.all(|(relation, _)| Some(relation.schema) == own) {
+                return Err(read_only(&planned.command()));
+            }
+            self.open_transaction()?.set_writes_temporary(true);
         }
-        Ok(transaction.snapshot_for_write()?)
+        Ok(self.open_transaction()?.snapshot_for_write()?)
     }
 
     /// Begins a query that may be stopped and continued. Its locks are held. A change of data runs to its
@@ -220,6 +235,7 @@ impl Session {
             nested: Vec::new(),
             noted: &mut self.foreign_keys.noted,
             crosscheck,
+            helpers: Some(self.database.helpers().limited(hot.parallel_workers_of_all)),
         };
         let settings = RefCell::new(&mut self.settings);
         let source = SessionSource {
@@ -234,7 +250,6 @@ impl Session {
             control: &self.control,
             transaction,
             state: &state,
-            path: &path,
             settings: &settings,
             sequences: &mut self.sequences,
             advisory: &mut self.advisory,

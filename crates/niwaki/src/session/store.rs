@@ -4,8 +4,8 @@ use std::ops::{Bound, Range, RangeBounds};
 
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_sql::store::{
-    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store,
-    TableLock,
+    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState,
+    SharedStore, Store, TableLock,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
@@ -13,12 +13,16 @@ use niwaki_table::{
     BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
     PageRows, RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
 };
-use niwaki_txn::{Error as TxnError, Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{
+    Error as TxnError, Readers, Snapshot, TableId, TableLockMode, Transaction, WaitPolicy,
+};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
+use super::environment::UNIX_TO_POSTGRES_US;
 use super::errors::of_table;
 use super::foreign_keys::Noted;
 use crate::Result;
+use crate::helpers::{HelperPermit, LimitedHelpers};
 
 /// The session's transaction and the statement's snapshot, as the executor uses them.
 pub(super) struct TableStore<'s> {
@@ -39,6 +43,8 @@ pub(super) struct TableStore<'s> {
     pub(super) nested: Vec<NestedStatement>,
     /// Rows that this snapshot does not see as they are refuse to be changed (40001).
     pub(super) crosscheck: Option<&'s Snapshot>,
+    /// The threads that may help it to read.
+    pub(super) helpers: Option<LimitedHelpers<'s>>,
 }
 
 /// A statement of a function inside the running one.
@@ -47,6 +53,49 @@ pub(super) struct NestedStatement {
     snapshot: Snapshot,
     /// What the statement around it had pending.
     pending: Option<RowTarget>,
+}
+
+/// For the threads that help a statement to read.
+struct Shared {
+    readers: Readers,
+    snapshot: Snapshot,
+    read_ahead: ReadAhead,
+    permit: HelperPermit,
+}
+
+impl SharedStore for Shared {
+    fn threads(&self) -> usize {
+        self.permit.threads()
+    }
+
+    fn with_store(&self, state: &CatalogState, work: &mut dyn FnMut(&mut dyn Store)) {
+        let transaction = self.readers.transaction();
+        let (mut buffers, mut lookup) = (Workspace::default(), Lookup::default());
+        let mut noted = Noted::default();
+        work(&mut TableStore {
+            transaction: &transaction,
+            snapshot: &self.snapshot,
+            state,
+            work: &mut buffers,
+            lookup: &mut lookup,
+            read_ahead: self.read_ahead,
+            locked: true,
+            pending: None,
+            noted: &mut noted,
+            nested: Vec::new(),
+            crosscheck: None,
+            helpers: None,
+        });
+    }
+
+    fn check_interrupts(&self) -> Result<()> {
+        Ok(self.readers.session().check_interrupts().map_err(TxnError::from)?)
+    }
+
+    fn clock_timestamp(&self) -> i64 {
+        let clock = &self.readers.session().manager().env().clock;
+        clock.now_unix_us() - UNIX_TO_POSTGRES_US
+    }
 }
 
 /// What the innermost statement sees.
@@ -179,10 +228,9 @@ impl TableStore<'_> {
     }
 }
 
-/// 25006 for a change of data.
-pub(super) fn read_only(tag: CommandTag) -> SqlError {
-    let message = format!("cannot execute {} in a read-only transaction", tag.as_str());
-    SqlError::new("25006", message)
+/// 25006 for a command that writes.
+pub(super) fn read_only(command: &str) -> SqlError {
+    SqlError::new("25006", format!("cannot execute {command} in a read-only transaction"))
 }
 
 fn not_serializable(cause: &'static str) -> SqlError {
@@ -222,6 +270,12 @@ impl Store for TableStore<'_> {
                     mask,
                 }
             }
+            ScanPath::Blocks(blocks) => Scan::Sequential {
+                scan: table.seq_scan(blocks).ahead(table, self.read_ahead),
+                page: PageRows::new(),
+                next: 0,
+                mask,
+            },
             ScanPath::TidRange(lower, upper) => {
                 let blocks = blocks_of(&lower, &upper, table.blocks().map_err(failed)?);
                 Scan::Range {
@@ -437,6 +491,13 @@ impl Store for TableStore<'_> {
         Ok((rows, true))
     }
 
+    fn share(&self, threads: usize) -> Option<Box<dyn SharedStore>> {
+        let readers = self.transaction.readers()?;
+        let permit = self.helpers?.take(threads)?;
+        let snapshot = seen(&self.nested, self.snapshot).clone();
+        Some(Box::new(Shared { readers, snapshot, read_ahead: self.read_ahead, permit }))
+    }
+
     fn scan_effort(&self, scan: &ScanState) -> ScanEffort {
         match scan.downcast_ref::<Scan>() {
             Some(Scan::Index(scan, _)) => {
@@ -604,7 +665,7 @@ impl Store for TableStore<'_> {
         let snapshot = match change {
             None => self.transaction.snapshot()?,
             Some(tag) if self.transaction.read_only() && tag != CommandTag::Select => {
-                return Err(read_only(tag));
+                return Err(read_only(tag.as_str()));
             }
             Some(_) => self.transaction.snapshot_for_write()?,
         };

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
-use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, Utility};
+use niwaki_sql::utility::{
+    CopyDirection, CopySource, LockMode, Name, SetCommand, TransactionModes, Utility,
+};
 use niwaki_sql::{ColumnInfo, ExplainOptions, SqlError};
 use niwaki_txn::{Isolation, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
 use super::prepared::no_statement;
+use super::store::read_only;
 use super::{Block, Session, define};
 use crate::Result;
 use crate::result::ResultSink;
@@ -235,7 +238,12 @@ impl Session {
     }
 
     /// 25006 for what writes in a READ ONLY transaction.
-    fn refuse_writing(&self, utility: &Utility) -> Result<()> {
+    fn refuse_writing(&mut self, utility: &Utility) -> Result<()> {
+        let Some(transaction) = &self.transaction else { return Ok(()) };
+        transaction.set_writes_temporary(false);
+        if !transaction.read_only() {
+            return Ok(());
+        }
         let word = match utility {
             Utility::CreateTable(_) => "CREATE TABLE",
             Utility::CreateView(_) => "CREATE VIEW",
@@ -254,18 +262,19 @@ impl Session {
             Utility::RenameSchema { .. } | Utility::SchemaOwner { .. } => "ALTER SCHEMA",
             Utility::Comment { .. } => "COMMENT",
             Utility::Truncate { .. } => "TRUNCATE TABLE",
-            Utility::Copy(copy) if copy.direction == niwaki_sql::utility::CopyDirection::From => {
+            Utility::Copy(copy) if copy.direction == CopyDirection::From => {
+                if let CopySource::Table { name, .. } = &copy.source {
+                    let schema = self.find_relation(name)?.schema;
+                    if Some(schema) == self.catalog.state().temporary_schema() {
+                        self.open_transaction()?.set_writes_temporary(true);
+                        return Ok(());
+                    }
+                }
                 "COPY FROM"
             }
             _ => return Ok(()),
         };
-        if self.open_transaction()?.read_only() {
-            return Err(SqlError::new(
-                "25006",
-                format!("cannot execute {word} in a read-only transaction"),
-            ));
-        }
-        Ok(())
+        Err(read_only(word))
     }
 
     fn set(&mut self, command: &SetCommand, out: &mut dyn ResultSink) -> Result<&'static str> {

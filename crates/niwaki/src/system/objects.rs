@@ -1,7 +1,7 @@
 //! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
 
-use niwaki_catalog::{Oid, Relation, RelationKind, SchemaEntry};
-use niwaki_types::{Datum, TypeOid};
+use niwaki_catalog::{KeyBytes, Oid, Relation, RelationKind, SchemaEntry};
+use niwaki_types::{Datum, KeyOrder, TypeOid, decode_key};
 
 use super::depend::NAMESPACE;
 use super::relations::kind_letter;
@@ -329,7 +329,18 @@ fn pg_sequences(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
 
 pub(super) const PG_STATS: Computed = Computed {
     name: "pg_stats",
-    columns: &["schemaname", "tablename", "attname", "inherited", "null_frac", "n_distinct"],
+    columns: &[
+        "schemaname",
+        "tablename",
+        "attname",
+        "inherited",
+        "null_frac",
+        "n_distinct",
+        "most_common_vals",
+        "most_common_freqs",
+        "histogram_bounds",
+        "correlation",
+    ],
     keys: &[],
     rows: pg_stats,
 };
@@ -347,8 +358,28 @@ fn pg_stats(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 Datum::Bool(false),
                 Datum::Float4(stats.null_fraction as f32),
                 Datum::Float4(stats.distinct as f32),
+                values_of(stats.common.iter().map(|(key, _)| key), column.column_type().oid),
+                match stats.common.as_slice() {
+                    [] => Datum::Null,
+                    common => {
+                        let shares = common.iter().map(|(_, share)| Datum::Float4(*share as f32));
+                        array(TypeOid::FLOAT4, shares)
+                    }
+                },
+                values_of(stats.bounds.iter(), column.column_type().oid),
+                stats.correlation.map_or(Datum::Null, |found| Datum::Float4(found as f32)),
             ])?;
         }
     }
     Ok(())
+}
+
+/// An array of the values of index keys; NULL if there are none, or some value cannot be had from its key.
+fn values_of<'k>(keys: impl ExactSizeIterator<Item = &'k KeyBytes>, oid: TypeOid) -> Datum {
+    if keys.len() == 0 {
+        return Datum::Null;
+    }
+    let value = |key: &KeyBytes| decode_key(&key.0, KeyOrder::ascending(oid)).ok()?.0;
+    let values: Option<Vec<Datum>> = keys.map(value).collect();
+    values.map_or(Datum::Null, |values| Datum::array(oid, values))
 }

@@ -99,7 +99,10 @@ pub(super) fn has_triggers(state: &CatalogState, relation: &Relation) -> bool {
 fn has_parts(state: &CatalogState, relation: &Relation) -> bool {
     match &relation.index {
         Some(_) if relation.file != 0 => false,
-        Some(index) => !state.partitions_of(index.table).is_empty(),
+        Some(index) => state.partitions_of(index.table).iter().any(|partition| {
+            let mut own = state.relation(*partition).into_iter().flat_map(|table| &table.indexes);
+            own.any(|own| own.definition.part_of == Some(relation.oid))
+        }),
         None => !state.partitions_of(relation.oid).is_empty(),
     }
 }

@@ -15,8 +15,9 @@ use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
 use crate::exec::key_chains::END;
+use crate::exec::parallel::{Division, gather};
 use crate::exec::spill::SpaceUse;
-use crate::exec::start as start_rows;
+use crate::exec::{Demand, start_for};
 use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 
@@ -45,7 +46,8 @@ pub(super) struct BatchJoin {
 enum Inner {
     /// They were not read yet.
     New,
-    Table(Table),
+    /// All threads have the same.
+    Table(Arc<Table>),
     /// The join goes on row by row, and its rows come from here.
     Rows(RowBatches),
 }
@@ -103,31 +105,44 @@ impl BatchJoin {
 
     /// Reads the inner side.
     fn build(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<Inner> {
-        let mut input = super::start(&join.inner).unwrap_or_else(|| {
-            let step = start_rows(&join.inner, rt.state);
+        let (inner, workers) = match &*join.inner {
+            PlanNode::Gather { input, workers } => (input, *workers),
+            _ => (&join.inner, 0),
+        };
+        let mut input = super::start(inner).unwrap_or_else(|| {
+            let step = start_for(inner, Demand::All, rt.state);
             Box::new(RowBatches::new(step, join.inner_slots.clone()))
         });
-        let (mut batch, mut kept) = (Batch::default(), Kept::default());
         let (mut table, mut building) = (Table::new(join), None::<Building>);
         let numbers = Keys::are_numbers(join);
         let parts = || join.hash.iter().map(|key| &key.inner);
-        while input.next(&mut batch, &mut kept, rt)? {
-            let rows = kept.rows(&batch);
+        let mut gathered = 0;
+        let mut take = |batch: &Batch, kept: &Kept, rt: &mut Runtime<'_, '_>| {
+            let rows = kept.rows(batch);
             if rows.len() == 0 {
-                continue;
+                return Ok(());
             }
-            self.keys.fill(parts(), numbers && building.is_none(), &batch, rows, rt)?;
+            gathered += rows.len();
+            self.keys.fill(parts(), numbers && building.is_none(), batch, rows, rt)?;
             if let Some(building) = &mut building {
-                write_rows(building, join, &batch, rows, &self.keys, rt)?;
-                continue;
+                return write_rows(building, join, batch, rows, &self.keys, rt);
             }
-            table.add(join, &batch, rows, &self.keys);
+            table.add(join, batch, rows, &self.keys);
             if table.memory() > rt.exec.hash_mem {
                 let started = building.insert(Building::new(&self.plan));
                 let batch = std::mem::replace(&mut table, Table::new(join)).into_batch();
                 let rows = Rows::All(batch.rows);
                 self.keys.fill(parts(), false, &batch, rows, rt)?;
                 write_rows(started, join, &batch, rows, &self.keys, rt)?;
+            }
+            Ok(())
+        };
+        let before = clock(rt);
+        let launched = gather(&mut *input, workers, rt, &mut take)?;
+        if workers > 0 {
+            measure(&join.inner, &mut false, gathered, before, rt);
+            if let Some(measures) = &mut rt.state.measures {
+                measures.add_threads(&join.inner, launched);
             }
         }
         if let Some(building) = building {
@@ -142,7 +157,7 @@ impl BatchJoin {
             space.table(table.memory(), table.chains.len());
             measures.add_space(&self.plan, space);
         }
-        Ok(Inner::Table(table))
+        Ok(Inner::Table(Arc::new(table)))
     }
 
     /// Finds the first inner row of each outer row that counts.
@@ -285,7 +300,7 @@ impl BatchJoin {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         loop {
-            rt.exec.environment.check_interrupts()?;
+            rt.check_interrupts()?;
             let outer = std::mem::take(&mut self.kept);
             let pairs = self.pairs(outer.rows(&self.batch));
             self.kept = outer;
@@ -413,5 +428,25 @@ impl BatchStep for BatchJoin {
         }
         measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
         Ok(found)
+    }
+
+    fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if !self.outer.divide(division, rt)? {
+            return Ok(false);
+        }
+        let plan = Arc::clone(&self.plan);
+        if let (PlanNode::Join(join), Inner::New) = (&*plan, &self.inner) {
+            let before = clock(rt);
+            self.inner = self.build(join, rt)?;
+            measure(&plan, &mut self.begun, 0, before, rt);
+        }
+        // Rows that there is no memory for are not divided.
+        Ok(matches!(self.inner, Inner::Table(_)))
+    }
+
+    fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
+        let Inner::Table(table) = &self.inner else { return None };
+        let inner = Inner::Table(Arc::clone(table));
+        Some(Box::new(Self { inner, ..Self::new(&self.plan, self.outer.for_thread()?) }))
     }
 }

@@ -1,19 +1,26 @@
 //! Steps that hand up many rows at a time.
 
+mod append;
 mod join;
 mod join_table;
+mod nested;
 mod rows;
+mod single;
 
 use std::sync::Arc;
 
 use niwaki_types::Vector;
 
+use self::append::BatchAppend;
 use self::join::{BatchJoin, joins_in_batches};
+use self::nested::{BatchNested, has_many_rows, nested_scan};
+use self::single::SingleRows;
+use super::parallel::Division;
 use super::scan::scan_path;
 use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{PathPlan, PlanNode, ScanPlan};
-use crate::store::{ScanEffort, ScanState};
+use crate::store::{ScanEffort, ScanPath, ScanState};
 
 /// Rows of a batch, about.
 const BATCH_ROWS: usize = 1_024;
@@ -28,6 +35,17 @@ pub(super) trait BatchStep: Send {
         kept: &mut Kept,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool>;
+
+    /// Before the first batch: has the step give the rows of such blocks as it takes from `division`, and reads what is needed
+    /// besides, for all threads. False if its rows cannot be divided so; then it gives all of them.
+    fn divide(&mut self, _division: &Arc<Division>, _rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The same step for another thread, once it is [divided](BatchStep::divide).
+    fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
+        None
+    }
 }
 
 /// Which rows of a batch count.
@@ -66,6 +84,8 @@ impl Kept {
 pub(super) fn start(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
     match &**plan {
         PlanNode::Scan(scan) if scans_in_batches(scan) => Some(Box::new(BatchScan::new(plan))),
+        PlanNode::Append(append) => Some(Box::new(BatchAppend::new(plan, append)?)),
+        PlanNode::Gather { input, .. } => start(input),
         PlanNode::Filter { input, condition } if condition.may_run_ahead() => {
             let input = start(input)?;
             Some(Box::new(BatchFilter { plan: Arc::clone(plan), input, begun: false }))
@@ -73,8 +93,25 @@ pub(super) fn start(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
         PlanNode::Join(join) if joins_in_batches(join) => {
             Some(Box::new(BatchJoin::new(plan, start(&join.outer)?)))
         }
+        PlanNode::Join(join) if has_many_rows(&join.outer) => {
+            let scan = nested_scan(join)?;
+            Some(Box::new(BatchNested::new(plan, join, scan, start(&join.outer)?)))
+        }
         _ => None,
     }
+}
+
+/// The rows of such a plan, one by one; `None` where a batch is no gain: it takes a condition or a join to make up for what it
+/// costs to take rows apart and put them together again.
+pub(super) fn start_rows(plan: &Arc<PlanNode>) -> Option<SingleRows> {
+    let gains = match &**plan {
+        PlanNode::Scan(scan) => scan.filter.is_some() && matches!(scan.path, PathPlan::Sequential),
+        PlanNode::Filter { .. } => true,
+        // A nested loop makes single rows itself.
+        PlanNode::Join(join) => !join.hash.is_empty(),
+        _ => false,
+    };
+    if gains { start(plan).map(SingleRows::new) } else { None }
 }
 
 /// Whether nothing of a scan depends on when its rows are used.
@@ -104,15 +141,35 @@ fn measure(node: &PlanNode, begun: &mut bool, rows: usize, before: i64, rt: &mut
 struct BatchScan {
     plan: Arc<PlanNode>,
     state: Option<ScanState>,
-    more: bool,
+    /// Where its blocks come from, if it does not read all.
+    division: Option<Arc<Division>>,
     begun: bool,
     effort: ScanEffort,
 }
 
 impl BatchScan {
     fn new(plan: &Arc<PlanNode>) -> Self {
-        let effort = ScanEffort::default();
-        Self { plan: Arc::clone(plan), state: None, more: true, begun: false, effort }
+        let (plan, effort) = (Arc::clone(plan), ScanEffort::default());
+        Self { plan, state: None, division: None, begun: false, effort }
+    }
+
+    /// A scan that takes its blocks from a division; `None` for another plan.
+    fn divided(plan: &Arc<PlanNode>, division: &Arc<Division>) -> Option<Box<dyn BatchStep>> {
+        let PlanNode::Scan(_) = &**plan else { return None };
+        Some(Box::new(Self { division: Some(Arc::clone(division)), ..Self::new(plan) }))
+    }
+
+    /// Opens what comes next; false if there is nothing.
+    fn open(&mut self, scan: &ScanPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let path = match &self.division {
+            Some(division) => division.take().map(ScanPath::Blocks),
+            None if self.begun => None,
+            None => scan_path(scan, &[], rt)?,
+        };
+        let Some(path) = path else { return Ok(false) };
+        self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
+        self.effort = ScanEffort::default();
+        Ok(true)
     }
 
     fn fill(
@@ -137,28 +194,26 @@ impl BatchScan {
         }
         batch.rows = 0;
         kept.keep_all();
-        if !self.begun {
-            match scan_path(scan, &[], rt)? {
-                Some(path) => {
-                    let opened = rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?;
-                    self.state = Some(opened);
-                }
-                None => self.more = false,
-            }
+        if self.state.is_none() && !self.open(scan, rt)? {
+            return Ok(false);
         }
-        let Some(state) = self.state.as_mut().filter(|_| self.more) else { return Ok(false) };
-        rt.exec.environment.check_interrupts()?;
-        (batch.rows, self.more) = rt.exec.store.next_vectors(
+        let Some(state) = &mut self.state else { return Ok(false) };
+        rt.check_interrupts()?;
+        let (rows, more) = rt.exec.store.next_vectors(
             &scan.relation,
             state,
             &scan.columns,
             BATCH_ROWS,
             columns,
         )?;
+        batch.rows = rows;
         if let Some(measures) = &mut rt.state.measures {
             let effort = rt.exec.store.scan_effort(state);
             measures.add_effort(&self.plan, self.effort, effort);
             self.effort = effort;
+        }
+        if !more {
+            self.state = None;
         }
         let recheck = match &scan.path {
             PathPlan::Bitmap(path) => path.recheck.as_ref(),
@@ -169,7 +224,7 @@ impl BatchScan {
                 kept.narrow(condition, batch, rt)?;
             }
         }
-        Ok(self.more || batch.rows > 0)
+        Ok(true)
     }
 }
 
@@ -188,6 +243,20 @@ impl BatchStep for BatchScan {
         let found = self.fill(scan, batch, kept, rt)?;
         measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
         Ok(found)
+    }
+
+    fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let PlanNode::Scan(scan) = &*self.plan else { return Ok(false) };
+        if !matches!(scan.path, PathPlan::Sequential) {
+            return Ok(false);
+        }
+        division.begin(rt.exec.store.blocks(&scan.relation)?);
+        self.division = Some(Arc::clone(division));
+        Ok(true)
+    }
+
+    fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
+        Self::divided(&self.plan, self.division.as_ref()?)
     }
 }
 
@@ -216,5 +285,14 @@ impl BatchStep for BatchFilter {
         let plan = Arc::clone(&self.plan);
         measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
         Ok(found)
+    }
+
+    fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        self.input.divide(division, rt)
+    }
+
+    fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
+        let (plan, input) = (Arc::clone(&self.plan), self.input.for_thread()?);
+        Some(Box::new(Self { plan, input, begun: false }))
     }
 }

@@ -43,11 +43,12 @@ impl Joins<'_> {
                 block.conditions.extend(unit.filters.iter().cloned());
                 self.best(&block, order, limit)
             }
-            Source::Full(full) => self.full(full, &unit.filters, order),
+            Source::Full(full) => self.full(full, &unit.filters),
         }
     }
 
-    fn leaf(&self, leaf: &Leaf, filters: Vec<Expr>, scan: &Scan<'_>) -> (PlanNode, bool) {
+    /// The plan of an item, and how many keys of the wanted order hold.
+    fn leaf(&self, leaf: &Leaf, filters: Vec<Expr>, scan: &Scan<'_>) -> (PlanNode, usize) {
         match &leaf.kind {
             LeafKind::Table { relation, name } => {
                 let context = ScanContext {
@@ -71,13 +72,13 @@ impl Joins<'_> {
                 if let PlanNode::Virtual { relation, start, key, .. } = &mut node {
                     *key = virtual_key(relation, *start, &filters, scan.available);
                 }
-                (filtered(node, filters), scan.order.is_empty())
+                (filtered(node, filters), 0)
             }
         }
     }
 
     /// A full join, by hash.
-    fn full(&self, full: &FullJoin, filters: &[Expr], order: &[SortKey]) -> Result<Finished> {
+    fn full(&self, full: &FullJoin, filters: &[Expr]) -> Result<Finished> {
         let mut sides = [self.best(&full.left, &[], None)?, self.best(&full.right, &[], None)?];
         let mut slots = [full.left.slots(), full.right.slots()];
         // The smaller side is hashed.
@@ -137,7 +138,7 @@ impl Joins<'_> {
         let node = filtered(node, filters.to_vec());
         let rows = (rows * share).max(1.0);
         let estimate = Estimate { startup, total, rows, width };
-        Ok(Finished { node, estimate, ordered: order.is_empty() })
+        Ok(Finished { node, estimate, ordered: 0 })
     }
 }
 
@@ -235,7 +236,7 @@ impl Search<'_, '_> {
                 loops: 1.0,
             };
             let (node, ordered) = self.joins.leaf(leaf, unit.filters.clone(), &scan);
-            if ordered {
+            if ordered >= order.len() {
                 let finished = Finished { estimate: estimate(&node), node, ordered };
                 paths.add(Path { needs, rows, order: order.into(), ..ready(&finished) });
             }
@@ -395,7 +396,7 @@ impl Search<'_, '_> {
         if !used {
             return None;
         }
-        let finished = Finished { estimate: estimate(&node), node, ordered: true };
+        let finished = Finished { estimate: estimate(&node), node, ordered: 0 };
         Some(Path { needs, enforced: with.into(), ..ready(&finished) })
     }
 
@@ -440,6 +441,7 @@ impl Search<'_, '_> {
             Arc::new(PlanNode::Sort {
                 input: node,
                 keys: merge.iter().map(of).map(ascending).collect(),
+                presorted: 0,
             })
         };
         let node = PlanNode::Join(JoinPlan {

@@ -68,7 +68,7 @@ pub(super) struct Wanted<'a> {
     pub(super) limit: Option<f64>,
 }
 
-/// Plans FROM under the conditions of WHERE. Returns the plan, and whether the wanted order holds.
+/// Plans FROM under the conditions of WHERE. Returns the plan, and how many keys of the wanted order, from the first, hold.
 ///
 /// # Errors
 /// `0A000` for joins that there is no method for.
@@ -78,7 +78,7 @@ pub(super) fn plan_joins(
     conditions: Vec<Expr>,
     wanted: Wanted<'_>,
     settings: PlannerSettings,
-) -> Result<(PlanNode, bool)> {
+) -> Result<(PlanNode, usize)> {
     let tables = Tables::of(&leaves);
     let mut block = block::Block::of(tree, &mut leaves)?;
     // Conditions that read nothing of the row are asked once.
@@ -111,5 +111,6 @@ struct Joins<'a> {
 struct Finished {
     node: PlanNode,
     estimate: Estimate,
-    ordered: bool,
+    /// How many keys of the wanted order, from the first, its rows are in the order of.
+    ordered: usize,
 }

@@ -105,12 +105,13 @@ fn beats(a: &Path, b: &Path) -> bool {
 
 /// Whether rows in the order `has` are in the order `wanted`.
 pub(super) fn has_order(has: &[SortKey], wanted: &[SortKey]) -> bool {
-    has.len() >= wanted.len()
-        && has.iter().zip(wanted).all(|(has, wanted)| {
-            has.descending == wanted.descending
-                && has.nulls_first == wanted.nulls_first
-                && has.expr.same(&wanted.expr)
-        })
+    common_order(has, wanted) == wanted.len()
+}
+
+/// How many of the keys `wanted`, from the first, rows in the order `has` are in the order of.
+pub(super) fn common_order(has: &[SortKey], wanted: &[SortKey]) -> usize {
+    let pairs = has.iter().zip(wanted);
+    pairs.take_while(|(has, wanted)| has.same(wanted)).count()
 }
 
 /// Rows that are scanned again and again of a path's rows that are kept.

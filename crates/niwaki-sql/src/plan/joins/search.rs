@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::block::{Block, Link, Unit};
 use super::methods::Pair;
-use super::path::{PAGE_BYTES, Path, Paths, Shape, has_order};
+use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order, has_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -98,7 +98,7 @@ impl Joins<'_> {
             .filter(|path| path.needs == 0)
             .min_by(|a, b| price(a).total_cmp(&price(b)))
             .ok_or_else(|| SqlError::internal("no order of joins was found"))?;
-        let ordered = has_order(&path.order, order);
+        let ordered = common_order(&path.order, order);
         Ok(Finished { node: search.node(path), estimate: Search::estimate(path), ordered })
     }
 }

@@ -1,0 +1,145 @@
+//! Sorting rows that are in the order of the first keys already.
+
+use std::sync::Arc;
+
+use niwaki_table::{KeyedRows, Sorted, Sorter};
+use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
+
+use super::spill::checked;
+use super::{Demand, Step, start_for};
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::{PlanNode, SortKey};
+
+/// Rows that are sorted together at least: a sort for each of many small groups would cost more than one for all of them.
+const ROWS_MIN: usize = 32;
+
+/// Sorts groups of rows that are equal in the first keys, one after the other, and so reads no more of the input than is asked for.
+pub(super) struct IncrementalSort {
+    plan: Arc<PlanNode>,
+    demand: Demand,
+    /// `None` before the first row, and at the end.
+    input: Option<Box<dyn Step>>,
+    begun: bool,
+    /// The row that was read last; `waits` if it is the first of the next group.
+    incoming: Vec<Datum>,
+    waits: bool,
+    /// The first keys of the rows at hand, and of the row that was read last.
+    group: Vec<u8>,
+    next_group: Vec<u8>,
+    sorted: Option<Sorted<KeyedRows>>,
+    number: u64,
+}
+
+/// Appends the keys of a row.
+fn encode(
+    keys: &[SortKey],
+    row: &[Datum],
+    out: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
+    for part in keys {
+        let order = KeyOrder {
+            oid: part.expr.ty,
+            descending: part.descending,
+            nulls_first: part.nulls_first,
+        };
+        encode_key(&part.expr.eval(row, rt)?, order, out);
+    }
+    Ok(())
+}
+
+impl IncrementalSort {
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            demand,
+            input: None,
+            begun: false,
+            incoming: Vec::new(),
+            waits: false,
+            group: Vec::new(),
+            next_group: Vec::new(),
+            sorted: None,
+            number: 0,
+        }
+    }
+
+    /// Gets the next row of the input, and its first keys; false at the end.
+    fn read(&mut self, first: &[SortKey], rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if std::mem::take(&mut self.waits) {
+            return Ok(true);
+        }
+        let Some(input) = &mut self.input else { return Ok(false) };
+        if !input.next(&mut self.incoming, rt)? {
+            self.input = None;
+            return Ok(false);
+        }
+        rt.tick()?;
+        self.next_group.clear();
+        encode(first, &self.incoming, &mut self.next_group, rt)?;
+        Ok(true)
+    }
+
+    /// Sorts the next rows; none are left if there are none.
+    fn sort_group(
+        &mut self,
+        keys: &[SortKey],
+        presorted: usize,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Option<Sorted<KeyedRows>>> {
+        let (first, rest) = keys.split_at(presorted.min(keys.len()));
+        let mut sorter = rt.sorter(rt.exec.work_mem)?;
+        let (mut count, mut key, mut bytes) = (0, Vec::new(), Vec::new());
+        while self.read(first, rt)? {
+            if count >= ROWS_MIN && self.group != self.next_group {
+                self.waits = true;
+                break;
+            }
+            std::mem::swap(&mut self.group, &mut self.next_group);
+            key.clear();
+            key.extend_from_slice(&self.group);
+            encode(rest, &self.incoming, &mut key, rt)?;
+            bytes.clear();
+            write_tagged_row(&self.incoming, &mut bytes);
+            self.number += 1;
+            count += 1;
+            let record = checked(&key, self.number, &bytes)?;
+            sorter.push(&record, &mut || rt.exec.environment.check_interrupts())?;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let interrupts = &mut || rt.exec.environment.check_interrupts();
+        Ok(Some(Sorter::finish(vec![sorter], interrupts)?))
+    }
+}
+
+impl Step for IncrementalSort {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Sort { input, keys, presorted } = &*plan else {
+            return Err(SqlError::internal("a sort of another plan"));
+        };
+        if !self.begun {
+            self.begun = true;
+            // It has what the input reads of the rows around it, and is kept with each of its rows.
+            self.incoming.clone_from(row);
+            self.input = Some(start_for(input, self.demand, rt.state));
+        }
+        loop {
+            if let Some(sorted) = &mut self.sorted {
+                rt.tick()?;
+                if let Some(record) = sorted.next()? {
+                    row.clear();
+                    read_tagged_row(record.row, row)?;
+                    return Ok(true);
+                }
+            }
+            self.sorted = self.sort_group(keys, *presorted, rt)?;
+            if self.sorted.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+}

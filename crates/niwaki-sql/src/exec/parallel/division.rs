@@ -1,0 +1,142 @@
+//! Who reads which blocks of a table.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::error::SqlError;
+
+/// Blocks that are taken at once: the fewer are left, the fewer, so that all threads end at the same time.
+const BLOCKS_AT_ONCE: RangeInclusive<u32> = 16..=256;
+
+/// Blocks of a table that threads divide among them.
+#[derive(Debug)]
+pub(in crate::exec) struct Division {
+    threads: u32,
+    next: AtomicU32,
+    end: AtomicU32,
+    shared: Arc<Shared>,
+}
+
+/// What is the same for all tables that the threads divide.
+#[derive(Debug, Default)]
+struct Shared {
+    stopped: AtomicBool,
+    failed: Arc<AtomicBool>,
+    error: Mutex<Option<SqlError>>,
+}
+
+impl Division {
+    /// No blocks yet.
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            threads: u32::try_from(threads.max(1)).unwrap_or(u32::MAX),
+            next: AtomicU32::new(0),
+            end: AtomicU32::new(0),
+            shared: Arc::default(),
+        }
+    }
+
+    /// The division of another table for the same threads, which is stopped with this one.
+    pub(in crate::exec) fn another(&self) -> Self {
+        let (next, end) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { threads: self.threads, next, end, shared: Arc::clone(&self.shared) }
+    }
+
+    /// The table has so many. Before there are threads.
+    pub(in crate::exec) fn begin(&self, blocks: u32) {
+        // Relaxed, here and below: threads begin after it, and each block is taken once, whatever the order.
+        self.end.store(blocks, Ordering::Relaxed);
+    }
+
+    /// The blocks that are next; `None` if all were taken, or there are to be no more for now.
+    pub(in crate::exec) fn take(&self) -> Option<Range<u32>> {
+        if self.shared.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let end = self.end.load(Ordering::Relaxed);
+        let mut begin = self.next.load(Ordering::Relaxed);
+        loop {
+            let left = end.saturating_sub(begin);
+            if left == 0 {
+                return None;
+            }
+            let part = left / self.threads.saturating_mul(8);
+            let count = part.clamp(*BLOCKS_AT_ONCE.start(), *BLOCKS_AT_ONCE.end()).min(left);
+            let (relaxed, after) = (Ordering::Relaxed, begin + count);
+            match self.next.compare_exchange_weak(begin, after, relaxed, relaxed) {
+                Ok(_) => return Some(begin..after),
+                Err(now) => begin = now,
+            }
+        }
+    }
+
+    /// Nobody takes more.
+    pub(in crate::exec) fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// They may again.
+    pub(super) fn go_on(&self) {
+        self.shared.stopped.store(false, Ordering::Relaxed);
+    }
+
+    /// A thread has failed, and all others are to end as soon as they can: the error of the first one counts.
+    pub(super) fn fail(&self, error: SqlError) {
+        let mut first = self.shared.error.lock();
+        if first.is_none() {
+            *first = Some(error);
+        }
+        drop(first);
+        self.shared.failed.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// True once some thread has failed.
+    pub(super) fn failed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.failed)
+    }
+
+    /// Why the first one failed that did.
+    pub(super) fn take_error(&self) -> Option<SqlError> {
+        self.shared.error.lock().take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_is_taken_once() {
+        for (threads, blocks) in [(1, 0), (1, 1), (2, 15), (3, 5_000), (8, 100_000)] {
+            let division = Division::new(threads);
+            division.begin(blocks);
+            let mut taken: Vec<Range<u32>> = std::thread::scope(|scope| {
+                let take = || std::iter::from_fn(|| division.take()).collect::<Vec<_>>();
+                let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+                handles.into_iter().flat_map(|handle| handle.join().unwrap()).collect()
+            });
+            taken.sort_by_key(|range| range.start);
+            let mut end = 0;
+            for range in taken {
+                assert_eq!(range.start, end);
+                end = range.end;
+            }
+            assert_eq!(end, blocks);
+        }
+    }
+
+    #[test]
+    fn one_that_is_stopped_goes_on_where_it_was() {
+        let division = Division::new(2);
+        division.begin(100);
+        assert_eq!(division.take(), Some(0..16));
+        division.stop();
+        assert_eq!(division.take(), None);
+        division.go_on();
+        assert_eq!(division.take(), Some(16..32));
+    }
+}

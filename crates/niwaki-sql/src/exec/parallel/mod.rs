@@ -1,0 +1,117 @@
+//! Steps whose rows several threads read together.
+//!
+//! What is needed besides the driving table's rows, the inner sides of hash joins, the session's thread reads first
+//! ([`BatchStep::divide`]); then each thread takes blocks of that table as they are left ([`division`]) and does all steps with their
+//! rows. What becomes of the rows differs: an aggregate has groups in each thread, which are added up in the end ([`groups`]); for
+//! everything else the session's thread takes the batches of all ([`gather`]).
+
+mod division;
+mod gather;
+mod groups;
+
+use std::sync::Arc;
+
+use niwaki_env::sync::thread;
+
+use super::batches::BatchStep;
+use super::measure::Measures;
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::sessionless::ForThreads;
+use crate::store::SharedStore;
+
+pub(super) use division::Division;
+pub(super) use gather::gather;
+pub(super) use groups::take_together;
+
+/// Stack of a thread, as of a session's.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Threads that have not begun to help with a step.
+struct Crew {
+    shared: Box<dyn SharedStore>,
+    division: Arc<Division>,
+    /// The step, for each of them.
+    steps: Vec<Box<dyn BatchStep>>,
+}
+
+impl Crew {
+    /// Up to `workers` threads; `None` if there are none for it, or it cannot be divided. Then it gives all rows.
+    fn of(
+        step: &mut dyn BatchStep,
+        workers: usize,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Option<Self>> {
+        let shared = match workers {
+            0 => None,
+            _ => rt.exec.store.share(workers),
+        };
+        let Some(shared) = shared else { return Ok(None) };
+        let division = Arc::new(Division::new(shared.threads() + 1));
+        if !step.divide(&division, rt)? {
+            return Ok(None);
+        }
+        let steps = (0..shared.threads()).map_while(|_| step.for_thread()).collect();
+        Ok(Some(Self { shared, division, steps }))
+    }
+
+    /// All threads, the session's too.
+    fn threads(&self) -> usize {
+        self.steps.len() + 1
+    }
+
+    /// Runs `own` in this thread and `work` in each other one. An error in one of them, or an interrupt, which one of them meets, ends
+    /// the others too, where they look for interrupts. Returns what `own` gave, and each `work`.
+    fn run<O, T: Send>(
+        self,
+        work: &(impl Fn(&mut dyn BatchStep, &mut Runtime<'_, '_>) -> Result<T> + Sync),
+        own: impl FnOnce(&mut Runtime<'_, '_>) -> Result<O>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<(O, Vec<T>)> {
+        let Self { shared, division, steps } = self;
+        let (context, params) = (ForThreads::of(rt.exec), rt.params);
+        let timing = rt.state.measures.as_ref().map(Measures::timing);
+        let (own, done) = thread::scope(|scope| {
+            let (shared, division) = (&*shared, &*division);
+            let mut handles = Vec::with_capacity(steps.len());
+            for mut step in steps {
+                let body = move || {
+                    let mut done = None;
+                    context.with_context(shared, &mut |exec| {
+                        let measures = timing.map(Measures::new);
+                        let halted = Some(division.failed());
+                        let mut state = State { measures, halted, ..State::default() };
+                        let mut rt = Runtime { exec, params, state: &mut state };
+                        match work(&mut *step, &mut rt) {
+                            Ok(result) => done = Some((result, state.measures.take())),
+                            Err(error) => division.fail(error),
+                        }
+                    });
+                    done
+                };
+                // Without a thread the others read everything.
+                handles.extend(thread::spawn_scoped(scope, "query worker", STACK_BYTES, body));
+            }
+            let before = rt.state.halted.replace(division.failed());
+            let own = own(rt).map_err(|error| division.fail(error));
+            rt.state.halted = before;
+            let mut done = Vec::with_capacity(handles.len());
+            for handle in handles {
+                done.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            (own, done)
+        });
+        if let Some(error) = division.take_error() {
+            return Err(error);
+        }
+        let own = own.map_err(|()| SqlError::internal("a step that failed without an error"))?;
+        let mut results = Vec::with_capacity(done.len());
+        for (result, measures) in done.into_iter().flatten() {
+            results.push(result);
+            if let (Some(all), Some(measures)) = (&mut rt.state.measures, &measures) {
+                all.add_thread(measures);
+            }
+        }
+        Ok((own, results))
+    }
+}

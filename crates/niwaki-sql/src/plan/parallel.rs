@@ -1,0 +1,168 @@
+//! What several threads do together (`exec/parallel/`).
+
+use std::sync::Arc;
+
+use super::scan::table_size;
+use super::{AggregateCall, JoinPlan, PathPlan, PlanNode};
+use crate::aggregates::AggregateKind;
+use crate::context::PlannerSettings;
+use crate::expr::{Expr, ExprKind};
+use crate::functions::Volatility;
+use crate::query::Grouping;
+
+/// Blocks that the threads divide among them: of the table whose rows are joined with those of all others, if it is read in full.
+fn driving_blocks(input: &PlanNode) -> Option<f64> {
+    match input {
+        PlanNode::Scan(scan) if matches!(scan.path, PathPlan::Sequential) => {
+            Some(table_size(&scan.relation).pages)
+        }
+        PlanNode::Append(append) => {
+            append.members.iter().map(|member| driving_blocks(&member.scan)).sum()
+        }
+        PlanNode::Filter { input, .. } => driving_blocks(input),
+        PlanNode::Join(join) => driving_blocks(&join.outer),
+        _ => None,
+    }
+}
+
+/// Threads that may help to aggregate these rows.
+pub(super) fn workers(input: &PlanNode, grouping: &Grouping, settings: &PlannerSettings) -> usize {
+    let possible = settings.parallel_workers > 0
+        && grouping.groups.iter().all(is_for_threads)
+        && grouping.calls.iter().all(can_be_put_together)
+        && steps_are_for_threads(input);
+    match driving_blocks(input) {
+        Some(blocks) if possible => by_size(blocks, settings),
+        _ => 0,
+    }
+}
+
+/// Has threads read the large inner sides of hash joins, which are read as a whole.
+pub(super) fn gather_inner(node: &mut PlanNode, settings: &PlannerSettings) {
+    if settings.parallel_workers == 0 {
+        return;
+    }
+    match node {
+        PlanNode::Filter { input, .. } | PlanNode::Gate { input, .. } => {
+            gather_inner(Arc::make_mut(input), settings);
+        }
+        PlanNode::Join(join) => {
+            gather_inner(Arc::make_mut(&mut join.outer), settings);
+            gather_inner(Arc::make_mut(&mut join.inner), settings);
+            if join.hash.is_empty() || join.inner_depends || !steps_are_for_threads(&join.inner) {
+                return;
+            }
+            let blocks = driving_blocks(&join.inner);
+            let workers = blocks.map_or(0, |blocks| by_size(blocks, settings));
+            if workers > 0 {
+                let input = Arc::clone(&join.inner);
+                join.inner = Arc::new(PlanNode::Gather { input, workers });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// PostgreSQL's rule: one for a table of the least size, another each time it is three times as large.
+fn by_size(pages: f64, settings: &PlannerSettings) -> usize {
+    if pages < settings.parallel_table_blocks {
+        return 0;
+    }
+    let times = pages / settings.parallel_table_blocks.max(1.0);
+    let more = times.max(1.0).log(3.0).floor();
+    (1..=settings.parallel_workers).take_while(|count| *count as f64 <= 1.0 + more).count()
+}
+
+/// Whether threads can evaluate an expression: without the session, and with what comes of nothing but its row.
+fn is_for_threads(expr: &Expr) -> bool {
+    !expr.any(&mut |part| match &part.kind {
+        ExprKind::Call { function, .. } => function.volatility != Volatility::Immutable,
+        ExprKind::Slot { depth, .. } => *depth > 0,
+        ExprKind::UserCall { .. } | ExprKind::Domain { .. } | ExprKind::SubQuery(_) => true,
+        _ => false,
+    })
+}
+
+/// Whether the states of two threads make the one that there would be had one of them taken all rows.
+fn can_be_put_together(call: &AggregateCall) -> bool {
+    use AggregateKind as K;
+    let kind = matches!(
+        call.kind,
+        K::CountRows
+            | K::Count
+            | K::SumInt
+            | K::SumNumeric
+            | K::SumFloat8
+            | K::AverageNumeric
+            | K::AverageFloat
+            | K::Min
+            | K::Max
+            | K::BoolAnd
+            | K::BoolOr
+            | K::BitAnd
+            | K::BitOr
+            | K::BitXor
+    );
+    kind && !call.distinct
+        && call.order.is_empty()
+        && call.arguments.iter().chain(&call.filter).all(is_for_threads)
+}
+
+/// Whether threads can do all steps up to the driving scan.
+fn steps_are_for_threads(input: &PlanNode) -> bool {
+    match input {
+        PlanNode::Scan(scan) => scan.exprs().all(is_for_threads),
+        PlanNode::Append(append) => {
+            let mut members = append.members.iter();
+            append.prune.iter().all(is_for_threads)
+                && members.all(|member| {
+                    member.copies.is_empty()
+                        && member.filter.as_ref().is_none_or(is_for_threads)
+                        && steps_are_for_threads(&member.scan)
+                })
+        }
+        PlanNode::Filter { input, condition } => {
+            is_for_threads(condition) && steps_are_for_threads(input)
+        }
+        PlanNode::Join(join) => is_join_for_threads(join) && steps_are_for_threads(&join.outer),
+        _ => false,
+    }
+}
+
+/// A hash join, or a nested loop into an index.
+fn is_join_for_threads(join: &JoinPlan) -> bool {
+    if !join.condition.iter().all(is_for_threads) {
+        return false;
+    }
+    match &*join.inner {
+        _ if !join.hash.is_empty() && !join.inner_depends => {
+            join.hash.iter().all(|key| is_for_threads(&key.outer))
+        }
+        PlanNode::Scan(scan) => {
+            join.inner_depends
+                && join.merge.is_empty()
+                && matches!(scan.path, PathPlan::Index(_))
+                && scan.exprs().all(is_for_threads)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_threefold_size_brings_a_thread() {
+        let settings = PlannerSettings { parallel_workers: 3, ..PlannerSettings::default() };
+        let counts =
+            [(1_023.0, 0), (1_024.0, 1), (3_071.0, 1), (3_072.0, 2), (9_216.0, 3), (1e9, 3)];
+        for (pages, workers) in counts {
+            assert_eq!(by_size(pages, &settings), workers, "{pages} pages");
+        }
+        let any = PlannerSettings { parallel_table_blocks: 0.0, ..settings };
+        assert_eq!(by_size(0.0, &any), 1);
+        assert_eq!(by_size(9.0, &any), 3);
+        assert_eq!(by_size(1e9, &PlannerSettings::default()), 0);
+    }
+}
