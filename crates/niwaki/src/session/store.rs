@@ -464,7 +464,8 @@ impl Store for TableStore<'_> {
         limit: usize,
         out: &mut [Vector],
     ) -> Result<(usize, bool)> {
-        let Some(Scan::Sequential { scan, page, .. }) = scan.downcast_mut::<Scan>() else {
+        let Some(Scan::Sequential { .. } | Scan::Bitmap { .. }) = scan.downcast_mut::<Scan>()
+        else {
             let mut rows = RowBatch::new(relation.columns.len());
             let more = self.next_rows(relation, scan, limit, &mut rows)?;
             return Ok((rows.append_to(columns, out), more));
@@ -472,14 +473,22 @@ impl Store for TableStore<'_> {
         let table = table(relation)?;
         let failed = |e| of_table(e, relation, self.state);
         self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
-        if columns.is_empty() && !page.is_counting() {
-            *page = PageRows::counting();
-        }
         let mut rows = 0;
         // Pages are taken whole: a batch may have a page's rows more than it should.
         while rows < limit {
-            let more =
-                scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
+            let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
+            let (more, page) = match scan.downcast_mut::<Scan>() {
+                Some(Scan::Sequential { scan, page, .. }) => {
+                    if columns.is_empty() && !page.is_counting() {
+                        *page = PageRows::counting();
+                    }
+                    (scan.next_page(table, tx, snapshot, page), page)
+                }
+                Some(Scan::Bitmap { scan, page, .. }) => {
+                    (scan.next_page(table, tx, snapshot, page), page)
+                }
+                _ => return Err(SqlError::internal("a scan of another store")),
+            };
             if !more.map_err(failed)? {
                 return Ok((rows, false));
             }

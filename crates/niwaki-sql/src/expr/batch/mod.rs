@@ -347,10 +347,15 @@ impl Expr {
         rows: Rows<'_>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Option<Vector>> {
-        let (ExprKind::Const(_) | ExprKind::Param(_)) = right.kind else { return Ok(None) };
-        let Values::One(Datum::Array(_, elements)) = right.eval_rows(batch, rows, rt)? else {
-            return Ok(None);
+        let reads_rows = |part: &Expr| match part.kind {
+            ExprKind::Slot { depth, .. } => depth == 0,
+            ExprKind::SubQuery(_) | ExprKind::CaseOperand => true,
+            _ => false,
         };
+        if right.any(&mut |part| reads_rows(part)) {
+            return Ok(None);
+        }
+        let Datum::Array(_, elements) = right.eval(&[], rt)? else { return Ok(None) };
         if elements.iter().count() > ELEMENTS_MAX {
             return Ok(None);
         }

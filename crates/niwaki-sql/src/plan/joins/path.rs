@@ -200,7 +200,9 @@ pub(super) fn merge_join(
     let ((outer_startup, outer_total), (inner_startup, inner_total)) =
         (side(outer, sorts.0), side(inner, sorts.1));
     let startup = outer_startup + inner_startup;
-    let compared = (outer.rows + inner.rows) * keys * costs.cpu_operator_cost;
+    // Its rows come one by one, those of a hash join in batches.
+    let compared =
+        (outer.rows + inner.rows) * (keys * costs.cpu_operator_cost + costs.cpu_tuple_cost);
     let total = outer_total
         + inner_total
         + compared
