@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering};
+use niwaki_env::sync::thread;
 
 /// Counts those of a database.
 #[derive(Debug)]
@@ -15,8 +16,7 @@ pub(crate) struct Helpers {
 impl Helpers {
     /// None is running. Without `threads`, none ever will.
     pub(crate) fn new(threads: bool) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let processors = if threads { processors - 1 } else { 0 };
+        let processors = if threads { thread::processors() - 1 } else { 0 };
         Self { running: Arc::default(), processors }
     }
 

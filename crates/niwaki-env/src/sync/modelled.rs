@@ -371,6 +371,11 @@ pub mod thread {
 
     use super::backend;
 
+    /// How many threads can run at the same time: one.
+    pub fn processors() -> usize {
+        1
+    }
+
     /// Starts a thread with a name.
     ///
     /// # Errors

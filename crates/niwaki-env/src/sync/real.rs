@@ -14,6 +14,11 @@ pub mod thread {
         spawn, yield_now,
     };
 
+    /// How many threads can run at the same time.
+    pub fn processors() -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
     /// Starts a thread with a name (what `ps` and a debugger show; at most 15 bytes of it).
     ///
     /// # Errors
