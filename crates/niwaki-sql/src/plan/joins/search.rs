@@ -443,7 +443,9 @@ impl Search<'_, '_> {
             return None;
         }
         let (costs, bytes) = (&self.joins.settings.costs, rows * UNIQUE_BYTES);
-        let mut spent = path.rows * keys.len() as f64 * costs.cpu_operator_cost;
+        // Its rows come one by one, those of a hash join in batches.
+        let of_row = keys.len() as f64 * costs.cpu_operator_cost + costs.cpu_tuple_cost;
+        let mut spent = path.rows * of_row;
         if bytes > self.joins.settings.hash_memory {
             // What there is no room for is written and read once.
             spent += 2.0 * (bytes / PAGE_BYTES).ceil() * costs.seq_page_cost;
