@@ -36,6 +36,11 @@ fn plans() {
 }
 
 #[test]
+fn equal_columns() {
+    check("equal_columns", include_str!("../testscripts/equal_columns.test"));
+}
+
+#[test]
 fn presorted() {
     check("presorted", include_str!("../testscripts/presorted.test"));
 }

@@ -309,11 +309,13 @@ impl Search<'_, '_> {
         match &unit.source {
             Source::Leaf(leaf) if unit.is_table() || unit.is_virtual() => {
                 for needs in self.probing_sets(&candidates, own) {
-                    let with: Vec<usize> = candidates
-                        .iter()
-                        .copied()
-                        .filter(|c| self.conditions[*c].units & !(needs | own) == 0)
-                        .collect();
+                    let mut with: Vec<usize> = Vec::new();
+                    for candidate in &candidates {
+                        let there = self.conditions[*candidate].units & !(needs | own) == 0;
+                        if there && !self.follows(*candidate, &with) {
+                            with.push(*candidate);
+                        }
+                    }
                     found.extend(self.probe(leaf, unit, needs, &with, rows));
                 }
             }

@@ -16,6 +16,7 @@
 
 mod block;
 mod build;
+mod equal;
 mod methods;
 mod path;
 mod rows;

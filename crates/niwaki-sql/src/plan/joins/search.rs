@@ -30,6 +30,8 @@ pub(super) struct Condition {
     pub(super) units: Set,
     /// The linked unit whose ON it is part of.
     pub(super) owner: Option<usize>,
+    /// The class of equal columns that it is of, by number.
+    pub(super) class: Option<usize>,
 }
 
 /// A set of units that can be joined.
@@ -151,7 +153,14 @@ impl<'s, 'j> Search<'s, 'j> {
                 }
             }
         }
+        search.close_equalities();
         Ok(search)
+    }
+
+    /// Whether a condition of the same class is among some already: then this one holds, too.
+    pub(super) fn follows(&self, number: usize, among: &[usize]) -> bool {
+        let class = self.conditions[number].class;
+        class.is_some() && among.iter().any(|other| self.conditions[*other].class == class)
     }
 
     /// Adds what a condition of several units asks of each alone to their filters.
@@ -166,7 +175,7 @@ impl<'s, 'j> Search<'s, 'j> {
     }
 
     fn add_condition(&mut self, expr: Expr, units: Set, owner: Option<usize>) {
-        self.conditions.push(Condition { expr, units, owner });
+        self.conditions.push(Condition { expr, units, owner, class: None });
     }
 
     pub(super) fn units_of_slot(&self, slot: usize) -> Set {
@@ -314,7 +323,7 @@ impl<'s, 'j> Search<'s, 'j> {
                         && condition.units & inner != 0;
                     match linked {
                         Some(_) if own => above.push(number),
-                        None if new => on.push(number),
+                        None if new && !self.follows(number, &on) => on.push(number),
                         _ => {}
                     }
                 }
