@@ -124,12 +124,12 @@ fn a_failed_sync_of_the_log_ends_the_server() {
         let (data, trace) = (dir.path().join("data"), dir.path().join("trace"));
         prepare(&data);
         let mut server = start_failing(&data, &trace, &files(&data.join("wal")), nth);
+        // All are there before the first writes: the server may end soon.
+        let connections: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         let acknowledged: Vec<i64> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..CLIENTS)
-                .map(|client| {
-                    let connection = server.client();
-                    scope.spawn(move || work(connection, client))
-                })
+                .zip(connections)
+                .map(|(client, connection)| scope.spawn(move || work(connection, client)))
                 .collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).collect()
         });

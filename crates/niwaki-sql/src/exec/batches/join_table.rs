@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::exec::key_chains::{END, KeyChains, NumberChains};
 use crate::exec::value_bytes;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values};
-use crate::plan::{JoinPlan, SlotRange};
+use crate::plan::{JoinKind, JoinPlan, SlotRange};
 
 /// Inner rows by their keys.
 pub(super) enum Chains {
@@ -54,6 +54,15 @@ impl Chains {
         }
     }
 
+    /// Whether there is a row with the key of the row at a place.
+    fn has(&self, keys: &Keys, place: usize) -> bool {
+        let first = match self {
+            Self::Numbers(chains) => keys.number(place).map(|key| chains.first(key)),
+            Self::Bytes(chains) => keys.get(place).map(|key| chains.first(key)),
+        };
+        first.is_some_and(|first| first != END)
+    }
+
     /// The first row with the key of the row at each of so many places.
     pub(super) fn first(&self, keys: &Keys, places: usize, out: &mut Vec<u32>) {
         out.clear();
@@ -82,6 +91,8 @@ pub(super) struct Table {
     columns: Vec<(usize, Vector)>,
     /// Bytes that values point to.
     pointed: usize,
+    /// One row of each key is enough: it is asked only whether there is one.
+    once: bool,
     pub(super) unique: bool,
 }
 
@@ -107,7 +118,8 @@ pub(super) fn nulls(count: usize) -> Vector {
 
 impl Table {
     pub(super) fn new(join: &JoinPlan) -> Self {
-        Self { chains: Chains::of(join), columns: Vec::new(), pointed: 0, unique: false }
+        let once = matches!(join.kind, JoinKind::Semi | JoinKind::Anti) && join.condition.is_none();
+        Self { chains: Chains::of(join), columns: Vec::new(), pointed: 0, once, unique: false }
     }
 
     /// Adds the rows of a batch that count, whose keys these are.
@@ -118,7 +130,8 @@ impl Table {
             self.columns = read.map(like).collect();
         }
         for place in 0..rows.len() {
-            if !self.chains.add(keys, place) {
+            let known = self.once && self.chains.has(keys, place);
+            if known || !self.chains.add(keys, place) {
                 continue;
             }
             for (slot, values) in &mut self.columns {
