@@ -75,7 +75,7 @@ pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T 
     let fixed = fixed();
     run(&mut ExecContext {
         store: &mut Nothing,
-        environment: &mut NoSession { shared: None },
+        environment: &mut NoSession::default(),
         catalog: &fixed.catalog,
         path: &fixed.path,
         source: &Nothing,
@@ -95,6 +95,9 @@ pub(crate) struct ForThreads<'c> {
     catalog: &'c CatalogState,
     path: &'c SearchPath,
     text: &'c TextSettings,
+    /// What `now` means in a text that is read as a date or time.
+    transaction_us: i64,
+    statement_us: i64,
     memory_limit: usize,
     work_mem: usize,
     hash_mem: usize,
@@ -108,6 +111,8 @@ impl<'c> ForThreads<'c> {
             catalog: exec.catalog,
             path: exec.path,
             text: exec.text,
+            transaction_us: exec.environment.transaction_timestamp(),
+            statement_us: exec.environment.statement_timestamp(),
             memory_limit: exec.memory_limit,
             work_mem: exec.work_mem,
             hash_mem: exec.hash_mem,
@@ -125,7 +130,11 @@ impl<'c> ForThreads<'c> {
         shared.with_store(self.catalog, &mut |store| {
             run(&mut ExecContext {
                 store,
-                environment: &mut NoSession { shared: Some(shared) },
+                environment: &mut NoSession {
+                    shared: Some(shared),
+                    transaction_us: self.transaction_us,
+                    statement_us: self.statement_us,
+                },
                 catalog: self.catalog,
                 path: self.path,
                 source: &Nothing,
@@ -143,9 +152,12 @@ impl<'c> ForThreads<'c> {
 
 struct Nothing;
 
-/// The services of no session; those of a thread that helps one can be interrupted, and have its clock.
+/// The services of no session; those of a thread that helps one can be interrupted, and have its clock and times.
+#[derive(Default)]
 struct NoSession<'s> {
     shared: Option<&'s dyn SharedStore>,
+    transaction_us: i64,
+    statement_us: i64,
 }
 
 fn none<T>() -> Result<T> {
@@ -213,10 +225,10 @@ impl Environment for NoSession<'_> {
         self.shared.map_or(Ok(()), SharedStore::check_interrupts)
     }
     fn transaction_timestamp(&self) -> i64 {
-        0
+        self.transaction_us
     }
     fn statement_timestamp(&self) -> i64 {
-        0
+        self.statement_us
     }
     fn clock_timestamp(&self) -> i64 {
         self.shared.map_or(0, SharedStore::clock_timestamp)

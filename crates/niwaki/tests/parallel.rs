@@ -251,6 +251,24 @@ fn own_changes_are_seen() {
     assert_eq!(inside, format!("{}|{}", count - 10, sum + 10 - (1..=20).sum::<i64>()));
 }
 
+/// Texts like `now` mean the same in every thread.
+#[test]
+fn times_are_those_of_the_session() {
+    let database = database();
+    let mut session = database.session();
+    run(
+        &mut session,
+        "create table texts as select i, 'now'::text t from generate_series(1, 30000) i",
+    );
+    together(&mut session);
+    let query = "select count(*), count(*) filter (where t::timestamptz >= '2001-01-01'), count(distinct x) from \
+                 (select t, max(t::timestamptz) x from texts where t::timestamptz > '2001-01-01' group by t) y";
+    assert_eq!(run(&mut session, query), "1|1|1");
+    let query = "select count(*), min(t::timestamptz) = max(t::timestamptz) from texts where t::date > '2001-01-01'";
+    assert!(run(&mut session, &format!("explain {query}")).contains("Gather"));
+    assert_eq!(run(&mut session, query), "30000|t");
+}
+
 /// What a snapshot sees, the threads see.
 #[test]
 fn an_old_snapshot_is_read() {
