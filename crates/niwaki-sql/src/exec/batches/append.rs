@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BatchScan, BatchStep, Kept, clock, measure};
+use super::{BatchScan, BatchStep, Kept, clock, given};
 use crate::error::{Result, SqlError};
 use crate::exec::append::admitted;
 use crate::exec::parallel::Division;
@@ -92,12 +92,7 @@ impl BatchStep for BatchAppend {
         };
         let before = clock(rt);
         let found = self.run(append, batch, kept, rt)?;
-        if !found {
-            batch.rows = 0;
-            kept.keep_all();
-        }
-        measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
-        Ok(found)
+        Ok(given(found, &plan, &mut self.begun, (batch, kept), before, rt))
     }
 
     fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {

@@ -10,7 +10,7 @@ use niwaki_types::Datum;
 
 use super::join_table::{Chains, Keys, Table, column, nulls, put, slots};
 use super::rows::RowBatches;
-use super::{BATCH_ROWS, BatchStep, Kept, clock, measure};
+use super::{BATCH_ROWS, BatchStep, Kept, clock, given, measure};
 use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
@@ -422,12 +422,7 @@ impl BatchStep for BatchJoin {
         };
         let before = clock(rt);
         let found = self.run(join, batch, kept, rt)?;
-        if !found {
-            batch.rows = 0;
-            kept.keep_all();
-        }
-        measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
-        Ok(found)
+        Ok(given(found, &plan, &mut self.begun, (batch, kept), before, rt))
     }
 
     fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {

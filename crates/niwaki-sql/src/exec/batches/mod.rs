@@ -137,6 +137,23 @@ fn measure(node: &PlanNode, begun: &mut bool, rows: usize, before: i64, rt: &mut
     *begun = true;
 }
 
+/// Ends a call of a step: without a batch, there are no rows in it; tells what it gave.
+fn given(
+    found: bool,
+    node: &PlanNode,
+    begun: &mut bool,
+    (batch, kept): (&mut Batch, &mut Kept),
+    before: i64,
+    rt: &mut Runtime<'_, '_>,
+) -> bool {
+    if !found {
+        batch.rows = 0;
+        kept.keep_all();
+    }
+    measure(node, begun, kept.rows(batch).len(), before, rt);
+    found
+}
+
 /// A scan of a table.
 struct BatchScan {
     plan: Arc<PlanNode>,

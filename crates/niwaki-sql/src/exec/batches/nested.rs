@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, Vector};
 
 use super::join_table::{column, put, slots};
-use super::{BATCH_ROWS, BatchStep, Kept, clock, measure};
+use super::{BATCH_ROWS, BatchStep, Kept, clock, given};
 use crate::error::{Result, SqlError};
 use crate::exec::parallel::Division;
 use crate::exec::{Demand, Step, start_for};
@@ -196,12 +196,7 @@ impl BatchStep for BatchNested {
         };
         let before = clock(rt);
         let found = self.run(join, scan, batch, kept, rt)?;
-        if !found {
-            batch.rows = 0;
-            kept.keep_all();
-        }
-        measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
-        Ok(found)
+        Ok(given(found, &plan, &mut self.begun, (batch, kept), before, rt))
     }
 
     fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
