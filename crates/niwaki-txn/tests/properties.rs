@@ -276,3 +276,37 @@ proptest! {
         }
     }
 }
+
+/// Threads that read for a transaction see what its snapshot does, write nothing, and end without it; once it has written there are none.
+#[test]
+fn readers_only_read_and_leave_their_transaction_open() {
+    let manager = manager(true);
+    let earlier = begin(&manager);
+    let seen = earlier.write_xid().unwrap();
+    earlier.commit(Durability::Flush).unwrap();
+    let session = manager.register_session().unwrap();
+    let transaction = manager.begin(&session, BeginOptions::default()).unwrap();
+    let snapshot = transaction.snapshot().unwrap();
+    let later = begin(&manager);
+    let unseen = later.write_xid().unwrap();
+    later.commit(Durability::Flush).unwrap();
+    let readers = transaction.readers().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let reader = readers.transaction();
+                let view = reader.view(&snapshot);
+                assert!(view.committed_before(seen) && !view.committed_before(unseen));
+                assert!(matches!(reader.write_xid(), Err(niwaki_txn::Error::ReadOnly)));
+            });
+        }
+    });
+    // It goes on as if they had never been: the session has it still, and begins no other.
+    let another = || manager.begin(&session, BeginOptions::default());
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(another)).is_err());
+    let xid = transaction.write_xid().unwrap();
+    assert!(transaction.is_mine(xid));
+    assert!(transaction.readers().is_none());
+    transaction.commit(Durability::Flush).unwrap();
+    manager.begin(&session, BeginOptions::default()).unwrap().abort();
+}
