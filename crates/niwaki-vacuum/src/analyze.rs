@@ -1,16 +1,17 @@
 //! Statistics of a table's contents, from a sample.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use niwaki_storage::ReadAhead;
 use niwaki_table::{Error, PageRows, Result, Table};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, compare};
 
-/// Rows that a sample aims at, PostgreSQL's 300 per bound of a histogram.
+/// Rows that a sample aims at, PostgreSQL's 300 per bound of a histogram; and blocks at most that it is
+/// taken from. Fewer blocks would have more rows each, and rows that lie side by side are often alike: a
+/// column whose equal values do would seem to have few.
 const SAMPLE_ROWS: usize = 30_000;
-/// Blocks of which all are read instead of a sample.
-const SMALL_BLOCKS: u32 = 512;
 /// Bounds of a histogram.
 const HISTOGRAM_BOUNDS: usize = 101;
 /// Most common values that are told.
@@ -61,7 +62,8 @@ pub fn analyze(
 ) -> Result<TableStatistics> {
     let blocks = table.blocks()?;
     let width = table.definition().columns.len();
-    let chosen = sample_blocks(table, blocks);
+    let rng = &tx.manager().env().rng;
+    let chosen = sample_blocks(blocks, SAMPLE_ROWS as u32, || rng.next_u64());
     let all = ColumnMask::all(width);
     let mut values: Vec<Vec<Sampled>> = vec![Vec::new(); width];
     let mut rows_seen = 0_u64;
@@ -69,7 +71,6 @@ pub fn analyze(
     let mut row = vec![Datum::Null; width];
     let mut bytes = vec![0; width];
     let mut page = PageRows::new();
-    let rng = &tx.manager().env().rng;
     for block in table.heap().ahead(chosen.iter().copied(), read_ahead) {
         tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
         let mut scan = table.seq_scan(block..block + 1).ahead(table, ReadAhead::NONE);
@@ -108,17 +109,16 @@ pub fn analyze(
     Ok(TableStatistics { rows, blocks, columns })
 }
 
-/// All blocks of a small table, else a random choice, ascending.
-fn sample_blocks(table: &Table, blocks: u32) -> Vec<u32> {
-    if blocks <= SMALL_BLOCKS {
-        return (0..blocks).collect();
+/// So many of the blocks, or all if there are not more, ascending; each set of them is as likely as any
+/// other. Floyd's algorithm F2 (Bentley and Floyd, 1987): one draw a block, whatever the table's size.
+fn sample_blocks(blocks: u32, wanted: u32, mut random: impl FnMut() -> u64) -> BTreeSet<u32> {
+    let mut chosen = BTreeSet::new();
+    for last in blocks.saturating_sub(wanted)..blocks {
+        let block = u32::try_from(random() % (u64::from(last) + 1)).unwrap_or(last);
+        if !chosen.insert(block) {
+            chosen.insert(last);
+        }
     }
-    let rng = &table.engine().storage().env().rng;
-    let mut chosen: Vec<u32> = (0..SMALL_BLOCKS)
-        .map(|_| u32::try_from(rng.next_u64() % u64::from(blocks)).unwrap_or(0))
-        .collect();
-    chosen.sort_unstable();
-    chosen.dedup();
     chosen
 }
 
@@ -298,6 +298,28 @@ mod tests {
 
     fn by_number(a: &Datum, b: &Datum) -> Ordering {
         compare(niwaki_types::TypeOid::INT4, a, b)
+    }
+
+    /// Numbers that look random, from a seed.
+    fn draws(mut seed: u64) -> impl FnMut() -> u64 {
+        move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            seed >> 16
+        }
+    }
+
+    #[test]
+    fn a_sample_has_blocks_from_everywhere() {
+        assert!(sample_blocks(0, 10, draws(1)).is_empty());
+        assert!(sample_blocks(10, 10, draws(1)).into_iter().eq(0..10), "all of a small table");
+        let mut times = [0; 20];
+        for seed in 0..2000 {
+            let chosen = sample_blocks(20, 5, draws(seed * 7919));
+            assert_eq!(chosen.len(), 5);
+            chosen.into_iter().for_each(|block| times[block as usize] += 1);
+        }
+        // 500 are expected of each, with a deviation of 19.
+        assert!(times.iter().all(|times| (400..600).contains(times)), "{times:?}");
     }
 
     #[test]
