@@ -20,7 +20,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{intervals, scans, sharers, stories, tails, transfers, upserts};
+use niwaki_testkit::{crews, intervals, scans, sharers, stories, tails, transfers, upserts};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 52] = [
+const BUGS: [(&str, &str, Suite); 55] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -108,6 +108,9 @@ const BUGS: [(&str, &str, Suite); 52] = [
     ("stub", "a moved-in root becomes a redirect while it may be followed", moved_and_changed),
     ("stubs-for-followers", "stubs wait for reports too", moved_beside_a_report),
     ("hop-check", "a follower takes whatever is at the link", moved_and_deleted),
+    ("blocks_taken_twice", "two threads of a statement take the same blocks", crews),
+    ("threads_unawaited", "a statement ends while a thread has rows", crews),
+    ("error_of_a_thread", "a thread's error is its own", crews),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
 ];
 
@@ -174,6 +177,12 @@ fn tables() -> Result<(), String> {
 /// Shared rows that others move and delete.
 fn sharing() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sharers::run)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
+/// Statements that several threads read.
+fn crews() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, crews::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
@@ -348,11 +357,12 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 24] = [
+    let suites: [(&str, Suite); 25] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),
+        ("crews", crews),
         ("together", together),
         ("paths", paths),
         ("any-keys", any_keys),

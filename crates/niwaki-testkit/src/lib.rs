@@ -4,6 +4,8 @@
 pub mod chains;
 pub mod crash;
 #[cfg(feature = "shuttle")]
+pub mod crews;
+#[cfg(feature = "shuttle")]
 pub mod intervals;
 pub mod model;
 pub mod pages;

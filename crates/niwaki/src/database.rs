@@ -208,7 +208,7 @@ impl Database {
                 background: Mutex::new(background),
                 gardener: Mutex::new(gardener),
                 rounds: Mutex::default(),
-                helpers: Helpers::new(options.background),
+                helpers: Helpers::new(),
                 closes_on_drop: options.background,
                 closed: AtomicBool::new(false),
             }),

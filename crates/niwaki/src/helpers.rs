@@ -14,10 +14,9 @@ pub(crate) struct Helpers {
 }
 
 impl Helpers {
-    /// None is running. Without `threads`, none ever will.
-    pub(crate) fn new(threads: bool) -> Self {
-        let processors = if threads { thread::processors() - 1 } else { 0 };
-        Self { running: Arc::default(), processors }
+    /// None is running.
+    pub(crate) fn new() -> Self {
+        Self { running: Arc::default(), processors: thread::processors() - 1 }
     }
 
     /// For a session that may have as many as `of_all` leaves, with those of all others.
@@ -90,6 +89,5 @@ mod tests {
         assert!(helpers.limited(1).take(1).is_none(), "one is still running");
         drop(second);
         assert!(helpers.limited(1).take(1).is_some());
-        assert!(Helpers::new(false).limited(1).take(1).is_none());
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -66,6 +67,10 @@ impl Division {
             let part = left / self.threads.saturating_mul(8);
             let count = part.clamp(*BLOCKS_AT_ONCE.start(), *BLOCKS_AT_ONCE.end()).min(left);
             let (relaxed, after) = (Ordering::Relaxed, begin + count);
+            if seeded_bug!("blocks_taken_twice") {
+                self.next.store(after, relaxed);
+                return Some(begin..after);
+            }
             match self.next.compare_exchange_weak(begin, after, relaxed, relaxed) {
                 Ok(_) => return Some(begin..after),
                 Err(now) => begin = now,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::{Condvar, Mutex};
 
 use super::Crew;
@@ -128,7 +129,7 @@ impl Queue {
                 self.changed.notify_all();
                 return Some(found);
             }
-            if state.running == 0 {
+            if state.running == 0 || seeded_bug!("threads_unawaited") {
                 state.closed = true;
                 return None;
             }

@@ -11,6 +11,7 @@ mod groups;
 
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::thread;
 
 use super::batches::BatchStep;
@@ -84,6 +85,7 @@ impl Crew {
                         let mut rt = Runtime { exec, params, state: &mut state };
                         match work(&mut *step, &mut rt) {
                             Ok(result) => done = Some((result, state.measures.take())),
+                            Err(_) if seeded_bug!("error_of_a_thread") => division.stop(),
                             Err(error) => division.fail(error),
                         }
                     });
