@@ -94,6 +94,8 @@ pub struct PlannerSettings {
     pub parallel_workers: usize,
     /// `min_parallel_table_scan_size` in blocks.
     pub parallel_table_blocks: f64,
+    /// The transaction's time, in microseconds since 2000: estimates take it for that of each execution.
+    pub now: i64,
 }
 
 impl Default for PlannerSettings {
@@ -114,6 +116,7 @@ impl Default for PlannerSettings {
             costs: CostSettings::default(),
             parallel_workers: 0,
             parallel_table_blocks: 1_024.0,
+            now: 0,
         }
     }
 }

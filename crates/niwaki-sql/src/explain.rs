@@ -15,7 +15,9 @@ use crate::error::Result;
 use crate::exec::measure::{Measure, Measures};
 use crate::exec::spill::SpaceUse;
 use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
-use crate::plan::{BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, SetKind, estimate};
+use crate::plan::{
+    BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, SetKind, SortKey, estimate,
+};
 use crate::store::ScanEffort;
 
 use deparse::{Names, expression, sort_key};
@@ -467,19 +469,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let cost = child.cost + rows * rows.max(2.0).log2() * 0.02;
             let node_type = if *presorted > 0 { "Incremental Sort" } else { "Sort" };
             let mut shown = Shown::new(node_type, rows, cost, vec![child]);
-            let keys: Vec<String> = keys
-                .iter()
-                .map(|key| {
-                    let mut text = sort_key(&key.expr, &below, with.exec);
-                    if key.descending {
-                        text.push_str(" DESC");
-                    }
-                    if key.nulls_first != key.descending {
-                        text.push_str(if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" });
-                    }
-                    text
-                })
-                .collect();
+            let keys = sort_keys(keys, &below, with);
             shown.detail("Sort Key", keys.join(", "));
             if let Some(first) = keys.get(..*presorted).filter(|first| !first.is_empty()) {
                 let plain = first.iter().map(|key| key.split(" DESC").next().unwrap_or(key));
@@ -536,6 +526,21 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         PlanNode::Modify(modify) => change::describe_modify(modify, with),
         PlanNode::Merge(merge) => change::describe_merge(merge, with),
     }
+}
+
+/// What rows are in the order of.
+fn sort_keys(keys: &[SortKey], names: &Names, with: &Describing<'_, '_>) -> Vec<String> {
+    let shown = |key: &SortKey| {
+        let mut text = sort_key(&key.expr, names, with.exec);
+        if key.descending {
+            text.push_str(" DESC");
+        }
+        if key.nulls_first != key.descending {
+            text.push_str(if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" });
+        }
+        text
+    };
+    keys.iter().map(shown).collect()
 }
 
 /// What several threads do, as PostgreSQL shows it: `part` in each of them, and that their rows are gathered.

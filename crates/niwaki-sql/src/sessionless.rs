@@ -72,10 +72,16 @@ pub(crate) fn with_names<T>(
 
 /// Calls `run` with a context that has default settings and nothing else.
 pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T {
+    with_times(0, run)
+}
+
+/// As [`with_context`], where it is `now`, in microseconds since 2000.
+pub(crate) fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T {
     let fixed = fixed();
+    let (transaction_us, statement_us) = (now, now);
     run(&mut ExecContext {
         store: &mut Nothing,
-        environment: &mut NoSession::default(),
+        environment: &mut NoSession { shared: None, transaction_us, statement_us },
         catalog: &fixed.catalog,
         path: &fixed.path,
         source: &Nothing,

@@ -13,7 +13,7 @@ use crate::exec::{self, Step};
 use crate::explain::{self, ExplainOptions};
 use crate::expr::{Runtime, State};
 use crate::parse::ParsedStatement;
-use crate::plan::{FunctionBodies, PlanNode};
+use crate::plan::{FunctionBodies, PlanNode, estimate};
 use crate::store::TableLock;
 
 /// A statement after analysis.
@@ -43,6 +43,8 @@ pub struct Planned {
     names: Vec<usize>,
     /// Run twice, it may give other rows, or do something twice.
     volatile: bool,
+    /// With other values of its parameters another plan may be better.
+    wants_values: bool,
 }
 
 impl Planned {
@@ -75,6 +77,7 @@ impl Planned {
             functions: None,
             names,
             volatile: false,
+            wants_values: false,
         }
     }
 
@@ -91,6 +94,21 @@ impl Planned {
     /// The same statement, of which is known whether anything in it is volatile.
     pub(crate) fn with_volatility(self, volatile: bool) -> Self {
         Self { volatile, ..self }
+    }
+
+    /// The same statement, of which is known whether other values ask for another plan.
+    pub(crate) fn with_wish(self, wants_values: bool) -> Self {
+        Self { wants_values, ..self }
+    }
+
+    /// Whether a plan for the values of the parameters may be better than this one, which is for any.
+    pub fn wants_values(&self) -> bool {
+        self.wants_values
+    }
+
+    /// What it is expected to cost, in PostgreSQL's unit.
+    pub fn cost(&self) -> f64 {
+        estimate(&self.root).total
     }
 
     /// Types of the parameters, in order.

@@ -141,8 +141,10 @@ impl Table {
             }
             table.partitions.push((name, takes));
         }
-        if rng.below(2) == 0 {
-            ok(session, "create index on t (a)");
+        for keys in ["a", "b desc", "a, b", "b nulls first, a desc", "a desc, b desc", "id"] {
+            if rng.below(3) == 0 {
+                ok(session, &format!("create index on t ({keys})"));
+            }
         }
         table
     }
@@ -251,11 +253,89 @@ impl Condition {
     }
 }
 
-fn shown(rows: &[Row]) -> String {
+/// The first keys of ORDER BY, as text, and the values of a row by which it is put in that order.
+struct Order {
+    sql: String,
+    keys: Vec<(bool, bool, bool)>,
+}
+
+impl Order {
+    fn random(rng: &SeededRng) -> Self {
+        let of_a = rng.below(2) == 0;
+        let columns = if rng.below(2) == 0 { vec![of_a] } else { vec![of_a, !of_a] };
+        let (mut parts, mut keys) = (Vec::new(), Vec::new());
+        let all_descending = rng.below(2) == 0;
+        for of_a in columns {
+            let descending = if rng.below(4) == 0 { !all_descending } else { all_descending };
+            let nulls_first = if rng.below(4) == 0 { !descending } else { descending };
+            let column = if of_a { "a" } else { "b" };
+            let direction = if descending { " desc" } else { "" };
+            let nulls = if nulls_first { "first" } else { "last" };
+            parts.push(format!("{column}{direction} nulls {nulls}"));
+            keys.push((of_a, descending, nulls_first));
+        }
+        Self { sql: parts.join(", "), keys }
+    }
+
+    /// What compares as rows do.
+    fn place(&self, row: &Row) -> Vec<(bool, i64)> {
+        let place = |(of_a, descending, nulls_first): &(bool, bool, bool)| {
+            let value = if *of_a { row.a } else { row.b };
+            let sign = if *descending { -1 } else { 1 };
+            (value.is_none() != *nulls_first, sign * value.unwrap_or(0))
+        };
+        self.keys.iter().map(place).collect()
+    }
+}
+
+/// The first rows in an order, which indexes of the partitions may have, and the least and greatest values.
+fn check_order(rng: &SeededRng, condition: &Condition, rows: &[Row], session: &mut Session) {
+    let (order, count) = (Order::random(rng), 1 + rng.below(6) as usize);
+    let (scans, sorts) = (rng.below(3) == 0, rng.below(4) > 0);
+    ok(session, &format!("set enable_seqscan = {scans}; set enable_incremental_sort = {sorts}"));
+    let text = condition.sql(&mut None);
+    let mut wanted: Vec<Row> =
+        rows.iter().copied().filter(|row| condition.holds(*row) == Some(true)).collect();
+    wanted.sort_by_key(|row| (order.place(row), row.id));
+    let skipped = rng.below(3) as usize;
+    let sql = format!(
+        "select * from t where {text} order by {}, id limit {count} offset {skipped}",
+        order.sql
+    );
+    let some: Vec<Row> = wanted.iter().skip(skipped).take(count).copied().collect();
+    assert_eq!(run(session, &sql), shown(&some), "{sql}");
+    // Without another key, the keys alone are certain.
+    let (columns, of_key): (Vec<&str>, Vec<bool>) =
+        order.keys.iter().map(|(of_a, ..)| (if *of_a { "a" } else { "b" }, *of_a)).unzip();
     let line = |row: &Row| {
-        let value = |value: Value| value.map_or_else(|| "NULL".to_owned(), |v| v.to_string());
-        format!("{}|{}|{}", value(row.a), value(row.b), row.id)
+        let values = of_key.iter().map(|of_a| shown_value(if *of_a { row.a } else { row.b }));
+        values.collect::<Vec<_>>().join("|")
     };
+    let sql = format!(
+        "select {} from t where {text} order by {} limit {count}",
+        columns.join(", "),
+        order.sql
+    );
+    let values: Vec<String> = wanted.iter().take(count).map(line).collect();
+    assert_eq!(run(session, &sql), values.join("\n"), "{sql}");
+    let sql = format!("select min(a), max(a), min(b), max(b), max(id) from t where {text}");
+    let extreme = |value: fn(&Row) -> Value, greatest: bool| {
+        let values = wanted.iter().filter_map(value);
+        shown_value(if greatest { values.max() } else { values.min() })
+    };
+    let (a, b): (fn(&Row) -> Value, fn(&Row) -> Value) = (|row| row.a, |row| row.b);
+    let id = extreme(|row| Some(row.id), true);
+    let values = [extreme(a, false), extreme(a, true), extreme(b, false), extreme(b, true), id];
+    assert_eq!(run(session, &sql), values.join("|"), "{sql}");
+    ok(session, "reset enable_seqscan; reset enable_incremental_sort");
+}
+
+fn shown_value(value: Value) -> String {
+    value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
+}
+
+fn shown(rows: &[Row]) -> String {
+    let line = |row: &Row| format!("{}|{}|{}", shown_value(row.a), shown_value(row.b), row.id);
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -300,7 +380,8 @@ fn one_statement(
 ) {
     let condition = Condition::random(rng, 0);
     let text = condition.sql(&mut None);
-    match rng.below(8) {
+    match rng.below(10) {
+        8 | 9 => check_order(rng, &condition, rows, session),
         0..=2 => {
             let row = Row { a: value(rng), b: value(rng), id: *next };
             *next += 1;

@@ -41,6 +41,31 @@ fn equal_columns() {
 }
 
 #[test]
+fn derived_conditions() {
+    check("derived_conditions", include_str!("../testscripts/derived_conditions.test"));
+}
+
+#[test]
+fn custom_plans() {
+    check("custom_plans", include_str!("../testscripts/custom_plans.test"));
+}
+
+#[test]
+fn distinct_on_ordered() {
+    check("distinct_on_ordered", include_str!("../testscripts/distinct_on_ordered.test"));
+}
+
+#[test]
+fn partial_index_only() {
+    check("partial_index_only", include_str!("../testscripts/partial_index_only.test"));
+}
+
+#[test]
+fn extremes() {
+    check("extremes", include_str!("../testscripts/extremes.test"));
+}
+
+#[test]
 fn presorted() {
     check("presorted", include_str!("../testscripts/presorted.test"));
 }
@@ -148,6 +173,11 @@ fn system_columns_of_constraints() {
 #[test]
 fn similar_names() {
     check("similar_names.test", include_str!("../testscripts/similar_names.test"));
+}
+
+#[test]
+fn partition_orders() {
+    check("partition_orders", include_str!("../testscripts/partition_orders.test"));
 }
 
 #[test]

@@ -49,7 +49,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
-use niwaki_types::TypeOid;
+use niwaki_types::{Datum, TypeOid};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
@@ -59,7 +59,7 @@ use crate::expr::DomainRules;
 use crate::parse::{ParsedStatement, position_of};
 use crate::plan::{FunctionBodies, plan_statement};
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
-use crate::rewrite::rewrite;
+use crate::rewrite::{Values, rewrite};
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
@@ -92,6 +92,8 @@ pub(crate) struct Analyzer<'a> {
     params: Vec<TypeOid>,
     /// Whether there may be more parameters than were given types for.
     infer_params: bool,
+    /// Values of the parameters that the plan is to be for; empty for any.
+    values: &'a [Datum],
     /// Relations that the statement reads or writes, with the locks it needs.
     relations: Vec<(Arc<Relation>, TableLock)>,
     /// WITH queries of the whole statement.
@@ -148,6 +150,23 @@ pub fn analyze(
     let context = AnalyzeContext { functions: Some(&functions), ..*context };
     let mut analyzer = Analyzer::new(&context, &statement.source, params);
     analyzer.infer_params = true;
+    analyzer.any_statement(statement)
+}
+
+/// Analyzes and plans one statement, whose parameters have these types, for values of theirs: with others its plan is wrong.
+///
+/// # Errors
+/// As [`analyze`].
+pub fn analyze_for_values(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+    parameter_types: &[TypeOid],
+    values: &[Datum],
+) -> Result<Statement> {
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.to_vec());
+    analyzer.values = values;
     analyzer.any_statement(statement)
 }
 
@@ -224,6 +243,7 @@ impl<'a> Analyzer<'a> {
             source,
             params,
             infer_params: false,
+            values: &[],
             relations: Vec::new(),
             shared: Vec::new(),
             ctes: Vec::new(),
@@ -263,8 +283,9 @@ impl<'a> Analyzer<'a> {
             ));
         }
         let volatile = statement.is_volatile();
-        rewrite(&mut statement);
-        let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
+        let mut values = Values { given: self.values, wanted: false };
+        rewrite(&mut statement, &mut values);
+        let plan = plan_statement(statement, self.context.planner)?;
         let mut bodies = FunctionBodies::new();
         if let Some(functions) = self.context.functions {
             let (found, relations) = functions.take();
@@ -273,16 +294,17 @@ impl<'a> Analyzer<'a> {
                 self.note_relation(relation, *lock);
             }
         }
+        let wanted = values.wanted || plan.wants_values;
         let planned = Planned::new(
-            Arc::new(root),
+            Arc::new(plan.root),
             columns,
             tag,
             std::mem::take(&mut self.params),
             std::mem::take(&mut self.relations),
-            sub_plans,
+            plan.sub_plans,
             self.context.catalog.version(),
         );
-        Ok(planned.with_functions(bodies).with_volatility(volatile))
+        Ok(planned.with_functions(bodies).with_volatility(volatile).with_wish(wanted))
     }
 
     /// What a statement asks for, the columns of its rows, and what its command tag begins with.

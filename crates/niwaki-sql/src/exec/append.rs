@@ -7,7 +7,7 @@ use niwaki_types::Datum;
 use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{AppendPlan, PlanNode, is_early, possible_leaves};
+use crate::plan::{AppendMember, AppendPlan, PlanNode, is_early, possible_leaves};
 
 /// Scans of partitions.
 pub(super) struct Append {
@@ -46,6 +46,18 @@ pub(super) fn admitted(
     Some(possible_leaves(&plan.relation, &slot_of, &plan.prune, &mut value))
 }
 
+/// Puts the values of a partition's row where the table's columns stand; false if it is not one that is asked for.
+pub(super) fn is_of_table(
+    member: &AppendMember,
+    row: &mut [Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    for (from, to) in &member.copies {
+        row[*to] = std::mem::replace(&mut row[*from], Datum::Null);
+    }
+    member.filter.as_ref().map_or(Ok(true), |filter| filter.holds(row, rt))
+}
+
 impl Step for Append {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
@@ -76,15 +88,9 @@ impl Step for Append {
                 self.step = None;
                 continue;
             }
-            for (from, to) in &member.copies {
-                row[*to] = std::mem::replace(&mut row[*from], Datum::Null);
+            if is_of_table(member, row, rt)? {
+                return Ok(true);
             }
-            if let Some(filter) = &member.filter
-                && !filter.holds(row, rt)?
-            {
-                continue;
-            }
-            return Ok(true);
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use niwaki_table::{KeyedRows, Sorted, Sorter};
-use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
+use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
+use super::sort::encode_sort_keys;
 use super::spill::checked;
 use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
@@ -29,24 +30,6 @@ pub(super) struct IncrementalSort {
     next_group: Vec<u8>,
     sorted: Option<Sorted<KeyedRows>>,
     number: u64,
-}
-
-/// Appends the keys of a row.
-fn encode(
-    keys: &[SortKey],
-    row: &[Datum],
-    out: &mut Vec<u8>,
-    rt: &mut Runtime<'_, '_>,
-) -> Result<()> {
-    for part in keys {
-        let order = KeyOrder {
-            oid: part.expr.ty,
-            descending: part.descending,
-            nulls_first: part.nulls_first,
-        };
-        encode_key(&part.expr.eval(row, rt)?, order, out);
-    }
-    Ok(())
 }
 
 impl IncrementalSort {
@@ -77,7 +60,7 @@ impl IncrementalSort {
         }
         rt.tick()?;
         self.next_group.clear();
-        encode(first, &self.incoming, &mut self.next_group, rt)?;
+        encode_sort_keys(first, &self.incoming, &mut self.next_group, rt)?;
         Ok(true)
     }
 
@@ -99,7 +82,7 @@ impl IncrementalSort {
             std::mem::swap(&mut self.group, &mut self.next_group);
             key.clear();
             key.extend_from_slice(&self.group);
-            encode(rest, &self.incoming, &mut key, rt)?;
+            encode_sort_keys(rest, &self.incoming, &mut key, rt)?;
             bytes.clear();
             write_tagged_row(&self.incoming, &mut bytes);
             self.number += 1;

@@ -19,6 +19,7 @@ mod key_table;
 mod keys;
 pub(crate) mod measure;
 mod merge;
+mod merge_append;
 mod merge_join;
 mod modify;
 pub(crate) mod numbered_rows;
@@ -173,6 +174,9 @@ fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
     match &**plan {
         PlanNode::Result => Box::new(source::OneRow { done: false }),
         PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan)),
+        PlanNode::Append(append) if !append.merge.is_empty() => {
+            Box::new(merge_append::MergeAppend::new(plan, demand))
+        }
         PlanNode::Append(_) => Box::new(append::Append::new(plan, demand)),
         PlanNode::Virtual { .. }
         | PlanNode::SubQuery { .. }

@@ -9,7 +9,7 @@ use super::spill::{SpaceUse, checked};
 use super::{Demand, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::PlanNode;
+use crate::plan::{PlanNode, SortKey};
 
 /// Sorts all rows before the first goes on: by the index keys of their keys, whose order is that of bytes.
 pub(super) struct Sort {
@@ -18,6 +18,24 @@ pub(super) struct Sort {
     sorted: Option<Sorted<KeyedRows>>,
     /// How many rows will be read, if that is known.
     wanted: Option<usize>,
+}
+
+/// Appends the keys of a row: their bytes have the order of the rows.
+pub(super) fn encode_sort_keys(
+    keys: &[SortKey],
+    row: &[Datum],
+    out: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
+    for part in keys {
+        let order = KeyOrder {
+            oid: part.expr.ty,
+            descending: part.descending,
+            nulls_first: part.nulls_first,
+        };
+        encode_key(&part.expr.eval(row, rt)?, order, out);
+    }
+    Ok(())
 }
 
 impl Sort {
@@ -45,14 +63,7 @@ impl Sort {
         while step.next(&mut row, rt)? {
             rt.tick()?;
             key.clear();
-            for part in keys {
-                let order = KeyOrder {
-                    oid: part.expr.ty,
-                    descending: part.descending,
-                    nulls_first: part.nulls_first,
-                };
-                encode_key(&part.expr.eval(&row, rt)?, order, &mut key);
-            }
+            encode_sort_keys(keys, &row, &mut key, rt)?;
             number += 1;
             // The order is one of keys, so the row need not be written if it is not wanted.
             if !sorter.wants(&checked(&key, number, &[])?) {

@@ -53,6 +53,8 @@ impl Names {
             }
             PlanNode::Append(append) => {
                 self.add_relation(&append.relation, &append.name, append.start);
+                // The partitions are tables of the query too.
+                self.tables += 1;
             }
             PlanNode::Virtual { relation, name, start, .. } => {
                 self.add_relation(relation, name, *start);

@@ -25,7 +25,7 @@ fn relationship(above: &Shown, shown: &Shown, number: usize) -> &'static str {
         None => {}
     }
     match above.node_type {
-        "Append" | "BitmapAnd" | "BitmapOr" => "Member",
+        "Append" | "Merge Append" | "BitmapAnd" | "BitmapOr" => "Member",
         "Subquery Scan" => "Subquery",
         _ if number == 1 => "Inner",
         _ => "Outer",

@@ -1,8 +1,8 @@
 //! What EXPLAIN shows of a partitioned table.
 
 use super::deparse::Names;
-use super::{Describing, Shown, describe_named};
-use crate::plan::{AppendPlan, PlanNode};
+use super::{Describing, Shown, describe_named, sort_keys};
+use crate::plan::{AppendPlan, Estimate, PlanNode};
 
 /// Describes the scans of partitions.
 pub(super) fn describe(append: &AppendPlan, names: &Names, with: &Describing<'_, '_>) -> Shown {
@@ -19,7 +19,14 @@ pub(super) fn describe(append: &AppendPlan, names: &Names, with: &Describing<'_,
         (1, Some(child)) => child,
         (_, Some(first)) => {
             let children = std::iter::once(first).chain(children).collect();
-            Shown::new("Append", append.estimate.rows, append.estimate.total, children)
+            let merged = !append.merge.is_empty();
+            let node_type = if merged { "Merge Append" } else { "Append" };
+            let Estimate { rows, total, .. } = append.estimate;
+            let mut shown = Shown::new(node_type, rows, total, children);
+            if merged {
+                shown.detail("Sort Key", sort_keys(&append.merge, names, with).join(", "));
+            }
+            shown
         }
         (_, None) => {
             let mut shown = Shown::new("Result", 0.0, 0.0, Vec::new());

@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ColumnMap, Relation};
+use niwaki_catalog::{Bound, ColumnMap, PartitionStrategy, Partitions, Relation};
 use niwaki_types::Datum;
 
 use super::conditions::{conjunction, is_volatile, reads_only};
+use super::cost;
 use super::estimate::{Estimate, estimate};
+use super::index_path::UNKNOWN_GROUPS;
 use super::pruning::possible_leaves;
-use super::scan::{ScanContext, plan_scan};
-use super::{PlanNode, ScanPlan, SlotRange};
+use super::scan::{ScanContext, is_disabled, plan_scan};
+use super::{PlanNode, ScanPlan, SlotRange, SortKey};
+use crate::context::CostSettings;
 use crate::expr::{Expr, ExprKind};
 use crate::query::reads_slots;
 use crate::types::element_of;
 
-/// The rows of some partitions of a table, one partition after the other.
+/// The rows of some partitions of a table, one partition after the other, or merged.
 #[derive(Clone, Debug)]
 pub(crate) struct AppendPlan {
     /// The partitioned table.
@@ -24,6 +27,8 @@ pub(crate) struct AppendPlan {
     /// First slot of its columns.
     pub(crate) start: usize,
     pub(crate) members: Vec<AppendMember>,
+    /// The order that the rows of each partition come in, and are merged in; empty if they come one partition after the other.
+    pub(crate) merge: Vec<SortKey>,
     /// Conditions that may leave out partitions when their values are known.
     pub(crate) prune: Vec<Expr>,
     pub(crate) estimate: Estimate,
@@ -77,6 +82,7 @@ pub(crate) fn plan_append(
         name: name.to_owned(),
         start,
         members: Vec::new(),
+        merge: Vec::new(),
         prune: Vec::new(),
         estimate: Estimate::default(),
     };
@@ -99,45 +105,193 @@ pub(crate) fn plan_append(
         node.prune = conditions.to_vec();
     }
     let chosen: Vec<usize> = (0..partitions.leaves.len()).filter(|leaf| possible[*leaf]).collect();
-    let alone = chosen.len() == 1;
-    let mut ordered = if chosen.is_empty() { context.order.len() } else { 0 };
-    for (number, leaf) in chosen.iter().enumerate() {
-        let below = &partitions.leaves[*leaf];
-        let name = if alone { name.to_owned() } else { format!("{name}_{}", number + 1) };
-        let child = ScanContext {
-            order: if alone { context.order } else { &[] },
-            forced: alone && context.forced,
-            limit: context.limit.filter(|_| alone || context.order.is_empty()),
-            ..*context
-        };
-        let mut member = AppendMember {
-            leaf: *leaf,
-            scan: Arc::new(PlanNode::Result),
-            copies: Vec::new(),
-            filter: None,
-        };
-        if below.columns.is_same() {
-            let conditions = conditions.to_vec();
-            let (plan, in_order) =
-                plan_scan(&below.relation, &name, start, used, conditions, &child);
-            if alone {
-                ordered = in_order;
-            }
-            member.scan = Arc::new(PlanNode::Scan(plan));
-        } else {
-            let own = Own { start: used.len(), table: start, width, columns: &below.columns };
-            let child = ScanContext { order: &[], forced: false, ..child };
-            own.plan(&below.relation, &name, used, conditions, &child, &mut member);
+    let scans = Scans { partitions, name, start, width, used, conditions, chosen: &chosen };
+    let wanted = context.order.len();
+    if chosen.len() < 2 {
+        let (members, ordered) = scans.plan(context);
+        node.estimate = one_after_the_other(&members);
+        node.members = members;
+        return (PlanNode::Append(node), if chosen.is_empty() { wanted } else { ordered });
+    }
+    let plain = ScanContext {
+        order: &[],
+        forced: false,
+        limit: context.limit.filter(|_| wanted == 0),
+        ..*context
+    };
+    let (members, _) = scans.plan(&plain);
+    node.estimate = one_after_the_other(&members);
+    node.members = members;
+    if wanted == 0 {
+        return (PlanNode::Append(node), 0);
+    }
+    match scans.in_order(context, &node) {
+        Some(Ordered { keys, members, merge, estimate }) => {
+            (PlanNode::Append(AppendPlan { members, merge, estimate, ..node }), keys)
         }
-        node.members.push(member);
+        None => (PlanNode::Append(node), 0),
     }
-    for member in &node.members {
+}
+
+/// Scans whose rows come in order.
+struct Ordered {
+    /// So many keys of the wanted order, from the first, hold.
+    keys: usize,
+    members: Vec<AppendMember>,
+    merge: Vec<SortKey>,
+    estimate: Estimate,
+}
+
+/// The sum of what the scans are expected to do.
+fn one_after_the_other(members: &[AppendMember]) -> Estimate {
+    let mut sum = Estimate::default();
+    for (number, member) in members.iter().enumerate() {
         let below = estimate(&member.scan);
-        node.estimate.rows += below.rows;
-        node.estimate.total += below.total;
-        node.estimate.width = node.estimate.width.max(below.width);
+        if number == 0 {
+            sum.startup = below.startup;
+        }
+        sum.rows += below.rows;
+        sum.total += below.total;
+        sum.width = sum.width.max(below.width);
     }
-    (PlanNode::Append(node), ordered)
+    sum
+}
+
+/// The same where the first row needs one of each, and each row comparisons.
+fn merged(members: &[AppendMember], costs: &CostSettings) -> Estimate {
+    let mut sum = one_after_the_other(members);
+    sum.startup = members.iter().map(|member| estimate(&member.scan).startup).sum();
+    let comparisons = 2.0 * (members.len() as f64).log2();
+    sum.total += sum.rows * comparisons * costs.cpu_operator_cost;
+    sum
+}
+
+/// Which way partitions follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Ascending,
+    Descending,
+}
+
+/// What the scans of partitions are planned from.
+struct Scans<'a> {
+    partitions: &'a Partitions,
+    /// Alias or name of the table.
+    name: &'a str,
+    /// First slot of the table's columns.
+    start: usize,
+    /// Columns of the table.
+    width: usize,
+    used: &'a [bool],
+    conditions: &'a [Expr],
+    /// The leaves that may have rows, by number.
+    chosen: &'a [usize],
+}
+
+impl Scans<'_> {
+    /// The scans, and how many keys of the context's order hold for the rows of each.
+    fn plan(&self, context: &ScanContext<'_>) -> (Vec<AppendMember>, usize) {
+        let alone = self.chosen.len() == 1;
+        let mut members = Vec::with_capacity(self.chosen.len());
+        let mut ordered = context.order.len();
+        for (number, leaf) in self.chosen.iter().enumerate() {
+            let below = &self.partitions.leaves[*leaf];
+            let name = match alone {
+                true => self.name.to_owned(),
+                false => format!("{}_{}", self.name, number + 1),
+            };
+            let mut member = AppendMember {
+                leaf: *leaf,
+                scan: Arc::new(PlanNode::Result),
+                copies: Vec::new(),
+                filter: None,
+            };
+            let in_order = if below.columns.is_same() {
+                let conditions = self.conditions.to_vec();
+                let (start, used) = (self.start, self.used);
+                let (plan, in_order) =
+                    plan_scan(&below.relation, &name, start, used, conditions, context);
+                member.scan = Arc::new(PlanNode::Scan(plan));
+                in_order
+            } else {
+                let own = Own {
+                    start: self.used.len(),
+                    table: self.start,
+                    width: self.width,
+                    columns: &below.columns,
+                };
+                let conditions = self.conditions;
+                own.plan(&below.relation, &name, self.used, conditions, context, &mut member)
+            };
+            ordered = ordered.min(in_order);
+            members.push(member);
+        }
+        (members, ordered)
+    }
+
+    /// The scans with their rows in order, as far as that is possible, if it is wanted so, or costs less than sorting the rows
+    /// that come `unordered`.
+    fn in_order(&self, context: &ScanContext<'_>, unordered: &AppendPlan) -> Option<Ordered> {
+        let wanted = context.order.len();
+        let some_do = !context.forced && context.settings.enable_incremental_sort;
+        let least = if some_do { 1 } else { wanted };
+        let (keys, mut members) = (least..=wanted).rev().find_map(|keys| {
+            let order = &context.order[..keys];
+            let (members, held) = self.plan(&ScanContext { order, forced: true, ..*context });
+            (held == keys).then_some((keys, members))
+        })?;
+        let (order, costs) = (&context.order[..keys], &context.settings.costs);
+        let direction = self.direction(order);
+        let estimate = match direction {
+            Some(_) => one_after_the_other(&members),
+            None => merged(&members, costs),
+        };
+        // Rows that are equal in these keys are sorted by the others, group by group.
+        let groups = if keys == wanted { estimate.rows } else { UNKNOWN_GROUPS }.max(1.0);
+        let of_group = estimate.rows / groups;
+        let sorts = if keys == wanted { 0.0 } else { groups * cost::sort(of_group, costs) };
+        let part = context
+            .limit
+            .map_or(1.0, |limit| (limit.max(of_group) / estimate.rows.max(1.0)).min(1.0));
+        let total = estimate.startup + (estimate.total - estimate.startup + sorts) * part;
+        let forbidden = |member: &AppendMember| is_disabled(&member.scan, &context.settings);
+        let sorted = unordered.estimate.total + cost::sort(unordered.estimate.rows, costs);
+        let may_be_sorted = !context.forced && !unordered.members.iter().any(forbidden);
+        if may_be_sorted && total > sorted {
+            return None;
+        }
+        let mut merge = Vec::new();
+        match direction {
+            Some(Direction::Ascending) => {}
+            Some(Direction::Descending) => members.reverse(),
+            None => merge = order.to_vec(),
+        }
+        Some(Ordered { keys, members, merge, estimate })
+    }
+
+    /// Which way partitions that follow one another have the rows in an order that the rows of each have. `None`: no way.
+    ///
+    /// Ranges lie one behind the other, and so do rows by what bounds the ranges, or by the first columns of it; rows that are equal in
+    /// all of it are in one partition. NULL is in the default one only.
+    fn direction(&self, order: &[SortKey]) -> Option<Direction> {
+        if self.partitions.key.strategy != PartitionStrategy::Range {
+            return None;
+        }
+        let follows = self.chosen.iter().all(|leaf| {
+            let of = self.partitions.members.iter().find(|member| member.leaves.contains(leaf));
+            of.is_some_and(|member| {
+                matches!(member.bound, Bound::Range { .. }) && member.relation.partitions.is_none()
+            })
+        });
+        let descending = order.first()?.descending;
+        let by_bounds = order.iter().zip(&self.partitions.key.columns).all(|(key, column)| {
+            let slot = self.start + usize::from(*column);
+            key.descending == descending
+                && matches!(key.expr.kind, ExprKind::Slot { depth: 0, slot: found } if found == slot)
+        });
+        let direction = if descending { Direction::Descending } else { Direction::Ascending };
+        (follows && by_bounds).then_some(direction)
+    }
 }
 
 /// The slots of a partition whose columns do not stand where the table's do.
@@ -170,7 +324,7 @@ impl Own<'_> {
         conditions: &[Expr],
         context: &ScanContext<'_>,
         member: &mut AppendMember,
-    ) {
+    ) -> usize {
         let below = relation.columns.len();
         let mut own_used = used.to_vec();
         own_used.resize(self.start + below + SYSTEM, false);
@@ -186,19 +340,32 @@ impl Own<'_> {
         for condition in conditions {
             // Nested queries read the row around them as it is.
             let nested = condition.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)));
-            let mut fits = !nested;
-            reads_slots(condition, &mut |slot| {
-                let own = (self.table..self.table + self.width + SYSTEM).contains(&slot);
-                fits = fits && (!own || self.slot(slot, below).is_some());
-            });
-            match fits {
+            match !nested && self.has_all_of(condition, below) {
                 true => inside.push(self.moved(condition, below)),
                 false => above.push(condition.clone()),
             }
         }
-        let (plan, _) = plan_scan(relation, name, self.start, &own_used, inside, context);
+        let has_order = context.order.iter().all(|key| self.has_all_of(&key.expr, below));
+        let order: Vec<SortKey> = match has_order {
+            true => context.order.iter().map(|key| self.moved_key(key, below)).collect(),
+            false => Vec::new(),
+        };
+        let context =
+            ScanContext { order: &order, forced: context.forced && has_order, ..*context };
+        let (plan, ordered) = plan_scan(relation, name, self.start, &own_used, inside, &context);
         member.scan = Arc::new(PlanNode::Scan(plan));
         member.filter = conjunction(above);
+        ordered
+    }
+
+    /// Whether an expression reads nothing of the table that the partition does not have.
+    fn has_all_of(&self, expr: &Expr, below: usize) -> bool {
+        let mut all = true;
+        reads_slots(expr, &mut |slot| {
+            let own = (self.table..self.table + self.width + SYSTEM).contains(&slot);
+            all = all && (!own || self.slot(slot, below).is_some());
+        });
+        all
     }
 
     /// A condition over the table's slots, over the partition's.
@@ -206,6 +373,10 @@ impl Own<'_> {
         let mut expr = expr.clone();
         self.move_slots(&mut expr, below);
         expr
+    }
+
+    fn moved_key(&self, key: &SortKey, below: usize) -> SortKey {
+        SortKey { expr: self.moved(&key.expr, below), ..*key }
     }
 
     fn move_slots(&self, expr: &mut Expr, below: usize) {

@@ -7,7 +7,9 @@ impl PlanNode {
     pub(crate) fn goes_backward(&self) -> bool {
         match self {
             Self::Scan(scan) => !matches!(scan.path, PathPlan::Bitmap(_)),
-            Self::Append(append) => append.members.iter().all(|it| it.scan.goes_backward()),
+            Self::Append(append) => {
+                append.merge.is_empty() && append.members.iter().all(|it| it.scan.goes_backward())
+            }
             // One row of values is no scan.
             Self::Values { rows } => rows.len() > 1,
             Self::Virtual { .. }

@@ -47,7 +47,8 @@ pub(super) fn group_count<'e>(
     for scan in &known {
         let end = scan.start + scan.relation.columns.len();
         let tuples = table_rows(&scan.relation).max(1.0);
-        let estimator = Estimator { relation: &scan.relation, start: scan.start, rows: tuples };
+        let estimator =
+            Estimator { relation: &scan.relation, start: scan.start, rows: tuples, now: 0 };
         let (mut product, mut most, mut columns) = (1.0, 1.0_f64, 0);
         slots.retain(|slot| {
             if !(scan.start..end).contains(slot) {

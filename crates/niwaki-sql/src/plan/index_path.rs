@@ -14,7 +14,7 @@ use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
 
 /// Distinct values of a column that was not analyzed: PostgreSQL's guess.
-const UNKNOWN_GROUPS: f64 = 200.0;
+pub(super) const UNKNOWN_GROUPS: f64 = 200.0;
 
 /// What a key column of an index holds, over the query's row.
 enum KeyPart {
@@ -325,9 +325,13 @@ fn match_index(
         open = open && part.as_ref().is_some_and(|p| !matches!(p.key, KeyCondition::Range { .. }));
         parts.push(part);
     }
-    // An index may have a column twice.
-    found.covered.sort_unstable();
-    found.covered.dedup();
+    // In the order of the columns; an index may have one twice.
+    let mut known = Vec::with_capacity(found.covered.len());
+    found.covered.retain(|number| {
+        let new = !known.contains(number);
+        known.push(*number);
+        new
+    });
     found.order = index_order(table, columns, &key_parts, &found.keys);
     if let Some(predicate) = predicate {
         found.partial = true;
@@ -408,7 +412,8 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
     for found in matches {
         let columns = &table.relation.indexes[found.position].definition.key;
         let order = found.order;
-        let only = settings.enable_indexonlyscan && table.covered_by(found.position);
+        let only = settings.enable_indexonlyscan
+            && table.covered_by(found.position, &found.ensured).is_some();
         if !found.bounds() && order.is_none() && !only {
             continue;
         }

@@ -7,7 +7,9 @@ mod bitmap_path;
 mod comparison;
 mod conditions;
 mod cost;
+mod derived;
 mod estimate;
+mod extremes;
 mod function;
 mod group_count;
 mod implication;
@@ -37,7 +39,7 @@ use crate::query::GroupingSets;
 use crate::store::{LockWait, RowLock};
 use crate::types::{ANY_ELEMENT, element_of};
 
-pub(crate) use append::{AppendPlan, is_early};
+pub(crate) use append::{AppendMember, AppendPlan, is_early};
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody, ResultShape, SetFunction};

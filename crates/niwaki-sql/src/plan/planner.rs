@@ -7,6 +7,7 @@ use niwaki_types::{ColumnType, Datum};
 
 use super::cost;
 use super::estimate::estimate;
+use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
 use super::group_count::group_count;
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
 use super::parallel::{gather_inner, workers};
@@ -17,21 +18,30 @@ use super::{
 };
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, Nested};
+use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::query::{
     self, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, MergeQuery,
     ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation, SetSide, SharedQuery,
     StatementBody, StatementQuery, reads_slots,
 };
 
-/// Plans a statement. Returns its root, and how many nested plans it has.
+/// The plan of a statement.
+pub(crate) struct StatementPlan {
+    pub(crate) root: PlanNode,
+    /// How many nested plans it has.
+    pub(crate) sub_plans: usize,
+    /// Values of parameters may make an index of some rows serve.
+    pub(crate) wants_values: bool,
+}
+
+/// Plans a statement.
 ///
 /// # Errors
 /// `0A000` for what no plan can do.
 pub(crate) fn plan_statement(
     statement: StatementQuery,
     settings: PlannerSettings,
-) -> Result<(PlanNode, usize)> {
+) -> Result<StatementPlan> {
     let names: Vec<String> = statement.shared.iter().map(|shared| shared.name.clone()).collect();
     let changes: Vec<bool> = statement
         .shared
@@ -44,6 +54,7 @@ pub(crate) fn plan_statement(
         names,
         shared,
         sub_plans: 0,
+        wants_values: false,
         working: HashMap::new(),
         met: Vec::new(),
         dependents: Vec::new(),
@@ -68,7 +79,8 @@ pub(crate) fn plan_statement(
         true => root,
         false => PlanNode::With { input: Arc::new(root), queries },
     };
-    Ok((root, planner.sub_plans))
+    let Planner { sub_plans, wants_values, .. } = planner;
+    Ok(StatementPlan { root, sub_plans, wants_values })
 }
 
 /// A WITH query before and after it is planned.
@@ -86,6 +98,7 @@ struct Planner {
     names: Vec<String>,
     shared: Vec<Shared>,
     sub_plans: usize,
+    wants_values: bool,
     /// Of the recursive queries whose right sides are being planned, by number: columns, and rows expected at a time.
     working: HashMap<usize, (Vec<ColumnInfo>, f64)>,
     /// Numbers of the recursive queries whose working rows are read in the query that is being planned.
@@ -167,6 +180,8 @@ impl Planner {
     ) -> Result<PlanNode> {
         let Select { from, mut grouping, mut windowing, mut targets, mut sets, distinct, locks } =
             select;
+        let grouped = grouping.as_ref().filter(|_| locks.is_empty());
+        let extremes = grouped.and_then(|grouping| extremes(&from, grouping));
         for expr in targets.iter_mut().chain(sets.iter_mut().flat_map(|set| &mut set.arguments)) {
             self.expr(expr)?;
         }
@@ -178,18 +193,20 @@ impl Planner {
         }
         let named = named_keys(order, grouping.as_ref(), &distinct, &targets[..columns], &targets);
         let windows = window_order(&windowing, &named);
-        // The order may come from an index when rows go from the scan to the result one by one.
-        let simple = grouping.is_none()
+        // The order may come from an index when rows go from the scan to the result one by one; of rows that are left out then it is
+        // not known how many must be read.
+        let row_by_row = grouping.is_none()
             && windowing.is_empty()
-            && distinct == Distinct::None
+            && distinct != Distinct::Rows
             && sets.is_empty();
+        let simple = row_by_row && distinct == Distinct::None;
         let types: Vec<ColumnType> = targets.iter().map(Expr::column_type).collect();
         let key = |key: &OrderKey, expr: Expr| SortKey {
             expr,
             descending: key.descending,
             nulls_first: key.nulls_first,
         };
-        let wanted_order: Vec<SortKey> = if simple {
+        let wanted_order: Vec<SortKey> = if row_by_row {
             order.iter().map(|wanted| key(wanted, targets[wanted.target].clone())).collect()
         } else if grouping.is_none() {
             first_order(&windowing, &windows)
@@ -256,9 +273,9 @@ impl Planner {
         gather_inner(&mut node, &self.settings);
         let mut input_width = width;
         let in_order = ordered >= wanted_order.len();
-        let mut sort_done = simple && in_order;
+        let mut sort_done = row_by_row && in_order;
         // How many of ORDER BY's keys the rows are in the order of.
-        let presorted = if simple { ordered } else { 0 };
+        let presorted = if row_by_row { ordered } else { 0 };
         if !locks.is_empty() {
             if !sort_done && !wanted_order.is_empty() {
                 let (input, keys) = (Arc::new(node), wanted_order.clone());
@@ -276,15 +293,25 @@ impl Planner {
             };
             let sets = grouping.sets;
             input_width = grouping.groups.len() + grouping.calls.len() + sets.calls.len();
-            node = PlanNode::Aggregate {
-                input: Arc::new(node),
-                input_width: width,
-                groups: grouping.groups,
-                written: grouping.written,
-                sets,
-                calls: grouping.calls,
-                sorted: sorted_groups,
-                workers,
+            let by_index = match extremes {
+                Some(extremes) => self.by_index(extremes, &node)?,
+                None => None,
+            };
+            node = match by_index {
+                Some(exprs) => {
+                    let input = Arc::new(PlanNode::Result);
+                    PlanNode::Project { input, input_width: 0, exprs, sets: Vec::new() }
+                }
+                None => PlanNode::Aggregate {
+                    input: Arc::new(node),
+                    input_width: width,
+                    groups: grouping.groups,
+                    written: grouping.written,
+                    sets,
+                    calls: grouping.calls,
+                    sorted: sorted_groups,
+                    workers,
+                },
             };
             if let Some(condition) = grouping.having {
                 node = PlanNode::Filter { input: Arc::new(node), condition };
@@ -410,6 +437,10 @@ impl Planner {
         limit: Option<f64>,
     ) -> Result<(PlanNode, usize)> {
         let From { items, tree, mut conditions, .. } = from;
+        let above = has_partial_index(&items).then(|| used.to_vec());
+        let is_parameter = |part: &Expr| matches!(part.kind, ExprKind::Param(_));
+        self.wants_values |= above.is_some()
+            && conditions.iter().any(|condition| condition.any(&mut |part| is_parameter(part)));
         for condition in &mut conditions {
             self.expr(condition)?;
             mark(condition, used);
@@ -434,7 +465,7 @@ impl Planner {
             leaves.push(leaf);
         }
         self.tree(&mut tree, used)?;
-        let wanted = Wanted { used, order, limit };
+        let wanted = Wanted { used, above: above.as_deref(), order, limit };
         plan_joins(tree, leaves, conditions, wanted, self.settings)
     }
 
@@ -494,6 +525,39 @@ impl Planner {
         };
         reads.iter().for_each(|slot| used[*slot] = true);
         Ok(Leaf { kind: LeafKind::Other(node), slots, reads })
+    }
+
+    /// The values of `min` and `max`, if the first rows in orders that indexes have cost less than all `rows`.
+    fn by_index(&mut self, extremes: Extremes, rows: &PlanNode) -> Result<Option<Vec<Expr>>> {
+        let most = cost_of_all(rows, extremes.queries.len(), &self.settings);
+        let first = self.sub_plans;
+        let (mut exprs, mut total) = (Vec::with_capacity(extremes.queries.len()), 0.0);
+        for queries in extremes.queries {
+            let kind = queries[0].columns[0].oid();
+            let mut found = None;
+            for query in queries {
+                let number = self.sub_plans;
+                let plan = self.nested(query)?;
+                if comes_in_order(&plan.root) {
+                    found = Some(plan);
+                    break;
+                }
+                // Numbers of queries in the conditions may be those of WITH queries, which stay.
+                if !extremes.nested {
+                    self.sub_plans = number;
+                }
+            }
+            total += found.as_ref().map_or(f64::INFINITY, |plan| estimate(&plan.root).total);
+            let Some(plan) = found.filter(|_| total < most) else {
+                if !extremes.nested {
+                    self.sub_plans = first;
+                }
+                return Ok(None);
+            };
+            let sub = SubQuery { kind: SubQueryKind::Scalar, query: Nested::Plan(plan) };
+            exprs.push(Expr::new(ExprKind::SubQuery(Box::new(sub)), kind, -1));
+        }
+        Ok(Some(exprs))
     }
 
     /// Plans a query that is nested in a row.
@@ -642,6 +706,13 @@ fn refuse_nullable(from: &From, locks: &[LockTarget]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether there is one table alone, of which some index has some rows only.
+fn has_partial_index(items: &[FromItem]) -> bool {
+    let [FromItem { kind: ItemKind::Table(relation), .. }] = items else { return false };
+    !relation.is_partitioned()
+        && relation.indexes.iter().any(|index| index.definition.predicate.is_some())
 }
 
 /// Notes the slots that an expression reads.

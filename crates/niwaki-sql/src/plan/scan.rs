@@ -5,15 +5,17 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnMask, ColumnType, TypeOid};
 
-use super::SortKey;
 use super::bitmap_path::bitmap_candidates;
 use super::conditions::conjunction;
 use super::cost::{self, TableSize};
+use super::derived::{derive, settle};
 use super::index_path::{index_candidates, index_matches};
 use super::selectivity::Estimator;
 use super::tid_path::tid_candidates;
+use super::{PlanNode, SortKey};
 use crate::context::PlannerSettings;
 use crate::expr::Expr;
+use crate::query::reads_slots;
 
 /// Fewest pages that a table is taken to have before it was counted.
 const UNCOUNTED_PAGES: f64 = 10.0;
@@ -156,9 +158,24 @@ impl ScanPlan {
     }
 }
 
+/// Whether rows are read in a way that a setting forbids, as there was no other.
+pub(super) fn is_disabled(node: &PlanNode, settings: &PlannerSettings) -> bool {
+    match node {
+        PlanNode::Scan(scan) => {
+            matches!(scan.path, ScanPath::Sequential) && !settings.enable_seqscan
+        }
+        PlanNode::Append(append) => {
+            append.members.iter().any(|member| is_disabled(&member.scan, settings))
+        }
+        _ => false,
+    }
+}
+
 /// What a scan can rely on.
 pub(crate) struct ScanContext<'a> {
     pub(crate) settings: PlannerSettings,
+    /// Slots that something reads besides the conditions, if that is known.
+    pub(crate) above: Option<&'a [bool]>,
     /// Whether a slot outside the table has its value before the scan starts.
     pub(crate) available: &'a dyn Fn(usize) -> bool,
     /// The order that the query wants, over the table's slots; empty for none.
@@ -178,7 +195,10 @@ pub(super) struct Table<'a> {
     pub(super) width: usize,
     pub(super) size: TableSize,
     pub(super) estimator: Estimator<'a>,
+    /// Those of the query, and behind them what follows from them.
     pub(super) conditions: &'a [Expr],
+    /// How many are the query's.
+    pub(super) given: usize,
     pub(super) context: &'a ScanContext<'a>,
     /// Columns that something reads; `None` when something reads more than columns.
     pub(super) needed: Option<&'a ColumnMask>,
@@ -187,18 +207,33 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Whether the entries of an index hold all that is needed of a row.
-    pub(super) fn covered_by(&self, index: usize) -> bool {
-        match (self.needed, &self.relation.table) {
-            (Some(needed), Some(stored)) => stored.covers(index, needed),
-            _ => false,
+    /// The columns that are needed of a row, if the entries of an index hold them all. What the predicate of a partial index ensures
+    /// need not be judged, so the columns that it names are not needed for that.
+    pub(super) fn covered_by(&self, index: usize, ensured: &[usize]) -> Option<ColumnMask> {
+        let (needed, stored) = (self.needed?, self.relation.table.as_ref()?);
+        if stored.covers(index, needed) {
+            return Some(needed.clone());
         }
+        let above = self.context.above.filter(|_| !ensured.is_empty())?;
+        let mut read = above.to_vec();
+        let given = self.conditions[..self.given].iter().enumerate();
+        for (_, condition) in given.filter(|(number, _)| !ensured.contains(number)) {
+            reads_slots(condition, &mut |slot| {
+                if let Some(flag) = read.get_mut(slot) {
+                    *flag = true;
+                }
+            });
+        }
+        let is_read = |column: &usize| read.get(self.start + column).copied().unwrap_or(false);
+        let fewer: ColumnMask = (0..self.width).filter(is_read).collect();
+        stored.covers(index, &fewer).then_some(fewer)
     }
 
     /// What judging a row costs by all conditions but those that are ensured, by number.
     pub(super) fn judging(&self, ensured: &[usize]) -> f64 {
         let costs = &self.context.settings.costs;
-        let judged = self.conditions.iter().enumerate().filter(|(n, _)| !ensured.contains(n));
+        let given = self.conditions[..self.given].iter();
+        let judged = given.enumerate().filter(|(n, _)| !ensured.contains(n));
         judged.map(|(_, condition)| cost::judging(condition, costs)).sum()
     }
 }
@@ -276,16 +311,18 @@ pub(crate) fn plan_scan(
     name: &str,
     start: usize,
     used: &[bool],
-    conditions: Vec<Expr>,
+    mut conditions: Vec<Expr>,
     context: &ScanContext<'_>,
 ) -> (ScanPlan, usize) {
+    let given = conditions.len();
+    let derived = derive(&mut conditions);
     let width = relation.columns.len();
     let system: [bool; 3] =
         std::array::from_fn(|i| used.get(start + width + i).copied().unwrap_or(false));
     let columns: ColumnMask =
         (0..width).filter(|i| used.get(start + i).copied().unwrap_or(false)).collect();
     let size = table_size(relation);
-    let estimator = Estimator { relation, start, rows: size.rows };
+    let estimator = Estimator { relation, start, rows: size.rows, now: context.settings.now };
     let table = Table {
         relation,
         start,
@@ -293,15 +330,23 @@ pub(crate) fn plan_scan(
         size,
         estimator,
         conditions: &conditions,
+        given,
         context,
         needed: (!system.contains(&true)).then_some(&columns),
-        output_rows: (size.rows * estimator.all(conditions.iter())).max(1.0),
+        output_rows: (size.rows * estimator.all(conditions[..given].iter())).max(1.0),
     };
     let mut row_bytes = 0.0;
     for column in columns.iter() {
         row_bytes += usual_width(relation.columns[column].column_type());
     }
-    let best = choose(&table);
+    let mut best = choose(&table);
+    if !derived.is_empty() {
+        settle(&mut best, &conditions, given, &derived);
+    }
+    let fewer = match &best.path {
+        ScanPath::Index(path) if path.only => table.covered_by(path.index, &best.covered),
+        _ => None,
+    };
     let (path, rows) = (best.path, best.rows);
     let ordered = match best.ordered {
         some if some < context.order.len() && !context.settings.enable_incremental_sort => 0,
@@ -309,7 +354,7 @@ pub(crate) fn plan_scan(
     };
     let cost = best.cost % DISABLED_COST;
     let mut remaining = Vec::new();
-    for (number, condition) in conditions.into_iter().enumerate() {
+    for (number, condition) in conditions.into_iter().take(given).enumerate() {
         if !best.covered.contains(&number) {
             remaining.push(condition);
         }
@@ -321,7 +366,7 @@ pub(crate) fn plan_scan(
         relation: Arc::clone(relation),
         name: name.to_owned(),
         start,
-        columns,
+        columns: fewer.unwrap_or(columns),
         system,
         path,
         filter: conjunction(remaining),

@@ -3,8 +3,11 @@
 use niwaki_catalog::{ColumnStats, Relation};
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
+use super::derived::{boolean, pattern};
 use crate::exec::{Fit, fit};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Runtime, State};
+use crate::functions::{Function, Volatility};
+use crate::sessionless;
 
 /// Share of an equality about which nothing is known.
 const EQUAL: f64 = 0.005;
@@ -35,6 +38,8 @@ pub(super) struct Estimator<'a> {
     /// First slot of its columns.
     pub(super) start: usize,
     pub(super) rows: f64,
+    /// What `now()` is taken to be, in microseconds since 2000.
+    pub(super) now: i64,
 }
 
 impl<'a> Estimator<'a> {
@@ -68,7 +73,10 @@ impl<'a> Estimator<'a> {
     fn known(&self, column: Option<usize>, value: &Expr) -> Known {
         match &value.kind {
             ExprKind::Const(value) => self.known_value(column, value),
-            _ => Known::Later,
+            _ => match guess(value, self.now) {
+                Some(value) => self.known_value(column, &value),
+                None => Known::Later,
+            },
         }
     }
 
@@ -190,6 +198,9 @@ impl<'a> Estimator<'a> {
 
     /// Any condition.
     pub(super) fn condition(&self, condition: &Expr) -> f64 {
+        if let Some(same) = boolean(condition) {
+            return self.condition(&same);
+        }
         match &condition.kind {
             ExprKind::Call { function, arguments } => {
                 let [left, right] = arguments.as_slice() else { return 0.5 };
@@ -211,7 +222,10 @@ impl<'a> Estimator<'a> {
                     "<>" => (1.0 - equal()).max(0.0),
                     "<" | "<=" => inequality(true),
                     ">" | ">=" => inequality(false),
-                    _ => 0.1,
+                    _ => match pattern(condition).as_slice() {
+                        [] => 0.1,
+                        bounds => self.all(bounds.iter()),
+                    },
                 }
             }
             ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
@@ -272,6 +286,25 @@ impl<'a> Estimator<'a> {
             _ => None,
         }
     }
+}
+
+/// What something is now that no row says and that stays the same while a statement runs (`now() - interval '1 hour'`): when the plan is
+/// used it will be much the same.
+fn guess(expr: &Expr, now: i64) -> Option<Datum> {
+    let settled = |function: &Function| function.volatility != Volatility::Volatile;
+    let is_settled = !expr.any(&mut |part| match &part.kind {
+        ExprKind::Const(_) | ExprKind::Cast { .. } => false,
+        ExprKind::Call { function, .. } => !settled(function),
+        _ => true,
+    });
+    if !is_settled {
+        return None;
+    }
+    let value = sessionless::with_times(now, |exec| {
+        let mut state = State::default();
+        expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state })
+    });
+    value.ok()
 }
 
 type BoundOwned = Option<(Expr, bool)>;

@@ -3,6 +3,9 @@
 //! Constants that immutable functions put together are computed, so that a scan has a bound and its share of the rows can be told
 //! (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed. Then a date that is
 //! compared as a timestamp is compared as a date, which an index of dates knows.
+//!
+//! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
+//! parameter bounds a range or is a pattern, what share of the rows there is depends on it.
 
 use niwaki_types::{Datum, TypeOid};
 
@@ -14,27 +17,49 @@ use crate::sessionless;
 
 const DAY: i64 = 86_400_000_000;
 
+/// Values of parameters.
+pub(crate) struct Values<'v> {
+    /// Of the first of them; the others are not known.
+    pub(crate) given: &'v [Datum],
+    /// Whether some of the others would say how many rows there are.
+    pub(crate) wanted: bool,
+}
+
 /// Simplifies the conditions of a level.
-pub(super) fn compute(from: &mut From) {
-    from.conditions.iter_mut().for_each(simplify);
+pub(super) fn compute(from: &mut From, values: &mut Values<'_>) {
+    from.conditions.iter_mut().for_each(|expr| simplify(expr, values));
     if let Some(tree) = &mut from.tree {
-        walk(tree);
+        walk(tree, values);
     }
 }
 
-fn walk(tree: &mut JoinTree) {
+fn walk(tree: &mut JoinTree, values: &mut Values<'_>) {
     let JoinTree::Join(join) = tree else { return };
-    join.on.iter_mut().for_each(simplify);
-    walk(&mut join.left);
-    walk(&mut join.right);
+    join.on.iter_mut().for_each(|expr| simplify(expr, values));
+    walk(&mut join.left, values);
+    walk(&mut join.right, values);
 }
 
-fn simplify(expr: &mut Expr) {
+/// Whether it is a comparison with a parameter that keeps few rows or many.
+fn depends_on_value(expr: &Expr) -> bool {
+    let ExprKind::Call { function, arguments } = &expr.kind else { return false };
+    let is_parameter = |part: &Expr| matches!(part.kind, ExprKind::Param(_));
+    matches!(function.name, "<" | "<=" | ">" | ">=" | "~~")
+        && arguments.iter().any(|argument| argument.any(&mut |part| is_parameter(part)))
+}
+
+fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
     // Cannot fail: the visit does not.
     let _ = expr.for_each_child_mut(&mut |child| {
-        simplify(child);
+        simplify(child, values);
         Ok(())
     });
+    if let ExprKind::Param(number) = expr.kind
+        && let Some(value) = values.given.get(number)
+    {
+        expr.kind = ExprKind::Const(value.clone());
+    }
+    values.wanted = values.wanted || depends_on_value(expr);
     let is_constant = |expr: &Expr| matches!(expr.kind, ExprKind::Const(_));
     let known = match &expr.kind {
         ExprKind::Call { arguments, .. } => {

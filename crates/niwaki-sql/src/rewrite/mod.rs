@@ -20,6 +20,8 @@ mod push_down;
 mod shared;
 mod sublinks;
 
+pub(crate) use constants::Values;
+
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
     Body, From, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource, Query,
@@ -27,8 +29,8 @@ use crate::query::{
 };
 
 /// Rewrites all queries of a statement.
-pub(crate) fn rewrite(statement: &mut StatementQuery) {
-    let mut rewriter = Rewriter { shared: &mut statement.shared };
+pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) {
+    let mut rewriter = Rewriter { shared: &mut statement.shared, values };
     match &mut statement.body {
         StatementBody::Select(query) => rewriter.query(query),
         StatementBody::Modify(modify) => rewriter.modify(modify),
@@ -37,13 +39,14 @@ pub(crate) fn rewrite(statement: &mut StatementQuery) {
     // Those that are still shared.
     for number in 0..statement.shared.len() {
         let mut query = std::mem::replace(&mut statement.shared[number].query, Query::empty());
-        Rewriter { shared: &mut statement.shared }.query(&mut query);
+        Rewriter { shared: &mut statement.shared, values }.query(&mut query);
         statement.shared[number].query = query;
     }
 }
 
-struct Rewriter<'s> {
+struct Rewriter<'s, 'v> {
     shared: &'s mut Vec<SharedQuery>,
+    values: &'s mut Values<'v>,
 }
 
 /// FROM and WHERE of one level, with the other expressions over their row.
@@ -54,7 +57,7 @@ struct Level<'q> {
     locks: bool,
 }
 
-impl Rewriter<'_> {
+impl Rewriter<'_, '_> {
     fn query(&mut self, query: &mut Query) {
         query.for_each_expr_mut(&mut |expr| self.expr(expr));
         self.body(query);
@@ -127,7 +130,7 @@ impl Rewriter<'_> {
     /// One level, whose expressions are done.
     fn level(&mut self, level: &mut Level<'_>) {
         self.inline(level.from);
-        constants::compute(level.from);
+        constants::compute(level.from, self.values);
         level.from.for_each_item_query_mut(&mut |query| self.query(query));
         common_parts::take_out(level.from);
         hoist(level.from);

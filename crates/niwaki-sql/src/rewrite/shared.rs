@@ -3,7 +3,7 @@
 use super::Rewriter;
 use crate::query::{Body, From, ItemKind, Query, SharedQuery};
 
-impl Rewriter<'_> {
+impl Rewriter<'_, '_> {
     /// Puts WITH queries that are named once, or are NOT MATERIALIZED, in the place of their names. What is volatile,
     /// changes data or locks rows is done once, so it stays; so does what is recursive.
     pub(super) fn inline(&mut self, from: &mut From) {

@@ -582,7 +582,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("parallel_setup_cost", float(0.0, f64::MAX, 1000.0), User),
     ignored("parallel_tuple_cost", float(0.0, f64::MAX, 0.1), User),
     ignored("password_encryption", Enum(&["scram-sha-256", "md5"]), User),
-    ignored("plan_cache_mode", Enum(&["auto", "force_generic_plan", "force_custom_plan"]), User),
+    setting(
+        "plan_cache_mode",
+        Enum(&["auto", "force_generic_plan", "force_custom_plan"]),
+        User,
+        "Controls the planner's selection of custom or generic plan.",
+    ),
     ignored("quote_all_identifiers", Bool(false), User),
     setting(
         "random_page_cost",

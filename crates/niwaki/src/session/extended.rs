@@ -8,6 +8,7 @@ use niwaki_sql::{ColumnInfo, CommandTag, Completion, Planned, SqlError, Statemen
 use niwaki_types::{Datum, TypeOid};
 
 use super::cursor::statement_of;
+use super::custom_plans::CustomPlans;
 use super::portal::{Portal, PortalState};
 use super::prepared::no_statement;
 use super::{Prepared, Session};
@@ -23,6 +24,8 @@ pub(crate) struct Statement {
     pub(super) action: Action,
     /// What the plan depends on.
     pub(super) version: (u64, u64),
+    /// Plans that were made for values of its parameters.
+    pub(super) custom: CustomPlans,
 }
 
 impl Statement {
@@ -75,6 +78,7 @@ impl Session {
                 given_types,
                 action: Action::Empty,
                 version: (0, 0),
+                custom: CustomPlans::default(),
             });
         };
         if let Some(utility) = niwaki_sql::utility::read(&parsed.node, &parsed.source)? {
@@ -103,6 +107,7 @@ impl Session {
                 given_types,
                 action: Action::Utility(Arc::new(utility)),
                 version: (0, 0),
+                custom: CustomPlans::default(),
             });
         }
         self.refuse_in_failed_block()?;
@@ -118,6 +123,7 @@ impl Session {
                 given_types,
                 action: Action::Query(planned),
                 version,
+                custom: CustomPlans::default(),
             }),
             Analyzed::Utility(_) => Err(SqlError::unsupported("this statement")),
         }
@@ -301,13 +307,16 @@ impl Session {
         Ok(ExecuteOutcome::Complete)
     }
 
-    /// Locks, and makes the plan again when the catalog changed.
+    /// Locks, and makes the plan again when the catalog changed, or for the values of the parameters.
     pub(super) fn lock_portal(&mut self, portal: &mut Portal) -> Result<Arc<Planned>> {
         loop {
             let Action::Query(planned) = &portal.statement.action else {
                 return Err(SqlError::internal("not a query"));
             };
             if self.lock_for(planned, portal.statement.version)? {
+                if self.wants_custom_plan(&portal.statement, planned) {
+                    return self.custom_plan(&portal.statement, &portal.parameters);
+                }
                 return Ok(Arc::clone(planned));
             }
             let renewed = self.renew(&portal.statement)?;

@@ -6,6 +6,7 @@ mod copy;
 mod copy_file;
 mod copy_filter;
 mod cursor;
+mod custom_plans;
 mod define;
 mod enum_values;
 mod environment;

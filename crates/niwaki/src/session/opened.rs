@@ -38,15 +38,15 @@ impl Opened<'_> {
         // The unnamed statement is not shown.
         for (name, named) in self.statements.iter().filter(|(name, _)| !name.is_empty()) {
             let types = named.statement.described.parameters.iter();
+            let custom = u64::from(named.statement.custom.made());
             row(&[
                 Datum::text(name),
                 Datum::text(named.statement.text()),
                 time(named.prepared_us),
                 Datum::array(TypeOid::REGTYPE, types.map(|oid| Datum::Oid(oid.0))),
                 Datum::Bool(named.from_sql),
-                // A plan serves all values.
-                Datum::Int8(i64::try_from(named.runs).unwrap_or(i64::MAX)),
-                Datum::Int8(0),
+                Datum::Int8(i64::try_from(named.runs.saturating_sub(custom)).unwrap_or(i64::MAX)),
+                Datum::Int8(i64::try_from(custom).unwrap_or(i64::MAX)),
             ])?;
         }
         Ok(())

@@ -131,7 +131,17 @@ impl Session {
         let explain = ExplainStmt { query, options: explain.options.clone() };
         let explain = Arc::new(NodeEnum::ExplainStmt(Box::new(explain)));
         let types = &statement.described.parameters;
-        let planned = self.plan_locked(&statement_of(&explain, &parsed.source), types)?;
+        let explain = statement_of(&explain, &parsed.source);
+        let planned = match &statement.action {
+            Action::Query(planned) if self.wants_custom_plan(&statement, planned) => {
+                let custom = self.plan_until_locked(|context| {
+                    niwaki_sql::analyze_for_values(&explain, context, types, &values)
+                })?;
+                self.note_custom_plan(&statement, &custom);
+                custom
+            }
+            _ => self.plan_locked(&explain, types)?,
+        };
         let completion = self.run_planned(&planned, &values, out)?;
         completion.write_tag(&mut self.tag);
         Ok(())

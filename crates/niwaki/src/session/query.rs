@@ -81,6 +81,7 @@ impl Session {
                 costs: hot.costs,
                 parallel_workers: hot.parallel_workers,
                 parallel_table_blocks: hot.parallel_table_blocks,
+                now,
             },
             functions: None,
             stored: self.stored_text,

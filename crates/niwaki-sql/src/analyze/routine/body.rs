@@ -15,7 +15,7 @@ use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
 use crate::functions::Volatility;
 use crate::plan::{BodyStatement, FunctionBody, ResultShape, plan_statement};
 use crate::query::{Body, Distinct, Query, StatementBody, StatementQuery};
-use crate::rewrite::rewrite;
+use crate::rewrite::{Values, rewrite};
 use crate::store::TableLock;
 
 impl Analyzer<'_> {
@@ -80,9 +80,9 @@ impl Analyzer<'_> {
                 }
             }
             functions.found.borrow_mut().relations.extend(relations);
-            rewrite(&mut query);
+            rewrite(&mut query, &mut Values { given: &[], wanted: false });
             let width = columns.len();
-            let (root, _) = plan_statement(query, context.planner)?;
+            let root = plan_statement(query, context.planner)?.root;
             statements.push(BodyStatement { root: Arc::new(root), tag, width, writes, changes });
         }
         let result = match result {

@@ -23,13 +23,14 @@ pub(super) struct BatchAppend {
 }
 
 impl BatchAppend {
-    /// `None` if the rows of some partition cannot come in batches.
+    /// `None` if the rows are merged, or those of some partition cannot come in batches.
     pub(super) fn new(plan: &Arc<PlanNode>, append: &AppendPlan) -> Option<Self> {
-        let fits = append.members.iter().all(|member| {
-            member.copies.is_empty()
-                && member.filter.as_ref().is_none_or(Expr::may_run_ahead)
-                && super::start(&member.scan).is_some()
-        });
+        let fits = append.merge.is_empty()
+            && append.members.iter().all(|member| {
+                member.copies.is_empty()
+                    && member.filter.as_ref().is_none_or(Expr::may_run_ahead)
+                    && super::start(&member.scan).is_some()
+            });
         fits.then(|| Self::of(plan, Vec::new()))
     }
 

@@ -53,6 +53,7 @@ impl Joins<'_> {
             LeafKind::Table { relation, name } => {
                 let context = ScanContext {
                     settings: self.settings,
+                    above: self.above,
                     available: scan.available,
                     order: scan.order,
                     limit: scan.limit,

@@ -63,6 +63,8 @@ pub(super) enum LeafKind {
 pub(super) struct Wanted<'a> {
     /// Slots that anything reads.
     pub(super) used: &'a [bool],
+    /// Those that something reads besides the conditions, where these are of one table alone.
+    pub(super) above: Option<&'a [bool]>,
     /// The order, empty for none.
     pub(super) order: &'a [SortKey],
     /// How many of them, once they are in order.
@@ -80,7 +82,7 @@ pub(super) fn plan_joins(
     wanted: Wanted<'_>,
     settings: PlannerSettings,
 ) -> Result<(PlanNode, usize)> {
-    let tables = Tables::of(&leaves);
+    let tables = Tables::of(&leaves, settings.now);
     let mut block = block::Block::of(tree, &mut leaves)?;
     // Conditions that read nothing of the row are asked once.
     let (mut gates, mut rest) = (Vec::new(), Vec::new());
@@ -92,7 +94,7 @@ pub(super) fn plan_joins(
         if gate { gates.push(condition) } else { rest.push(condition) }
     }
     block.conditions.extend(rest);
-    let joins = Joins { settings, tables, used: wanted.used };
+    let joins = Joins { settings, tables, used: wanted.used, above: wanted.above };
     let best = joins.best(&block, wanted.order, wanted.limit)?;
     let mut node = best.node;
     if let Some(condition) = conjunction(gates) {
@@ -106,6 +108,7 @@ struct Joins<'a> {
     settings: PlannerSettings,
     tables: Tables,
     used: &'a [bool],
+    above: Option<&'a [bool]>,
 }
 
 /// A block that is planned.

@@ -18,6 +18,8 @@ const DISTINCT: f64 = 200.0;
 /// The stored tables of a query level, by their slots.
 pub(super) struct Tables {
     tables: Vec<Table>,
+    /// What `now()` is taken to be, in microseconds since 2000.
+    now: i64,
 }
 
 struct Table {
@@ -38,7 +40,7 @@ struct Side<'t> {
 }
 
 impl Tables {
-    pub(super) fn of(leaves: &[Option<Leaf>]) -> Self {
+    pub(super) fn of(leaves: &[Option<Leaf>], now: i64) -> Self {
         let mut tables = Vec::new();
         let several = leaves.iter().flatten().count() > 1;
         for leaf in leaves.iter().flatten() {
@@ -48,7 +50,7 @@ impl Tables {
                 tables.push(Table { relation: Arc::clone(relation), start, end, rows });
             }
         }
-        Self { tables }
+        Self { tables, now }
     }
 
     fn of_slot(&self, slot: usize) -> Option<&Table> {
@@ -71,7 +73,8 @@ impl Tables {
         });
         if let Some(table) = found.filter(|_| one).and_then(|start| self.of_slot(start)) {
             let Table { relation, start, rows, .. } = table;
-            return Estimator { relation, start: *start, rows: *rows }.condition(condition);
+            let (start, rows, now) = (*start, *rows, self.now);
+            return Estimator { relation, start, rows, now }.condition(condition);
         }
         match &condition.kind {
             ExprKind::Call { function, arguments } => match (function.name, arguments.as_slice()) {
@@ -121,7 +124,8 @@ impl Tables {
                 };
                 let column = slot - table.start;
                 let relation = &table.relation;
-                let estimator = Estimator { relation, start: table.start, rows: table.rows };
+                let (start, rows, now) = (table.start, table.rows, self.now);
+                let estimator = Estimator { relation, start, rows, now };
                 let stats = relation.stats.columns.get(column);
                 let null = stats.map_or(0.0, |stats| stats.null_fraction);
                 let unique = relation.indexes.iter().any(|index| {

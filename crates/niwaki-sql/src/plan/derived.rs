@@ -1,0 +1,167 @@
+//! Conditions that follow from those of a scan, and that an index can answer where it cannot answer these.
+//!
+//! ```text
+//! name LIKE 'ab%c'    name >= 'ab' AND name < 'ac'     the rows of this are judged by LIKE still
+//! name LIKE 'ab'      name = 'ab'
+//! done                done = true                      says the same
+//! NOT done            done = false
+//! ```
+//!
+//! An order of text is one of its bytes, whatever the collation, so what begins alike lies together.
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::conditions::{conjunction, split_conjuncts};
+use super::scan::{Candidate, ScanPath};
+use crate::expr::{BoolTest, Expr, ExprKind};
+use crate::functions::compare_function;
+
+/// A condition that follows from another.
+pub(super) struct Derived {
+    /// The other one's number.
+    of: usize,
+    /// It says the same.
+    exact: bool,
+}
+
+/// Puts what follows from conditions behind them.
+pub(super) fn derive(conditions: &mut Vec<Expr>) -> Vec<Derived> {
+    let mut found = Vec::new();
+    for number in 0..conditions.len() {
+        let (parts, exact) = match boolean(&conditions[number]) {
+            Some(same) => (vec![same], true),
+            None => (pattern(&conditions[number]), false),
+        };
+        for part in parts {
+            conditions.push(part);
+            found.push(Derived { of: number, exact });
+        }
+    }
+    found
+}
+
+/// Puts a path in terms of the `given` conditions: those are ensured of which it ensures what says the same, and what only follows from
+/// one need not be judged again.
+pub(super) fn settle(best: &mut Candidate, conditions: &[Expr], given: usize, derived: &[Derived]) {
+    for (number, derived) in derived.iter().enumerate() {
+        if derived.exact && best.covered.contains(&(given + number)) {
+            best.covered.push(derived.of);
+        }
+    }
+    if let ScanPath::Bitmap(bitmap) = &mut best.path
+        && let Some(recheck) = bitmap.recheck.take()
+    {
+        let mut parts = Vec::new();
+        split_conjuncts(recheck, &mut parts);
+        let follows = |part: &Expr| {
+            let mut lossy = conditions[given..].iter().zip(derived);
+            lossy.any(|(condition, derived)| !derived.exact && condition.same(part))
+        };
+        parts.retain(|part| !follows(part));
+        bitmap.recheck = conjunction(parts);
+    }
+}
+
+fn compared(operator: &str, left: &Expr, value: Datum, kind: TypeOid) -> Option<Expr> {
+    let function = compare_function(operator, kind)?;
+    let arguments = vec![left.clone(), Expr::constant(value, kind, -1)];
+    Some(Expr::new(ExprKind::Call { function, arguments }, TypeOid::BOOL, -1))
+}
+
+/// A condition that is a value, or says which one it is.
+pub(super) fn boolean(condition: &Expr) -> Option<Expr> {
+    let (column, value) = match &condition.kind {
+        ExprKind::Slot { depth: 0, .. } => (condition, true),
+        ExprKind::Not(inner) => (&**inner, false),
+        ExprKind::BoolTest { argument, test: BoolTest::True } => (&**argument, true),
+        ExprKind::BoolTest { argument, test: BoolTest::False } => (&**argument, false),
+        _ => return None,
+    };
+    match column.kind {
+        ExprKind::Slot { depth: 0, .. } => compared("=", column, Datum::Bool(value), TypeOid::BOOL),
+        _ => None,
+    }
+}
+
+/// The bounds of what a pattern matches.
+pub(super) fn pattern(condition: &Expr) -> Vec<Expr> {
+    let ExprKind::Call { function, arguments } = &condition.kind else { return Vec::new() };
+    let [text, pattern] = arguments.as_slice() else { return Vec::new() };
+    let (is_like, is_text) = (function.name == "~~", [TypeOid::TEXT, TypeOid::VARCHAR]);
+    let ExprKind::Const(Datum::Text(pattern)) = &pattern.kind else { return Vec::new() };
+    if !is_like || !is_text.contains(&text.ty) {
+        return Vec::new();
+    }
+    let Some((prefix, whole)) = fixed_prefix(pattern) else { return Vec::new() };
+    let bound = |operator: &str, value: String| {
+        compared(operator, text, Datum::Text(value.into()), TypeOid::TEXT)
+    };
+    if whole {
+        return bound("=", prefix).into_iter().collect();
+    }
+    let behind = behind_all(&prefix).and_then(|behind| bound("<", behind));
+    bound(">=", prefix).into_iter().chain(behind).collect()
+}
+
+/// What everything that a LIKE pattern matches begins with, if that is something; and whether there is nothing behind it.
+fn fixed_prefix(pattern: &str) -> Option<(String, bool)> {
+    let (mut prefix, mut rest) = (String::new(), pattern.chars());
+    let whole = loop {
+        match rest.next() {
+            None => break true,
+            Some('%' | '_') => break false,
+            // An escape at the end is an error for texts that end there, and for no other.
+            Some('\\') => match rest.next() {
+                Some(character) => prefix.push(character),
+                None => break true,
+            },
+            Some(character) => prefix.push(character),
+        }
+    };
+    (whole || !prefix.is_empty()).then_some((prefix, whole))
+}
+
+/// The first text behind all that begin so; `None` if they are the last ones.
+fn behind_all(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        // A range of characters leaves out what are none.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_begins_with_what_stands_for_itself() {
+        let prefix = |pattern: &str| fixed_prefix(pattern);
+        assert_eq!(prefix("ab%c_"), Some(("ab".to_owned(), false)));
+        assert_eq!(prefix("ab"), Some(("ab".to_owned(), true)));
+        assert_eq!(prefix(""), Some((String::new(), true)));
+        assert_eq!(prefix("%ab"), None);
+        assert_eq!(prefix("_ab"), None);
+        assert_eq!(prefix("a\\%b\\\\\\_%"), Some(("a%b\\_".to_owned(), false)));
+        assert_eq!(prefix("ab\\"), Some(("ab".to_owned(), true)));
+    }
+
+    #[test]
+    fn the_next_text_is_behind_all_that_begin_alike() {
+        let next = |prefix: &str| behind_all(prefix);
+        assert_eq!(next("ab").as_deref(), Some("ac"));
+        assert_eq!(next("a\u{7f}").as_deref(), Some("a\u{80}"));
+        assert_eq!(next("\u{d7ff}").as_deref(), Some("\u{e000}"));
+        assert_eq!(next("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(next("\u{10ffff}"), None);
+        assert_eq!(next(""), None);
+        for (prefix, text) in [("ab", "ab"), ("ab", "ab\u{10ffff}z"), ("é", "éz")] {
+            let next = next(prefix).unwrap();
+            assert!(prefix.as_bytes() <= text.as_bytes() && text.as_bytes() < next.as_bytes());
+        }
+    }
+}

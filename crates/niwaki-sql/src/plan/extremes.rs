@@ -1,0 +1,106 @@
+//! The smallest and the greatest value of a table: the first row in the order of an index.
+//!
+//! ```text
+//! SELECT min(a), max(b) FROM t WHERE …   becomes   SELECT (SELECT a FROM t WHERE … AND a IS NOT NULL ORDER BY a LIMIT 1),
+//!                                                         (SELECT b FROM t WHERE … AND b IS NOT NULL ORDER BY b DESC LIMIT 1)
+//! ```
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::conditions::is_volatile;
+use super::scan::is_disabled;
+use super::window::Windowing;
+use super::{AggregateCall, PlanNode, estimate};
+use crate::aggregates::AggregateKind;
+use crate::context::{ColumnInfo, PlannerSettings};
+use crate::expr::{Expr, ExprKind};
+use crate::query::{Body, Distinct, From, Grouping, ItemKind, JoinTree, OrderKey, Query, Select};
+
+/// Queries for the values of aggregates.
+pub(super) struct Extremes {
+    /// For each of them, in the order with NULLs last, and in that with NULLs first.
+    pub(super) queries: Vec<[Query; 2]>,
+    /// There are queries in their conditions.
+    pub(super) nested: bool,
+}
+
+/// The queries, if all aggregates are `min` or `max` over the rows of one table that is stored.
+pub(super) fn extremes(from: &From, grouping: &Grouping) -> Option<Extremes> {
+    let one_table = matches!(from.tree, Some(JoinTree::Item(0)))
+        && matches!(from.items.as_slice(), [item] if matches!(item.kind, ItemKind::Table(_)))
+        && !from.conditions.iter().any(is_volatile);
+    let one_group = grouping.groups.is_empty() && grouping.sets.sets.is_empty();
+    if !one_table || !one_group || !grouping.sets.calls.is_empty() || grouping.calls.is_empty() {
+        return None;
+    }
+    let queries: Option<Vec<_>> = grouping.calls.iter().map(|call| extreme(from, call)).collect();
+    Some(Extremes { queries: queries?, nested: from.conditions.iter().any(has_query) })
+}
+
+fn has_query(expr: &Expr) -> bool {
+    expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
+}
+
+fn extreme(from: &From, call: &AggregateCall) -> Option<[Query; 2]> {
+    let descending = match call.kind {
+        AggregateKind::Min => false,
+        AggregateKind::Max => true,
+        _ => return None,
+    };
+    let [argument] = call.arguments.as_slice() else { return None };
+    let plain = call.filter.is_none() && call.order.is_empty();
+    if !plain || has_query(argument) || is_volatile(argument) {
+        return None;
+    }
+    let query = |nulls_first: bool| {
+        let mut from = from.clone();
+        let value = Box::new(argument.clone());
+        let is_null = ExprKind::IsNull { argument: value, negated: true };
+        from.conditions.push(Expr::new(is_null, TypeOid::BOOL, -1));
+        let select = Select {
+            from,
+            grouping: None,
+            windowing: Windowing::default(),
+            targets: vec![argument.clone()],
+            sets: Vec::new(),
+            distinct: Distinct::None,
+            locks: Vec::new(),
+        };
+        let mut query = Query {
+            body: Body::Select(Box::new(select)),
+            columns: vec![ColumnInfo::computed(call.name.as_str(), argument.column_type())],
+            order: vec![OrderKey { target: 0, descending, nulls_first }],
+            limit: Some(Expr::constant(Datum::Int8(1), TypeOid::INT8, -1)),
+            offset: None,
+        };
+        // It stands one level below the rows that it is about.
+        query.outer_slots_mut(1, &mut |slot, _| {
+            if let ExprKind::Slot { depth, .. } = &mut slot.kind {
+                *depth += 1;
+            }
+        });
+        query
+    };
+    Some([query(false), query(true)])
+}
+
+/// Whether rows come in the order that is asked of them without being sorted.
+pub(super) fn comes_in_order(node: &PlanNode) -> bool {
+    match node {
+        PlanNode::Limit { input, .. }
+        | PlanNode::Project { input, .. }
+        | PlanNode::Filter { input, .. }
+        | PlanNode::Gate { input, .. } => comes_in_order(input),
+        PlanNode::Scan(_) | PlanNode::Append(_) => true,
+        _ => false,
+    }
+}
+
+/// What so many aggregates over all rows cost.
+pub(super) fn cost_of_all(rows: &PlanNode, calls: usize, settings: &PlannerSettings) -> f64 {
+    if is_disabled(rows, settings) {
+        return f64::INFINITY;
+    }
+    let rows = estimate(rows);
+    rows.total + rows.rows * calls as f64 * settings.costs.cpu_operator_cost
+}
