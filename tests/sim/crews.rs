@@ -9,7 +9,7 @@ use niwaki_types::Datum;
 
 #[test]
 fn threads_read_the_rows_of_one_moment() {
-    simulate(schedules(150), crews::run);
+    simulate(schedules(1_000), crews::run);
 }
 
 /// What the schedules rely on: there are other threads.
