@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_nbtree::{IndexOptions, KeyRange};
-use niwaki_storage::{ReadAhead, Storage, StorageOptions};
+use niwaki_storage::{Storage, StorageOptions};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, InsertOptions,
     KeyColumn, Lookup, Modify, PageRows, RowTarget, Sequence, SequenceOptions, Table,
@@ -407,7 +407,8 @@ fn garbage_goes_with_vacuum_and_its_addresses_are_used_again() {
     assert_eq!(f.rows(&tx).len(), 200);
     let snapshot = tx.snapshot().unwrap();
     let statistics =
-        niwaki_vacuum::analyze(&f.table, &tx, &snapshot, ReadAhead::default()).unwrap();
+        niwaki_vacuum::analyze(&f.table, &tx, &snapshot, &niwaki_vacuum::VacuumOptions::default())
+            .unwrap();
     assert!((statistics.rows - 200.0).abs() < 0.5);
     assert!((statistics.columns[0].distinct + 1.0).abs() < 1e-9);
     assert!((statistics.columns[2].distinct - 1.0).abs() < 1e-9);

@@ -4,9 +4,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use niwaki_storage::ReadAhead;
-use niwaki_table::{Error, PageRows, Result, Table};
+use niwaki_table::{PageRows, Result, Table};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, compare};
+
+use crate::rests::Rests;
+use crate::vacuum::VacuumOptions;
 
 /// Rows that a sample aims at, PostgreSQL's 300 per bound of a histogram; and blocks at most that it is
 /// taken from. Fewer blocks would have more rows each, and rows that lie side by side are often alike: a
@@ -50,7 +53,7 @@ pub struct ColumnStatistics {
     pub correlation: Option<f64>,
 }
 
-/// Reads a sample of the table under `snapshot`, ahead as far as it says.
+/// Reads a sample of the table under `snapshot`. Of the options, those count that say how far it reads ahead and when it rests.
 ///
 /// # Errors
 /// Storage's; the session's interrupts.
@@ -58,7 +61,7 @@ pub fn analyze(
     table: &Table,
     tx: &Transaction,
     snapshot: &Snapshot,
-    read_ahead: ReadAhead,
+    options: &VacuumOptions,
 ) -> Result<TableStatistics> {
     let blocks = table.blocks()?;
     let width = table.definition().columns.len();
@@ -71,8 +74,10 @@ pub fn analyze(
     let mut row = vec![Datum::Null; width];
     let mut bytes = vec![0; width];
     let mut page = PageRows::new();
-    for block in table.heap().ahead(chosen.iter().copied(), read_ahead) {
-        tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
+    let rests = Rests::new(tx.session(), options.cost);
+    let mut ahead = table.heap().ahead(chosen.iter().copied(), options.read_ahead);
+    while let Some(block) = ahead.next() {
+        rests.rest(ahead.take_reads(), false)?;
         let mut scan = table.seq_scan(block..block + 1).ahead(table, ReadAhead::NONE);
         scan.next_page(table, tx, snapshot, &mut page)?;
         for stored in page.iter() {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogTransaction, ColumnStats, KeyBytes, Oid, Relation, RelationStats};
 use niwaki_sql::SqlError;
-use niwaki_storage::ReadAhead;
 use niwaki_table::Table;
 use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
@@ -114,11 +113,11 @@ impl MaintainedTable {
         &self,
         transaction: &Transaction,
         catalog: &mut CatalogTransaction,
-        read_ahead: ReadAhead,
+        options: &VacuumOptions,
     ) -> Result<()> {
         let before = self.table.stats();
         let snapshot = transaction.snapshot()?;
-        let found = niwaki_vacuum::analyze(&self.table, transaction, &snapshot, read_ahead)?;
+        let found = niwaki_vacuum::analyze(&self.table, transaction, &snapshot, options)?;
         let types = self.table.definition().columns.iter();
         let columns = types.zip(&found.columns).map(|(t, c)| column_stats(t.oid, c)).collect();
         let stats = RelationStats { tuples: found.rows, pages: found.blocks, columns };

@@ -110,7 +110,7 @@ pub(crate) fn of_statement(
 }
 
 /// How far VACUUM and ANALYZE read ahead, and how much of the pool they use, by the settings and the statement.
-pub(crate) fn read_ahead_of(settings: &Settings, statement: &Vacuum) -> ReadAhead {
+fn read_ahead_of(settings: &Settings, statement: &Vacuum) -> ReadAhead {
     let all = by_settings(settings).read_ahead;
     ReadAhead { ring: statement.buffer_usage_limit.map_or(all.ring, ring_pages), ..all }
 }

@@ -323,9 +323,13 @@ fn check_order(rng: &SeededRng, condition: &Condition, rows: &[Row], session: &m
         let values = wanted.iter().filter_map(value);
         shown_value(if greatest { values.max() } else { values.min() })
     };
-    let (a, b): (fn(&Row) -> Value, fn(&Row) -> Value) = (|row| row.a, |row| row.b);
-    let id = extreme(|row| Some(row.id), true);
-    let values = [extreme(a, false), extreme(a, true), extreme(b, false), extreme(b, true), id];
+    let values = [
+        extreme(|row| row.a, false),
+        extreme(|row| row.a, true),
+        extreme(|row| row.b, false),
+        extreme(|row| row.b, true),
+        extreme(|row| Some(row.id), true),
+    ];
     assert_eq!(run(session, &sql), values.join("|"), "{sql}");
     ok(session, "reset enable_seqscan; reset enable_incremental_sort");
 }

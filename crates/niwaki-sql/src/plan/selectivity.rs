@@ -1,8 +1,9 @@
 //! What share of a table's rows a condition keeps, by what ANALYZE found out.
 
 use niwaki_catalog::{ColumnStats, Relation};
-use niwaki_types::{Datum, KeyOrder, encode_key};
+use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
+use super::conditions::reads_only;
 use super::derived::{boolean, pattern};
 use crate::exec::{Fit, fit};
 use crate::expr::{Expr, ExprKind, Runtime, State};
@@ -11,6 +12,8 @@ use crate::sessionless;
 
 /// Share of an equality about which nothing is known.
 const EQUAL: f64 = 0.005;
+/// The same of one of two values.
+const HALF: f64 = 0.5;
 /// Share of an inequality about which nothing is known.
 const INEQUALITY: f64 = 1.0 / 3.0;
 /// Share of a range with both bounds about which nothing is known.
@@ -45,6 +48,10 @@ pub(super) struct Estimator<'a> {
 impl<'a> Estimator<'a> {
     fn stats(&self, column: Option<usize>) -> Option<&'a ColumnStats> {
         self.relation.stats.columns.get(column?)
+    }
+
+    fn has(&self, slot: usize) -> bool {
+        (self.start..self.start + self.relation.columns.len()).contains(&slot)
     }
 
     fn column_of(&self, expr: &Expr) -> Option<usize> {
@@ -104,7 +111,10 @@ impl<'a> Estimator<'a> {
         if matches!(value, Known::Null | Known::Below | Known::Above) {
             return 0.0;
         }
-        let Some(stats) = self.stats(column) else { return EQUAL };
+        let Some(stats) = self.stats(column) else {
+            let kind = column.map(|column| self.relation.columns[column].column_type().oid);
+            return if kind == Some(TypeOid::BOOL) { HALF } else { EQUAL };
+        };
         let present = 1.0 - stats.null_fraction;
         let distinct =
             if stats.distinct < 0.0 { -stats.distinct * self.rows } else { stats.distinct };
@@ -198,7 +208,9 @@ impl<'a> Estimator<'a> {
 
     /// Any condition.
     pub(super) fn condition(&self, condition: &Expr) -> f64 {
-        if let Some(same) = boolean(condition) {
+        if let Some(same) = boolean(condition)
+            && reads_only(&same, &mut |slot| self.has(slot))
+        {
             return self.condition(&same);
         }
         match &condition.kind {

@@ -223,7 +223,8 @@ impl Work<'_, '_> {
             self.done.summary = Some(summary);
             self.need = Some(Need { vacuum: None, ..need });
         } else if need.analyze.is_some() {
-            table.analyze(transaction, catalog, autovacuum.options.read_ahead)?;
+            let options = of_autovacuum(&autovacuum.options, &table.relation().options);
+            table.analyze(transaction, catalog, &options)?;
             self.done.analyzed = true;
             self.need = None;
         }

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::maintenance::{MaintainedTable, lock_to_maintain};
 use crate::progress::Vacuuming;
 use crate::result::ResultSink;
-use crate::vacuum_options::{by_settings, of_statement, read_ahead_of};
+use crate::vacuum_options::{by_settings, of_statement};
 
 impl Session {
     /// How far index builds read ahead. What they read may stay in the pool.
@@ -92,9 +92,9 @@ impl Session {
             let name = self.qualified(table.relation());
             self.info(out, format!("analyzing \"{name}\""), None);
         }
-        let read_ahead = read_ahead_of(&self.settings, vacuum);
+        let options = of_statement(&self.settings, vacuum, &table.relation().options);
         let (transaction, catalog) = self.transaction_and_catalog()?;
-        table.analyze(transaction, catalog, read_ahead)
+        table.analyze(transaction, catalog, &options)
     }
 
     /// ANALYZE, in the transaction that is open.
