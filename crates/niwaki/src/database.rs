@@ -50,7 +50,8 @@ impl Options {
     }
 
     /// Whether threads of the database's own write the log of asynchronous commits and pages, and
-    /// begin checkpoints. Without it the caller does: [`Database::checkpoint`].
+    /// begin checkpoints. Without it the caller does: [`Database::checkpoint`]. Threads that help a statement to read a large table
+    /// come and go with it, and are there in any case (`max_parallel_workers_per_gather`).
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;

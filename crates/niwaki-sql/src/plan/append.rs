@@ -14,7 +14,7 @@ use super::scan::{ScanContext, is_disabled, plan_scan};
 use super::{PlanNode, ScanPlan, SlotRange, SortKey};
 use crate::context::CostSettings;
 use crate::expr::{Expr, ExprKind};
-use crate::query::reads_slots;
+use crate::query::{has_query, reads_slots};
 use crate::types::element_of;
 
 /// The rows of some partitions of a table, one partition after the other, or merged.
@@ -339,8 +339,7 @@ impl Own<'_> {
         let (mut inside, mut above) = (Vec::new(), Vec::new());
         for condition in conditions {
             // Nested queries read the row around them as it is.
-            let nested = condition.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)));
-            match !nested && self.has_all_of(condition, below) {
+            match !has_query(condition) && self.has_all_of(condition, below) {
                 true => inside.push(self.moved(condition, below)),
                 false => above.push(condition.clone()),
             }

@@ -1,7 +1,7 @@
 //! Conditions as lists of parts that must all hold, and which slots a part reads.
 
 use crate::expr::{Expr, ExprKind};
-use crate::query::{reads_slots, volatile_inside};
+use crate::query::{has_query, reads_slots, volatile_inside};
 
 /// Slots `start..end` of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,6 @@ pub(crate) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
 /// `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` asks `a.x = 1 OR a.x = 3` of `a`.
 pub(crate) fn asked_of(condition: &Expr, own: &dyn Fn(usize) -> bool) -> Option<Expr> {
     let ExprKind::Or(sides) = &condition.kind else { return None };
-    let has_query =
-        |part: &Expr| part.any(&mut |inner| matches!(inner.kind, ExprKind::SubQuery(_)));
     let asked = |side: &Expr| {
         let mut parts = Vec::new();
         split_conjuncts(side.clone(), &mut parts);
@@ -60,6 +58,15 @@ pub(crate) fn reads_only(expr: &Expr, test: &mut dyn FnMut(usize) -> bool) -> bo
     let mut only = true;
     reads_slots(expr, &mut |slot| only = only && test(slot));
     only
+}
+
+/// Notes the slots of the current row that an expression reads.
+pub(super) fn mark(expr: &Expr, used: &mut [bool]) {
+    reads_slots(expr, &mut |slot| {
+        if let Some(flag) = used.get_mut(slot) {
+            *flag = true;
+        }
+    });
 }
 
 /// Whether the expression reads nothing of the current row.

@@ -14,7 +14,7 @@ use super::{AggregateCall, PlanNode, estimate};
 use crate::aggregates::AggregateKind;
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::expr::{Expr, ExprKind};
-use crate::query::{Body, Distinct, From, Grouping, ItemKind, JoinTree, OrderKey, Query, Select};
+use crate::query::{Body, Distinct, From, Grouping, OrderKey, Query, Select, has_query};
 
 /// Queries for the values of aggregates.
 pub(super) struct Extremes {
@@ -26,19 +26,13 @@ pub(super) struct Extremes {
 
 /// The queries, if all aggregates are `min` or `max` over the rows of one table that is stored.
 pub(super) fn extremes(from: &From, grouping: &Grouping) -> Option<Extremes> {
-    let one_table = matches!(from.tree, Some(JoinTree::Item(0)))
-        && matches!(from.items.as_slice(), [item] if matches!(item.kind, ItemKind::Table(_)))
-        && !from.conditions.iter().any(is_volatile);
+    let one_table = from.only_table().is_some() && !from.conditions.iter().any(is_volatile);
     let one_group = grouping.groups.is_empty() && grouping.sets.sets.is_empty();
     if !one_table || !one_group || !grouping.sets.calls.is_empty() || grouping.calls.is_empty() {
         return None;
     }
     let queries: Option<Vec<_>> = grouping.calls.iter().map(|call| extreme(from, call)).collect();
     Some(Extremes { queries: queries?, nested: from.conditions.iter().any(has_query) })
-}
-
-fn has_query(expr: &Expr) -> bool {
-    expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
 }
 
 fn extreme(from: &From, call: &AggregateCall) -> Option<[Query; 2]> {

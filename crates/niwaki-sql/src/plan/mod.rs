@@ -33,9 +33,9 @@ use niwaki_types::{ColumnType, TypeOid};
 
 use crate::aggregates::AggregateKind;
 use crate::context::{ColumnInfo, RecordFields};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::Expr;
 use crate::functions::Function;
-use crate::query::GroupingSets;
+use crate::query::{GroupingSets, has_query};
 use crate::store::{LockWait, RowLock};
 use crate::types::{ANY_ELEMENT, element_of};
 
@@ -114,9 +114,7 @@ impl PlanNode {
     /// Whether the rows depend on nothing that can be different at another time: PostgreSQL computes
     /// them when it plans.
     pub(crate) fn is_constant(&self) -> bool {
-        let constant = |expr: &Expr| {
-            !is_volatile(expr) && !expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
-        };
+        let constant = |expr: &Expr| !is_volatile(expr) && !has_query(expr);
         match self {
             Self::Result => true,
             Self::Project { input, exprs, sets, .. } => {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum};
 
+use super::conditions::mark;
 use super::cost;
 use super::estimate::estimate;
 use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
@@ -98,6 +100,7 @@ struct Planner {
     names: Vec<String>,
     shared: Vec<Shared>,
     sub_plans: usize,
+    /// Some table has an index of some of its rows, and a condition a parameter: its value may say that the index serves.
     wants_values: bool,
     /// Of the recursive queries whose right sides are being planned, by number: columns, and rows expected at a time.
     working: HashMap<usize, (Vec<ColumnInfo>, f64)>,
@@ -436,8 +439,9 @@ impl Planner {
         order: &[SortKey],
         limit: Option<f64>,
     ) -> Result<(PlanNode, usize)> {
+        let above = from.only_table().filter(|table| has_partial_index(table));
+        let above = above.map(|_| used.to_vec());
         let From { items, tree, mut conditions, .. } = from;
-        let above = has_partial_index(&items).then(|| used.to_vec());
         let is_parameter = |part: &Expr| matches!(part.kind, ExprKind::Param(_));
         self.wants_values |= above.is_some()
             && conditions.iter().any(|condition| condition.any(&mut |part| is_parameter(part)));
@@ -708,20 +712,10 @@ fn refuse_nullable(from: &From, locks: &[LockTarget]) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is one table alone, of which some index has some rows only.
-fn has_partial_index(items: &[FromItem]) -> bool {
-    let [FromItem { kind: ItemKind::Table(relation), .. }] = items else { return false };
+/// Whether some index of a table has some of its rows only.
+fn has_partial_index(relation: &Relation) -> bool {
     !relation.is_partitioned()
         && relation.indexes.iter().any(|index| index.definition.predicate.is_some())
-}
-
-/// Notes the slots that an expression reads.
-fn mark(expr: &Expr, used: &mut [bool]) {
-    reads_slots(expr, &mut |slot| {
-        if let Some(flag) = used.get_mut(slot) {
-            *flag = true;
-        }
-    });
 }
 
 fn types_of(columns: &[ColumnInfo]) -> Vec<ColumnType> {

@@ -6,7 +6,7 @@ use niwaki_catalog::Relation;
 use niwaki_types::{ColumnMask, ColumnType, TypeOid};
 
 use super::bitmap_path::bitmap_candidates;
-use super::conditions::conjunction;
+use super::conditions::{conjunction, mark};
 use super::cost::{self, TableSize};
 use super::derived::{derive, settle};
 use super::index_path::{index_candidates, index_matches};
@@ -15,7 +15,6 @@ use super::tid_path::tid_candidates;
 use super::{PlanNode, SortKey};
 use crate::context::PlannerSettings;
 use crate::expr::Expr;
-use crate::query::reads_slots;
 
 /// Fewest pages that a table is taken to have before it was counted.
 const UNCOUNTED_PAGES: f64 = 10.0;
@@ -218,11 +217,7 @@ impl Table<'_> {
         let mut read = above.to_vec();
         let given = self.conditions[..self.given].iter().enumerate();
         for (_, condition) in given.filter(|(number, _)| !ensured.contains(number)) {
-            reads_slots(condition, &mut |slot| {
-                if let Some(flag) = read.get_mut(slot) {
-                    *flag = true;
-                }
-            });
+            mark(condition, &mut read);
         }
         let is_read = |column: &usize| read.get(self.start + column).copied().unwrap_or(false);
         let fewer: ColumnMask = (0..self.width).filter(is_read).collect();

@@ -21,7 +21,7 @@ use crate::plan::{
 
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
 pub(crate) use walk::{
-    expr_outer_slots, expr_outer_slots_mut, reads_slots, shift_depth, volatile_inside,
+    expr_outer_slots, expr_outer_slots_mut, has_query, reads_slots, shift_depth, volatile_inside,
 };
 
 /// A statement that returns or changes rows.
@@ -160,6 +160,17 @@ pub(crate) struct From {
     /// What a newer version of a locked row is judged by, when rewriting has taken nested queries out of the
     /// conditions: the conditions as they were.
     pub(crate) recheck: Option<Vec<Expr>>,
+}
+
+impl From {
+    /// The stored table whose rows these are, if they are of one alone. What rewriting has taken out of the tree stays among the items.
+    pub(crate) fn only_table(&self) -> Option<&Arc<Relation>> {
+        let Some(JoinTree::Item(number)) = self.tree else { return None };
+        match &self.items.get(number)?.kind {
+            ItemKind::Table(relation) => Some(relation),
+            _ => None,
+        }
+    }
 }
 
 /// One FROM item.

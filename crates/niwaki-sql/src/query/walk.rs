@@ -345,6 +345,11 @@ pub(crate) fn shift_depth(expr: &mut Expr, by: usize) {
     });
 }
 
+/// Whether there is a query inside the expression.
+pub(crate) fn has_query(expr: &Expr) -> bool {
+    expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
+}
+
 /// Whether the expression, or a query inside it that is not planned yet, is volatile.
 pub(crate) fn volatile_inside(expr: &Expr) -> bool {
     expr.any(&mut |part| match &part.kind {

@@ -4,8 +4,8 @@ use super::flatten::reads_inside;
 use super::outer_joins::reduce;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, Grouping, ItemKind, JoinTree, Query, expr_outer_slots_mut, reads_slots,
-    shift_depth, volatile_inside,
+    Body, Distinct, From, Grouping, ItemKind, JoinTree, Query, expr_outer_slots_mut, has_query,
+    reads_slots, shift_depth, volatile_inside,
 };
 
 /// Moves conditions that read the columns of one query only into it, where they mean the same.
@@ -48,7 +48,7 @@ fn push_into(from: &mut From, number: usize) {
         let plain = reads
             && reads_inside(&condition, &inside)
             && !volatile_inside(&condition)
-            && !condition.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)));
+            && !has_query(&condition);
         if !plain {
             kept.push(condition);
             continue;

@@ -9,7 +9,7 @@ mod table;
 mod value;
 
 pub(crate) use session::is_buffer_usage_limit;
-pub use session::{HotSettings, SettingRow, Settings};
+pub use session::{HotSettings, PlanCacheMode, SettingRow, Settings};
 pub use table::{
     Context, Kind, SERVER_VERSION, SERVER_VERSION_NUM, SETTINGS, SettingDefinition, Unit,
 };

@@ -10,6 +10,17 @@ use super::value::Value;
 use super::{SettingError, date_style};
 use crate::context::CostSettings;
 
+/// Which plans executions of prepared statements have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanCacheMode {
+    /// The cheaper ones.
+    Auto,
+    /// One for any values.
+    Generic,
+    /// Each one for its values.
+    Custom,
+}
+
 /// The settings that run-time code reads at every statement, ready to use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotSettings {
@@ -67,6 +78,8 @@ pub struct HotSettings {
     pub enable_incremental_sort: bool,
     /// `enable_hashagg`
     pub enable_hashagg: bool,
+    /// `plan_cache_mode`
+    pub plan_cache_mode: PlanCacheMode,
     /// What the planner takes reading to cost (`*_cost`, `effective_cache_size`).
     pub costs: CostSettings,
     /// `work_mem` in bytes.
@@ -169,6 +182,7 @@ impl Settings {
             enable_sort: true,
             enable_incremental_sort: true,
             enable_hashagg: true,
+            plan_cache_mode: PlanCacheMode::Auto,
             costs: CostSettings::default(),
             work_mem_bytes: 0,
             hash_mem_bytes: 0,
@@ -531,6 +545,11 @@ impl Settings {
             enable_sort: self.bool("enable_sort"),
             enable_incremental_sort: self.bool("enable_incremental_sort"),
             enable_hashagg: self.bool("enable_hashagg"),
+            plan_cache_mode: match &*self.text("plan_cache_mode") {
+                "force_generic_plan" => PlanCacheMode::Generic,
+                "force_custom_plan" => PlanCacheMode::Custom,
+                _ => PlanCacheMode::Auto,
+            },
             costs: CostSettings {
                 seq_page_cost: self.float("seq_page_cost"),
                 random_page_cost: self.float("random_page_cost"),

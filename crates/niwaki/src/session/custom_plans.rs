@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use niwaki_sql::settings::PlanCacheMode;
 use niwaki_sql::{Planned, SqlError, Statement as Analyzed};
 use niwaki_types::Datum;
 
@@ -24,6 +25,8 @@ pub(super) struct CustomPlans {
     made: AtomicU32,
     /// Their costs in all, as the bits of a float.
     cost: AtomicU64,
+    /// It is known that one plan for any values costs less; no more are made then that could say otherwise.
+    dearer: AtomicBool,
 }
 
 impl CustomPlans {
@@ -40,9 +43,14 @@ impl CustomPlans {
     }
 
     /// Whether the next execution is to have a plan of its own, where one for any values costs so much.
-    fn serve(&self, generic: f64) -> bool {
+    fn serve(&self, generic: impl FnOnce() -> f64) -> bool {
+        if self.dearer.load(Ordering::Relaxed) {
+            return false;
+        }
         let (made, cost) = (self.made(), f64::from_bits(self.cost.load(Ordering::Relaxed)));
-        made < FIRST || cost / f64::from(made) <= generic
+        let serve = made < FIRST || cost / f64::from(made) <= generic();
+        self.dearer.store(!serve, Ordering::Relaxed);
+        serve
     }
 }
 
@@ -50,10 +58,10 @@ impl Session {
     /// Whether the next execution of a statement is to have a plan for its values. `planned` is the one for any.
     pub(super) fn wants_custom_plan(&self, statement: &Statement, planned: &Planned) -> bool {
         planned.wants_values()
-            && match &*self.settings.text("plan_cache_mode") {
-                "force_generic_plan" => false,
-                "force_custom_plan" => true,
-                _ => statement.custom.serve(planned.cost()),
+            && match self.settings.hot().plan_cache_mode {
+                PlanCacheMode::Generic => false,
+                PlanCacheMode::Custom => true,
+                PlanCacheMode::Auto => statement.custom.serve(|| planned.cost()),
             }
     }
 
@@ -93,13 +101,13 @@ mod tests {
     fn the_cheaper_plans_are_made() {
         let (cheap, dear) = (CustomPlans::default(), CustomPlans::default());
         for _ in 0..FIRST {
-            assert!(cheap.serve(0.0) && dear.serve(0.0), "nothing is known yet");
+            assert!(cheap.serve(|| 0.0) && dear.serve(|| 0.0), "nothing is known yet");
             cheap.add(10.0);
             dear.add(1000.0);
         }
-        assert!(cheap.serve(100.0));
-        assert!(!dear.serve(100.0));
-        dear.add(0.0);
-        assert_eq!(dear.made(), FIRST + 1);
+        assert!(cheap.serve(|| 100.0));
+        assert!(!dear.serve(|| 100.0));
+        assert!(!dear.serve(|| unreachable!("it is known")));
+        assert_eq!(dear.made(), FIRST);
     }
 }
