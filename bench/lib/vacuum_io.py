@@ -78,17 +78,20 @@ class State:
         shutil.rmtree(self.server.dir, ignore_errors=True)
 
 
-def measured(state, place, variants, turns):
-    """Times of each variant, taken in turns, so that what the machine does meanwhile meets all alike."""
+def measured(states, place, variants, turns):
+    """Times of each variant, of its state, taken in turns, so that what the machine does meanwhile meets all alike."""
     times = {name: [] for name in variants}
     for _ in range(turns):
         for name, settings in variants.items():
-            times[name].append(state.measure(place, settings))
+            times[name].append(states[name].measure(place, settings))
     return times
 
 
-# So many pairs before a setting counts as slower: what the machine does beside them is as much as that.
-PAIRS = 9
+# So many turns where fewer leave it open, be it in our favour: what the machine does beside them is as much as that.
+TURNS = 9
+# At most so much of PostgreSQL 18's time.
+LIMITS = {"default ring": 0.5, "no ring": 0.8}
+MINE = "mic 16"
 
 
 def is_slower(pairs):
@@ -101,12 +104,26 @@ def slower(state, place, found):
     slow = {}
     for variant in OURS:
         pairs = list(zip(found[variant], found["plain"]))
-        while is_slower(pairs) and len(pairs) < PAIRS:
-            more = measured(state, place, {name: OURS[name] for name in ("plain", variant)}, 1)
+        while is_slower(pairs) and len(pairs) < TURNS:
+            more = measured({variant: state, "plain": state}, place, {name: OURS[name] for name in ("plain", variant)}, 1)
             pairs += zip(more[variant], more["plain"])
         if is_slower(pairs):
             slow[variant] = statistics.median(a / b for a, b in pairs)
     return slow
+
+
+def beside(ours, theirs, place, turns):
+    """Times of ours with default settings and of PostgreSQL 18's, taken in turns, and the ratios of those of a turn; as many turns as it takes to tell them from the limits."""
+    states, variants = {MINE: ours} | dict.fromkeys(THEIRS, theirs), {MINE: OURS[MINE]} | THEIRS
+    found = measured(states, place, variants, turns)
+
+    def ratios():
+        return {ring: statistics.median(a / b for a, b in zip(found[MINE], found[ring])) for ring in THEIRS}
+
+    while len(found[MINE]) < TURNS and any(0.8 * LIMITS[ring] < ratio for ring, ratio in ratios().items()):
+        for name, times in measured(states, place, variants, 1).items():
+            found[name] += times
+    return found, ratios()
 
 
 def vacuum_io(long):
@@ -120,17 +137,16 @@ def vacuum_io(long):
             ours, theirs, older = (State(kind, name, times) for kind in (Niwaki, Postgres18, Postgres))
             for place in places:
                 key = f"{name} x{times}, {place}"
-                found = measured(ours, place, OURS, turns)
-                found |= {f"18 {ring}": t for ring, t in measured(theirs, place, THEIRS, turns).items()}
-                found |= {"15": measured(older, place, {"15": ()}, turns)["15"]}
-                middle = {variant: statistics.median(t) for variant, t in found.items()}
-                details[key] = {"mb": {kind.server.name: kind.bytes >> 20 for kind in (ours, theirs, older)}, "ms": middle, "all": found}
-                mine = middle["mic 16"]
-                ring, none = mine / middle["18 default ring"], mine / middle["18 no ring"]
-                if max(middle["18 default ring"], mine) > 10:
-                    missed += [f"{key}: {ring:.2f}x with the ring"] * (ring > 0.5) + [f"{key}: {none:.2f}x without"] * (none > 0.8)
-                missed += [f"{key}, {variant}: {ratio:.2f}x one-block reads" for variant, ratio in slower(ours, place, found).items()]
-                shown.append(f"{key}: {mine:.1f} ms, plain {middle['plain']:.1f}, 18 {middle['18 default ring']:.1f} / {middle['18 no ring']:.1f}, 15 {middle['15']:.1f}")
+                found, ratios = beside(ours, theirs, place, turns)
+                mine, theirs_ms = (statistics.median(found[name]) for name in (MINE, "default ring"))
+                settings = measured(dict.fromkeys(OURS, ours), place, OURS, turns)
+                fifteen = measured({"15": older}, place, {"15": ()}, turns)["15"]
+                details[key] = {"mb": {kind.server.name: kind.bytes >> 20 for kind in (ours, theirs, older)}, "ratios": ratios, "beside": found, "settings": settings, "15": fifteen}
+                if max(theirs_ms, mine) > 10:
+                    missed += [f"{key}, {ring}: {ratio:.2f}x" for ring, ratio in ratios.items() if ratio > LIMITS[ring]]
+                missed += [f"{key}, {variant}: {ratio:.2f}x one-block reads" for variant, ratio in slower(ours, place, settings).items()]
+                plain, old = statistics.median(settings["plain"]), statistics.median(fifteen)
+                shown.append(f"{key}: {mine:.1f} ms, plain {plain:.1f}, 15 {old:.1f}, 18 {theirs_ms:.1f}; " + ", ".join(f"{ratio:.2f}x ({ring})" for ring, ratio in ratios.items()))
             for state in (ours, theirs, older):
                 state.end()
     details["minutes"] = (time.time() - begun) / 60
