@@ -20,7 +20,9 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{crews, intervals, scans, sharers, stories, tails, transfers, upserts};
+use niwaki_testkit::{
+    crews, databases, intervals, scans, sharers, stories, tails, transfers, upserts,
+};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -36,7 +38,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 55] = [
+const BUGS: [(&str, &str, Suite); 57] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -111,6 +113,8 @@ const BUGS: [(&str, &str, Suite); 55] = [
     ("blocks_taken_twice", "two threads of a statement take the same blocks", crews),
     ("threads_unawaited", "a statement ends while a thread has rows", crews),
     ("error_of_a_thread", "a thread's error is its own", crews),
+    ("let-in", "a session comes into a database that is about to go", databases),
+    ("dropped-not-empty", "what goes over all tables finds those of a dropped database", databases),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
 ];
 
@@ -183,6 +187,12 @@ fn sharing() -> Result<(), String> {
 /// Statements that several threads read.
 fn crews() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, crews::run)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
+/// Databases that come and go.
+fn databases() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, databases::come_and_go)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
@@ -363,6 +373,7 @@ fn every_planted_bug_is_found() {
         ("sessions", sessions),
         ("sharing", sharing),
         ("crews", crews),
+        ("databases", databases),
         ("together", together),
         ("paths", paths),
         ("any-keys", any_keys),

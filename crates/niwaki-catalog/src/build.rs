@@ -39,9 +39,10 @@ pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions
     }
 }
 
-/// What the table layer knows of a table. `definition_of` gives an index's own definition.
+/// What the table layer knows of a table, by whose number `id` locks know it. `definition_of` gives an index's own definition.
 pub(crate) fn table_definition(
     compiler: &dyn ExpressionCompiler,
+    id: u64,
     table: &RelationDefinition,
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
@@ -54,7 +55,7 @@ pub(crate) fn table_definition(
         })
         .collect();
     TableDefinition {
-        id: u64::from(table.oid.0),
+        id,
         name: table.name.clone(),
         file: file_of(table),
         values: values_of(table),

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use hashbrown::HashSet;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use niwaki_storage::RelFileId;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::Engine;
 use niwaki_txn::Transaction;
 
 use crate::build;
 use crate::compile::ExpressionCompiler;
+use crate::database::{CatalogFiles, DatabaseDefinition, table_number};
 use crate::definition::{Oid, RelationDefinition};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::function::FunctionDefinition;
-use crate::objects::{
-    OBJECTS_BY_NAME_FILE, OBJECTS_BY_OID_FILE, OBJECTS_FILE, Object, ObjectKind, Objects, damaged,
-};
-use crate::overlay::{Change, apply};
+use crate::objects::{OBJECTS_TABLE, Object, ObjectKind, Objects, damaged};
+use crate::overlay::{Change, apply, relation_object};
 use crate::relation::Relation;
 use crate::remark::{definition_of, remark};
+use crate::shared::SharedCatalog;
 use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::types::TypeDefinition;
 
@@ -29,13 +29,33 @@ use crate::types::TypeDefinition;
 pub struct Catalog {
     engine: Arc<Engine>,
     compiler: Arc<dyn ExpressionCompiler>,
+    shared: Arc<SharedCatalog>,
+    database: Oid,
+    files: CatalogFiles,
     pub(crate) objects: Objects,
     state: ArcSwap<CatalogState>,
     /// The version of `state`, readable without touching it.
     version: AtomicU64,
     /// Held while a change is published: changes are applied one after the other.
     publishing: Mutex<()>,
-    next_oid: AtomicU32,
+}
+
+/// The relation that a stored object is.
+fn relation_of(object: &Object) -> Result<RelationDefinition> {
+    let definition: RelationDefinition = serde_json::from_str(&object.definition)
+        .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
+    let same = definition.oid == object.oid
+        && definition.schema == object.schema
+        && definition.name == object.name;
+    if !same {
+        return Err(damaged(object.oid.0, "row and definition differ"));
+    }
+    Ok(definition)
+}
+
+/// The table of a database's definitions.
+fn objects_of(engine: &Arc<Engine>, database: &DatabaseDefinition) -> Objects {
+    Objects::open(engine, table_number(database.oid, OBJECTS_TABLE), database.files)
 }
 
 impl std::fmt::Debug for Catalog {
@@ -45,17 +65,16 @@ impl std::fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// Numbers of the catalog's own files, which a new database must create, empty, before
-    /// [`Catalog::bootstrap`].
-    pub const OWN_FILES: [u64; 3] = [OBJECTS_FILE, OBJECTS_BY_OID_FILE, OBJECTS_BY_NAME_FILE];
-
     /// Fills the catalog of a new database, whose files exist already and are empty.
     ///
     /// # Errors
     /// Storage errors.
-    pub fn bootstrap(engine: &Arc<Engine>, transaction: &Transaction) -> Result<()> {
-        let objects = Objects::open(engine);
-        objects.insert(
+    pub fn bootstrap(
+        engine: &Arc<Engine>,
+        database: &DatabaseDefinition,
+        transaction: &Transaction,
+    ) -> Result<()> {
+        objects_of(engine, database).insert(
             transaction,
             &Object {
                 oid: PUBLIC_SCHEMA,
@@ -67,77 +86,111 @@ impl Catalog {
         )
     }
 
-    /// Whether the catalog of this database was filled: false after a crash in the middle of
+    /// Fills the catalog of a new database, whose files exist already and are empty, with what this one has. `file` says which files a relation has
+    /// there in place of those that it has here.
+    ///
+    /// # Errors
+    /// Storage errors; those of `file`.
+    pub fn copy_to<E: From<Error>>(
+        &self,
+        database: &DatabaseDefinition,
+        transaction: &Transaction,
+        file: &mut dyn FnMut(&RelationDefinition, RelFile) -> std::result::Result<RelFile, E>,
+    ) -> std::result::Result<(), E> {
+        let copy = objects_of(&self.engine, database);
+        for object in self.objects.read_all(transaction)? {
+            match object.kind {
+                ObjectKind::Database => {}
+                ObjectKind::Relation => {
+                    let mut relation = relation_of(&object)?;
+                    let logged = relation.logged;
+                    let mut other = |number: u64| {
+                        let here = RelFile { id: RelFileId(number), logged };
+                        Ok::<_, E>(file(&relation, here)?.id.0)
+                    };
+                    // Views, partitioned tables and their indexes have number 0: none.
+                    let own = if relation.file == 0 { 0 } else { other(relation.file)? };
+                    let values = relation.values.map(other).transpose()?;
+                    (relation.file, relation.values) = (own, values);
+                    copy.insert(transaction, &relation_object(&relation)?)?;
+                }
+                ObjectKind::Schema | ObjectKind::Type | ObjectKind::Function => {
+                    copy.insert(transaction, &object)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the catalog of the first database was filled: false after a crash in the middle of
     /// [`Catalog::bootstrap`].
     ///
     /// # Errors
     /// Storage errors.
     pub fn is_filled(engine: &Arc<Engine>, transaction: &Transaction) -> Result<bool> {
-        Ok(!Objects::open(engine).read_all(transaction)?.is_empty())
+        let first = objects_of(engine, &DatabaseDefinition::first());
+        Ok(!first.read_all(transaction)?.is_empty())
     }
 
-    /// Reads the catalog. `views` are the system views, which are not stored; `compiler` reads the
-    /// expressions of indexes. The transaction is for
-    /// reading alone.
+    /// Reads the catalog of a database; that of the first one says which others there are. `views` are the system views, which
+    /// are not stored; `compiler` reads the expressions of indexes. The transaction is for reading alone.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`], or storage errors.
     pub fn open(
         engine: &Arc<Engine>,
+        shared: &Arc<SharedCatalog>,
+        database: &DatabaseDefinition,
         transaction: &Transaction,
         views: Vec<Relation>,
         compiler: Arc<dyn ExpressionCompiler>,
     ) -> Result<Arc<Self>> {
-        let objects = Objects::open(engine);
-        let mut next_oid = Oid::FIRST_USER.0;
+        let objects = objects_of(engine, database);
         let mut changes = vec![
             Change::PutSchema(SchemaEntry::new(PG_CATALOG, "pg_catalog")),
             Change::PutSchema(SchemaEntry::new(INFORMATION_SCHEMA, "information_schema")),
         ];
         changes.extend(views.into_iter().map(|v| Change::PutView(Arc::new(v))));
         for object in objects.read_all(transaction)? {
-            next_oid = next_oid.max(object.oid.0.saturating_add(1));
+            shared.note_oid(object.oid);
             changes.push(match object.kind {
                 ObjectKind::Schema => Change::PutSchema(SchemaEntry {
                     comment: remark(&object)?,
                     ..SchemaEntry::new(object.oid, object.name)
                 }),
-                ObjectKind::Database => Change::DescribeDatabase(remark(&object)?),
+                ObjectKind::Database if database.is_first() => {
+                    Change::PutDatabase(Arc::new(DatabaseDefinition::of_object(&object)?))
+                }
+                ObjectKind::Database => {
+                    return Err(damaged(object.oid.0, "a database in another one's catalog"));
+                }
                 ObjectKind::Type => Change::PutType(Arc::new(TypeDefinition::of_object(&object)?)),
                 ObjectKind::Function => {
                     Change::PutFunction(Arc::new(FunctionDefinition::of_object(&object)?))
                 }
                 ObjectKind::Relation => {
-                    let definition: RelationDefinition =
-                        serde_json::from_str(&object.definition)
-                            .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
-                    let same = definition.oid == object.oid
-                        && definition.schema == object.schema
-                        && definition.name == object.name;
-                    if !same {
-                        return Err(damaged(object.oid.0, "row and definition differ"));
-                    }
-                    for key in &definition.foreign_keys {
-                        next_oid = next_oid.max(key.oid.0.saturating_add(1));
-                    }
-                    for trigger in &definition.triggers {
-                        next_oid = next_oid.max(trigger.oid.0.saturating_add(1));
-                    }
+                    let definition = relation_of(&object)?;
+                    definition.foreign_keys.iter().for_each(|key| shared.note_oid(key.oid));
+                    definition.triggers.iter().for_each(|trigger| shared.note_oid(trigger.oid));
                     Change::Put(Arc::new(definition))
                 }
             });
         }
-        let mut state = CatalogState::default();
+        let mut state = CatalogState::of_database(shared, database);
         apply(engine, &*compiler, &mut state, &changes);
+        shared.publish(&changes);
+        state.databases.committed();
         state.set_version(1);
         Ok(Arc::new(Self {
             engine: Arc::clone(engine),
             compiler,
+            shared: Arc::clone(shared),
+            database: database.oid,
+            files: database.files,
             objects,
             state: ArcSwap::from_pointee(state),
             version: AtomicU64::new(1),
             publishing: Mutex::new(()),
-            next_oid: AtomicU32::new(next_oid),
         }))
     }
 
@@ -175,19 +228,44 @@ impl Catalog {
         self.objects.table()
     }
 
-    /// A number for a new object.
-    pub fn new_oid(&self) -> Oid {
-        // Relaxed: only the number's uniqueness matters.
-        Oid(self.next_oid.fetch_add(1, Ordering::Relaxed))
+    /// Number of its database.
+    pub fn database_oid(&self) -> Oid {
+        self.database
     }
 
-    /// Numbers of all files that belong to something: after recovery every other file is an orphan.
-    pub fn referenced_files(&self) -> HashSet<u64> {
+    /// The number by which locks know a relation ([`table_number`]).
+    pub fn table_number(&self, oid: Oid) -> u64 {
+        table_number(self.database, oid)
+    }
+
+    /// What it shares with the catalogs of the other databases.
+    pub fn shared(&self) -> &Arc<SharedCatalog> {
+        &self.shared
+    }
+
+    /// A number for a new object.
+    pub fn new_oid(&self) -> Oid {
+        self.shared.new_oid()
+    }
+
+    /// Numbers of the files of this database, its catalog's among them, and whether each is logged: after recovery a file that belongs to no database is an
+    /// orphan. One that belongs to several relations is there several times.
+    pub fn files(&self) -> Vec<RelFile> {
         let state = self.state();
-        Self::OWN_FILES
-            .into_iter()
-            .chain(state.relations().flat_map(|relation| relation.files()))
-            .collect()
+        let of_relations = state.relations().flat_map(|relation| {
+            let logged = relation.logged;
+            relation.files().map(move |id| RelFile { id: RelFileId(id), logged })
+        });
+        self.files.all().into_iter().chain(of_relations).collect()
+    }
+
+    /// The database was dropped: whoever still looks at it finds nothing.
+    fn clear(&self) {
+        let _one_at_a_time = self.publishing.lock();
+        for file in self.files() {
+            self.engine.forget(file.id);
+        }
+        self.replace(self.state.load().emptied());
     }
 
     /// Makes committed changes visible to all sessions. Called after the commit is published and
@@ -197,6 +275,8 @@ impl Catalog {
         let old = self.state.load();
         let mut state = CatalogState::clone(&old);
         apply(&self.engine, &*self.compiler, &mut state, changes);
+        self.shared.publish(changes);
+        state.databases.committed();
         // What the engine remembers of files that nothing names any more.
         for change in changes {
             let oid = match change {
@@ -219,6 +299,18 @@ impl Catalog {
                 self.engine.set_index_options(RelFileId(definition.file), options);
             }
         }
+        self.replace(state);
+        for change in changes {
+            if let Change::RemoveDatabase(dropped) = change
+                && !seeded_bug!("dropped-not-empty")
+            {
+                dropped.clear();
+            }
+        }
+    }
+
+    /// The caller is the one who publishes.
+    fn replace(&self, mut state: CatalogState) {
         let version = self.version() + 1;
         state.set_version(version);
         self.state.store(Arc::new(state));

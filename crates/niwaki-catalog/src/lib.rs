@@ -6,6 +6,7 @@ mod builtin;
 mod catalog;
 mod collation;
 mod compile;
+mod database;
 mod definition;
 mod error;
 mod foreign_key;
@@ -21,6 +22,7 @@ mod partition_hash;
 mod relation;
 mod remark;
 mod scan;
+mod shared;
 mod state;
 mod system;
 mod temporary;
@@ -37,6 +39,10 @@ pub use builtin::{
 pub use catalog::Catalog;
 pub use collation::{collation_name, collations, type_collation};
 pub use compile::ExpressionCompiler;
+pub use database::{
+    CatalogFiles, DatabaseDefinition, DatabaseList, FIRST_DATABASE, FIRST_DATABASE_NAME,
+    of_table_number, table_number,
+};
 pub use overlay::{CatalogChanges, CatalogTransaction};
 
 pub use definition::{
@@ -61,6 +67,7 @@ pub use partition::{
 };
 pub use partition_hash::is_hashable_key;
 pub use relation::{IndexEntry, Relation};
+pub use shared::SharedCatalog;
 pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };

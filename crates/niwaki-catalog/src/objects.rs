@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use niwaki_storage::{RelFile, RelFileId, Tid};
+use niwaki_storage::Tid;
 use niwaki_table::{
     Engine, Error as TableError, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
     RowTarget, Table, TableDefinition, Workspace,
@@ -18,15 +18,14 @@ use niwaki_table::{
 use niwaki_txn::{Isolation, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
 
+use crate::database::{CatalogFiles, logged};
 use crate::definition::Oid;
 use crate::error::{Error, Result};
 
-/// File of the table; 1 holds the states of transactions.
-pub(crate) const OBJECTS_FILE: u64 = 2;
-/// File of the index on (oid, part).
-pub(crate) const OBJECTS_BY_OID_FILE: u64 = 3;
-/// File of the index on (schema, name).
-pub(crate) const OBJECTS_BY_NAME_FILE: u64 = 4;
+/// Number of the table in its database, and of its indexes. The first database's files have the same.
+pub(crate) const OBJECTS_TABLE: Oid = Oid(2);
+const BY_OID: u64 = 3;
+const BY_NAME: u64 = 4;
 
 /// Longest piece of a definition in one row, in bytes.
 const PART_BYTES: usize = 4000;
@@ -44,7 +43,7 @@ const COLUMNS: usize = 6;
 pub(crate) enum ObjectKind {
     Relation = 0,
     Schema = 1,
-    /// The database itself, once it has something to say of it.
+    /// A database. Its name and number are no schema's.
     Database = 2,
     Type = 3,
     /// Its name is followed by the types of its arguments, in brackets; see [`Object::stored_schema`].
@@ -105,10 +104,6 @@ pub(crate) struct Objects {
     table: Arc<Table>,
 }
 
-fn file(id: u64) -> RelFile {
-    RelFile { id: RelFileId(id), logged: true }
-}
-
 fn column(oid: TypeOid) -> ColumnType {
     ColumnType::new(oid)
 }
@@ -118,18 +113,18 @@ fn ascending(oid: TypeOid) -> KeyOrder {
 }
 
 /// The layout never changes without a new format version.
-fn definition() -> TableDefinition {
+fn definition(id: u64, files: CatalogFiles) -> TableDefinition {
     let key = |columns: &[(usize, TypeOid)]| {
         columns.iter().map(|(c, t)| KeyColumn::column(*c, ascending(*t))).collect()
     };
-    let index = |id: u64, name: &str, key| IndexDefinition {
+    let index = |id: u64, file: u64, name: &str, key| IndexDefinition {
         unique: true,
-        ..IndexDefinition::new(id, name, file(id), key)
+        ..IndexDefinition::new(id, name, logged(file), key)
     };
     TableDefinition {
-        id: OBJECTS_FILE,
+        id,
         name: "niwaki_objects".to_owned(),
-        file: file(OBJECTS_FILE),
+        file: logged(files.objects),
         // A definition is cut into parts that fit.
         values: None,
         fillfactor: 70,
@@ -145,12 +140,14 @@ fn definition() -> TableDefinition {
         missing: Vec::new(),
         indexes: vec![
             index(
-                OBJECTS_BY_OID_FILE,
+                BY_OID,
+                files.by_oid,
                 "niwaki_objects_oid_index",
                 key(&[(OID, TypeOid::INT8), (PART, TypeOid::INT4)]),
             ),
             index(
-                OBJECTS_BY_NAME_FILE,
+                BY_NAME,
+                files.by_name,
                 "niwaki_objects_name_index",
                 key(&[(SCHEMA, TypeOid::INT8), (NAME, TypeOid::TEXT)]),
             ),
@@ -185,8 +182,9 @@ impl Drop for CurrentView<'_> {
 }
 
 impl Objects {
-    pub(crate) fn open(engine: &Arc<Engine>) -> Self {
-        Self { table: Table::open(engine, definition()) }
+    /// The table with this number among all tables.
+    pub(crate) fn open(engine: &Arc<Engine>, id: u64, files: CatalogFiles) -> Self {
+        Self { table: Table::open(engine, definition(id, files)) }
     }
 
     /// All objects that a new snapshot sees.

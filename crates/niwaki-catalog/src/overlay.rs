@@ -9,6 +9,7 @@ use niwaki_txn::Transaction;
 use crate::build;
 use crate::catalog::Catalog;
 use crate::compile::ExpressionCompiler;
+use crate::database::{DatabaseDefinition, table_number};
 use crate::definition::{Oid, RelationDefinition, RelationKind};
 use crate::error::{Error, Result};
 use crate::function::FunctionDefinition;
@@ -32,7 +33,8 @@ pub(crate) enum Change {
     RemoveType(Oid),
     PutFunction(Arc<FunctionDefinition>),
     RemoveFunction(Oid),
-    DescribeDatabase(Option<String>),
+    PutDatabase(Arc<DatabaseDefinition>),
+    RemoveDatabase(Arc<Catalog>),
 }
 
 /// What one transaction changes in the catalog. Empty until its first DDL statement; costs nothing
@@ -61,9 +63,6 @@ struct Overlay {
     changes: usize,
     state: Arc<CatalogState>,
 }
-
-/// Number under which what is said of the database itself is stored.
-const DATABASE: Oid = Oid(1);
 
 /// Overlays have versions from here on: no published state ever has one.
 const OVERLAY_VERSIONS: u64 = 1 << 63;
@@ -349,25 +348,46 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// COMMENT ON DATABASE.
+    /// Adds a database, whose files are there and whose catalog is filled.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when there is one of this name.
+    pub fn create_database(
+        &mut self,
+        transaction: &Transaction,
+        definition: DatabaseDefinition,
+    ) -> Result<()> {
+        self.catalog.shared().objects().insert(transaction, &definition.object()?)?;
+        self.changes.push(Change::PutDatabase(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Replaces what is said of a database. The caller keeps others from changing it.
+    ///
+    /// # Errors
+    /// As [`CatalogTransaction::create_database`], for a new name.
+    pub fn update_database(
+        &mut self,
+        transaction: &Transaction,
+        definition: DatabaseDefinition,
+    ) -> Result<()> {
+        self.catalog.shared().objects().put(transaction, &definition.object()?)?;
+        self.changes.push(Change::PutDatabase(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Removes the database with this catalog, which is not the first. Its files, and who is connected to it, are the caller's
+    /// business; from the commit on its catalog is empty.
     ///
     /// # Errors
     /// Storage errors.
-    pub fn describe_database(
+    pub fn remove_database(
         &mut self,
         transaction: &Transaction,
-        comment: Option<&str>,
+        dropped: &Arc<Catalog>,
     ) -> Result<()> {
-        let object = Object {
-            oid: DATABASE,
-            // A number that no schema has, so that its name is in no schema's way.
-            schema: DATABASE,
-            name: String::new(),
-            kind: ObjectKind::Database,
-            definition: definition_of(comment),
-        };
-        self.catalog.objects.put(transaction, &object)?;
-        self.changes.push(Change::DescribeDatabase(comment.map(str::to_owned)));
+        self.catalog.shared().objects().delete(transaction, dropped.database_oid())?;
+        self.changes.push(Change::RemoveDatabase(Arc::clone(dropped)));
         Ok(())
     }
 
@@ -396,7 +416,7 @@ impl CatalogChanges {
     }
 }
 
-fn relation_object(definition: &RelationDefinition) -> Result<Object> {
+pub(crate) fn relation_object(definition: &RelationDefinition) -> Result<Object> {
     Ok(Object {
         oid: definition.oid,
         schema: definition.schema,
@@ -425,7 +445,9 @@ pub(crate) fn apply(
                 types_changed = true;
             }
             Change::RemoveSchema(oid) => state.remove_schema(*oid),
-            Change::DescribeDatabase(comment) => state.set_database_comment(comment.as_deref()),
+            Change::PutDatabase(_) | Change::RemoveDatabase(_) => {
+                state.databases.lay_over(change);
+            }
             Change::PutView(view) => state.put(Arc::clone(view)),
             Change::PutType(definition) => {
                 state.types.put(Arc::clone(definition));
@@ -495,6 +517,7 @@ pub(crate) fn apply(
                 let files = |index: Oid| state.relation(index).map(|r| r.definition.clone());
                 let definition = build::table_definition(
                     compiler,
+                    table_number(state.database_oid(), oid),
                     &relation.definition,
                     &relation.indexes,
                     &files,

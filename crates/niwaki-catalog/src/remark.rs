@@ -1,4 +1,4 @@
-//! The stored definition of what has no more to say than a comment: schemas, the database.
+//! The stored definition of what has no more to say than a comment: schemas.
 
 use serde::{Deserialize, Serialize};
 

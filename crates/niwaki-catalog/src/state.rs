@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::database::{DatabaseDefinition, DatabaseList};
 use crate::definition::{Oid, RelationKind};
 use crate::error::{Error, Result};
 use crate::foreign_key::ForeignKey;
 use crate::function::Functions;
 use crate::relation::Relation;
+use crate::shared::{DatabaseView, SharedCatalog};
 use crate::types::Types;
 
 /// Oid of schema `pg_catalog` (PostgreSQL's).
@@ -68,8 +70,7 @@ pub struct CatalogState {
     readers: HashMap<Oid, Vec<Oid>>,
     /// Partitions by the table that they are of, in the order of their numbers.
     partitions: HashMap<Oid, Vec<Oid>>,
-    /// COMMENT ON DATABASE
-    database_comment: Option<Arc<str>>,
+    pub(crate) databases: DatabaseView,
 }
 
 impl CatalogState {
@@ -183,9 +184,24 @@ impl CatalogState {
         self.partitions.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// What COMMENT ON DATABASE said.
-    pub fn database_comment(&self) -> Option<&str> {
-        self.database_comment.as_deref()
+    /// The databases of the directory, as they are now: a state does not keep them as they were.
+    pub fn databases(&self) -> Arc<DatabaseList> {
+        self.databases.list()
+    }
+
+    /// Number of the database whose catalog this is.
+    pub fn database_oid(&self) -> Oid {
+        self.databases.current()
+    }
+
+    /// The number by which locks know a relation ([`crate::table_number`]).
+    pub fn table_number(&self, oid: Oid) -> u64 {
+        crate::table_number(self.database_oid(), oid)
+    }
+
+    /// The database whose catalog this is; `None` when it has just been dropped.
+    pub fn database(&self) -> Option<Arc<DatabaseDefinition>> {
+        self.databases().get(self.database_oid()).cloned()
     }
 
     /// The search path for a list of schema names, as `SET search_path` gives it; `"$user"` is
@@ -206,6 +222,16 @@ impl CatalogState {
 
 /// Building states; used by the catalog itself.
 impl CatalogState {
+    /// Nothing, in this database.
+    pub(crate) fn of_database(shared: &SharedCatalog, database: &DatabaseDefinition) -> Self {
+        Self { databases: DatabaseView::new(shared, database), ..Self::default() }
+    }
+
+    /// The same database, with nothing in it.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { databases: self.databases.clone(), ..Self::default() }
+    }
+
     /// How many relations there are.
     pub(crate) fn relation_count(&self) -> usize {
         self.relations.len()
@@ -226,10 +252,6 @@ impl CatalogState {
 
     pub(crate) fn remove_schema(&mut self, oid: Oid) {
         self.schemas.remove(&oid);
-    }
-
-    pub(crate) fn set_database_comment(&mut self, comment: Option<&str>) {
-        self.database_comment = comment.map(Arc::from);
     }
 
     pub(crate) fn put(&mut self, relation: Arc<Relation>) {

@@ -46,6 +46,11 @@ pub trait SystemSource {
     /// # Errors
     /// Storage errors.
     fn relation_bytes(&self, state: &CatalogState, oid: Oid, fork: &str) -> Result<u64>;
+    /// Bytes of all files of a database, its catalog's among them.
+    ///
+    /// # Errors
+    /// Storage errors.
+    fn database_bytes(&self, database: Oid) -> Result<u64>;
     /// Reads blocks of one fork of a relation, which is locked, into the pool, as far as they exist.
     ///
     /// # Errors

@@ -82,7 +82,8 @@ impl Temporary {
             | Change::RemoveType(_)
             | Change::PutFunction(_)
             | Change::RemoveFunction(_)
-            | Change::DescribeDatabase(_) => false,
+            | Change::PutDatabase(_)
+            | Change::RemoveDatabase(_) => false,
         })
     }
 

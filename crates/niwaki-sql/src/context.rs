@@ -294,8 +294,6 @@ pub trait Environment {
     fn current_user(&self) -> String;
     /// Name of the session's user.
     fn session_user(&self) -> String;
-    /// Name of the database.
-    fn current_database(&self) -> String;
 }
 
 /// Where result rows go.

@@ -244,6 +244,7 @@ impl From<niwaki_catalog::Error> for SqlError {
             E::Undefined { .. } => "42704",
             E::Duplicate { kind: "schema", .. } => "42P06",
             E::Duplicate { kind: "constraint", .. } => "42710",
+            E::Duplicate { kind: "database", .. } => "42P04",
             E::Duplicate { .. } => "42P07",
             E::Damaged { .. } => "XX001",
             E::ConcurrentChange { .. } => "XX000",

@@ -7,6 +7,7 @@ mod collation;
 mod column_names;
 mod context;
 pub mod copy;
+mod database;
 mod deparse;
 mod error;
 mod exec;
@@ -48,6 +49,7 @@ pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
     Environment, ExecContext, PlannerSettings, RecordFields, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
+pub use database::check_database;
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::FiredTrigger;

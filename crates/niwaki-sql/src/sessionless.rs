@@ -269,13 +269,13 @@ impl Environment for NoSession<'_> {
     fn session_user(&self) -> String {
         String::new()
     }
-    fn current_database(&self) -> String {
-        String::new()
-    }
 }
 
 impl SystemSource for Nothing {
     fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
+        Ok(0)
+    }
+    fn database_bytes(&self, _: Oid) -> niwaki_catalog::Result<u64> {
         Ok(0)
     }
     fn read_in(

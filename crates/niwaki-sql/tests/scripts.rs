@@ -128,13 +128,13 @@ impl Environment for FixedSession {
     fn session_user(&self) -> String {
         "postgres".to_owned()
     }
-    fn current_database(&self) -> String {
-        "postgres".to_owned()
-    }
 }
 
 impl SystemSource for FixedSession {
     fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
+        Ok(0)
+    }
+    fn database_bytes(&self, _: Oid) -> niwaki_catalog::Result<u64> {
         Ok(0)
     }
     fn read_in(

@@ -6,6 +6,7 @@ mod check;
 mod checkpoint;
 pub mod compare;
 mod control;
+mod copy;
 mod error;
 mod files;
 #[doc(hidden)]

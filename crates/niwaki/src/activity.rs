@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use niwaki_catalog::Oid;
 use niwaki_env::sync::Mutex;
 
 /// Most bytes of a statement's text that are kept (`track_activity_query_size` of PostgreSQL).
@@ -59,6 +60,8 @@ impl BackendType {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
     pub(crate) backend_type: BackendType,
+    /// The database that it works in.
+    pub(crate) database: Option<Oid>,
     pub(crate) state: State,
     /// Text of the statement that runs, or ran last, from its beginning.
     pub(crate) query: String,

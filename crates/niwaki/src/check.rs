@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::CatalogState;
-use niwaki_storage::Corruption;
+use hashbrown::HashMap;
+use niwaki_catalog::{CatalogState, FIRST_DATABASE};
+use niwaki_storage::{Corruption, RelFileId};
 use niwaki_table::Table;
 
 use crate::Result;
 use crate::database::Database;
+use crate::databases::OpenDatabase;
+use crate::session::Session;
 
 /// One broken invariant that [`Database::check`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,139 +48,166 @@ impl Database {
     /// Read errors; damage is no error but a finding.
     pub fn check(&self) -> Result<CheckReport> {
         let mut report = CheckReport::default();
-        let state = self.catalog().state_arc();
+        // Every page of every file first: a damaged one ends the visit of its table.
+        let storage = self.engine().storage().check()?;
+        report.violations.extend(storage.corruptions.iter().map(of_file));
+        let databases = self.databases().all();
+        for database in &databases {
+            let found = self.check_database(database, storage.corruptions.is_empty())?;
+            report.tables += found.tables;
+            report.indexes += found.indexes;
+            report.blocks += found.blocks;
+            report
+                .violations
+                .extend(found.violations.into_iter().map(|v| in_database(database, v)));
+        }
+        check_owners(&databases, &mut report);
+        Ok(report)
+    }
+
+    /// `sound`: nothing is known to be wrong with its pages.
+    fn check_database(&self, database: &Arc<OpenDatabase>, sound: bool) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        let state = database.catalog().state_arc();
         let mut tables: Vec<(String, Arc<Table>)> = state
             .with_rows()
             .filter_map(|r| Some((r.name.clone(), Arc::clone(r.table.as_ref()?))))
             .collect();
-        tables.push(("niwaki_objects".to_owned(), Arc::clone(self.catalog().own_table())));
+        tables.push(("niwaki_objects".to_owned(), Arc::clone(database.catalog().own_table())));
         tables.sort_by(|a, b| a.0.cmp(&b.0));
-        // Every page of every file first: a damaged one ends the visit of its table.
-        let storage = self.engine().storage().check()?;
-        report.violations.extend(storage.corruptions.iter().map(of_file));
         for (name, table) in tables {
             report.tables += 1;
             report.indexes += table.definition().indexes.len();
             check_table(&name, &table, &mut report)?;
         }
+        let mut session = self.session_in(database)?;
         // Rows of damaged pages say nothing reliable.
-        if report.violations.is_empty() {
-            self.check_enums(&state, &mut report)?;
+        if sound && report.violations.is_empty() {
+            check_enums(&mut session, &state, &mut report)?;
+            check_partitions(&mut session, &state, &mut report)?;
         }
-        self.check_partitions(&state, &mut report)?;
-        self.check_views(&state, &mut report)?;
-        self.check_triggers(&state, &mut report)?;
+        check_views(&mut session, &state, &mut report)?;
+        check_triggers(&mut session, &state, &mut report)?;
         check_expressions(&state, &mut report);
         Ok(report)
     }
 
-    /// Whether each partition has the columns and indexes of its table, and rows that belong to it.
-    fn check_partitions(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
-        // Rows of damaged pages say nothing reliable.
-        if !report.violations.is_empty() {
-            return Ok(());
-        }
-        let mut session = self.session();
-        for table in state.tables().filter(|table| table.partition_of.is_some()) {
-            let found = session.misplaced(state, table)?;
-            report.violations.extend(found.map(|detail| Violation {
-                file: table.name.clone(),
-                block: None,
-                item: None,
-                invariant: "T5".to_owned(),
-                detail,
-            }));
-        }
-        Ok(())
-    }
-
-    /// Whether each view can still be read: what the names in its text mean is there, and it has its columns.
-    fn check_views(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
-        let mut session = self.session();
-        for view in state.in_order().into_iter().filter(|relation| relation.query.is_some()) {
-            if let Some(detail) = session.unreadable(view)? {
-                report.violations.push(Violation {
-                    file: view.name.clone(),
-                    block: None,
-                    item: None,
-                    invariant: "T2".to_owned(),
-                    detail,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether each trigger can be fired, and each function be run.
-    fn check_triggers(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
-        let mut violation = |file: &str, detail: String| {
-            report.violations.push(Violation {
-                file: file.to_owned(),
-                block: None,
-                item: None,
-                invariant: "T3".to_owned(),
-                detail,
-            });
-        };
-        let mut session = self.session();
-        for (table, trigger) in state.triggers() {
-            if let Some(detail) = session.unfireable(table, trigger)? {
-                violation(&table.name, detail);
-            }
-        }
-        for function in state.functions() {
-            if let Some(detail) = crate::session::unrunnable(function, state) {
-                violation(&function.name, detail);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether each value of an enum is a label of its type.
-    fn check_enums(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
-        let mut session = self.session();
-        for table in state.with_rows() {
-            for (_, column) in table.visible_columns() {
-                let found = session.unlabelled(state, table, column)?;
-                report.violations.extend(found.map(|detail| Violation {
-                    file: table.name.clone(),
-                    block: None,
-                    item: None,
-                    invariant: "T1".to_owned(),
-                    detail,
-                }));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Database {
     /// Looks for rows that refer to a row that is not there: of all foreign keys that have been proved, one such row each. Reads
     /// the tables whole, without locks that keep anybody from writing: what is seen is one snapshot.
     ///
     /// # Errors
     /// Read errors; such rows are no errors but findings.
     pub fn check_foreign_keys(&self) -> Result<Vec<Violation>> {
-        let mut session = self.session();
-        let state = self.catalog().state_arc();
         let mut found = Vec::new();
-        for (table, key) in state.foreign_keys() {
-            if key.not_valid {
-                continue;
-            }
-            if let Some(detail) = session.orphan(&state, key.oid)? {
-                found.push(Violation {
-                    file: table.name.clone(),
-                    block: None,
-                    item: None,
-                    invariant: key.name.clone(),
-                    detail,
-                });
+        for database in self.databases().all() {
+            let mut session = self.session_in(&database)?;
+            let state = database.catalog().state_arc();
+            for (table, key) in state.foreign_keys() {
+                if key.not_valid {
+                    continue;
+                }
+                if let Some(detail) = session.orphan(&state, key.oid)? {
+                    let (file, invariant) = (table.name.clone(), key.name.clone());
+                    let (block, item) = (None, None);
+                    let violation = Violation { file, block, item, invariant, detail };
+                    found.push(in_database(&database, violation));
+                }
             }
         }
         Ok(found)
     }
+}
+
+/// Whether each partition has the columns and indexes of its table, and rows that belong to it.
+fn check_partitions(
+    session: &mut Session,
+    state: &CatalogState,
+    report: &mut CheckReport,
+) -> Result<()> {
+    // Rows of damaged pages say nothing reliable.
+    if !report.violations.is_empty() {
+        return Ok(());
+    }
+    for table in state.tables().filter(|table| table.partition_of.is_some()) {
+        let found = session.misplaced(state, table)?;
+        report.violations.extend(found.map(|detail| Violation {
+            file: table.name.clone(),
+            block: None,
+            item: None,
+            invariant: "T5".to_owned(),
+            detail,
+        }));
+    }
+    Ok(())
+}
+
+/// Whether each view can still be read: what the names in its text mean is there, and it has its columns.
+fn check_views(
+    session: &mut Session,
+    state: &CatalogState,
+    report: &mut CheckReport,
+) -> Result<()> {
+    for view in state.in_order().into_iter().filter(|relation| relation.query.is_some()) {
+        if let Some(detail) = session.unreadable(view)? {
+            report.violations.push(Violation {
+                file: view.name.clone(),
+                block: None,
+                item: None,
+                invariant: "T2".to_owned(),
+                detail,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether each trigger can be fired, and each function be run.
+fn check_triggers(
+    session: &mut Session,
+    state: &CatalogState,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let mut violation = |file: &str, detail: String| {
+        report.violations.push(Violation {
+            file: file.to_owned(),
+            block: None,
+            item: None,
+            invariant: "T3".to_owned(),
+            detail,
+        });
+    };
+    for (table, trigger) in state.triggers() {
+        if let Some(detail) = session.unfireable(table, trigger)? {
+            violation(&table.name, detail);
+        }
+    }
+    for function in state.functions() {
+        if let Some(detail) = crate::session::unrunnable(function, state) {
+            violation(&function.name, detail);
+        }
+    }
+    Ok(())
+}
+
+/// Whether each value of an enum is a label of its type.
+fn check_enums(
+    session: &mut Session,
+    state: &CatalogState,
+    report: &mut CheckReport,
+) -> Result<()> {
+    for table in state.with_rows() {
+        for (_, column) in table.visible_columns() {
+            let found = session.unlabelled(state, table, column)?;
+            report.violations.extend(found.map(|detail| Violation {
+                file: table.name.clone(),
+                block: None,
+                item: None,
+                invariant: "T1".to_owned(),
+                detail,
+            }));
+        }
+    }
+    Ok(())
 }
 
 /// Whether each stored expression can be read, and what it names is there.
@@ -200,6 +230,32 @@ fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()
             Ok(())
         }
         Err(other) => Err(other.into()),
+    }
+}
+
+/// Tables of the database that is always there are named alone.
+fn in_database(database: &OpenDatabase, violation: Violation) -> Violation {
+    if database.oid() == FIRST_DATABASE {
+        return violation;
+    }
+    Violation { file: format!("{}.{}", database.name(), violation.file), ..violation }
+}
+
+/// Whether each file belongs to one relation, of one database.
+fn check_owners(databases: &[Arc<OpenDatabase>], report: &mut CheckReport) {
+    let mut owners: HashMap<RelFileId, String> = HashMap::new();
+    for database in databases {
+        for file in database.catalog().files() {
+            let name = database.name();
+            let Some(before) = owners.insert(file.id, name.clone()) else { continue };
+            report.violations.push(Violation {
+                file: format!("file {}", file.id.0),
+                block: None,
+                item: None,
+                invariant: "T6".to_owned(),
+                detail: format!("belongs to two relations, of database {before} and of {name}"),
+            });
+        }
     }
 }
 

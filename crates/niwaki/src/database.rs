@@ -1,30 +1,28 @@
-//! An open database.
+//! An open directory, with the databases in it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use niwaki_catalog::Catalog;
 use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_sql::settings::Settings;
 use niwaki_storage::record::CheckpointParticipant;
 use niwaki_storage::{
-    Background, CheckpointKind, IoMethod, ReadStatistics, RelFile, RelFileId, Storage,
-    StorageOptions,
+    Background, CheckpointKind, IoMethod, ReadStatistics, Storage, StorageOptions,
 };
 use niwaki_table::{Engine, MapOptions};
-use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
+use niwaki_txn::{TransactionManager, TxnOptions};
 
 use crate::activity::Activities;
 use crate::autovacuum::{Autovacuum, AutovacuumReport, LauncherThread, workers_max};
+use crate::databases::{Databases, OpenDatabase};
 use crate::gardener::{Gardener, GardenerThread};
 use crate::helpers::Helpers;
 use crate::log::Log;
-use crate::notifications::Notifications;
 use crate::progress::{Builds, Vacuums};
 use crate::session::Session;
-use crate::{Result, SqlError, system};
+use crate::{Result, SqlError};
 
 /// How to open a database: settings by PostgreSQL's names, as `niwaki serve --set` takes them.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +73,7 @@ impl Options {
     }
 }
 
-/// An open database: a cheap handle, to be cloned and shared between threads. The last handle or
+/// An open directory, with the databases in it (`CREATE DATABASE`), of which `postgres` is always there: a cheap handle, to be cloned and shared between threads. The last handle or
 /// session that is dropped closes the database; [`Database::close`] also reports errors.
 #[derive(Clone)]
 pub struct Database {
@@ -87,11 +85,10 @@ struct Inner {
     settings: Settings,
     engine: Arc<Engine>,
     transactions: Arc<TransactionManager>,
-    catalog: Arc<Catalog>,
+    databases: Arc<Databases>,
     builds: Arc<Builds>,
     vacuums: Arc<Vacuums>,
     activities: Arc<Activities>,
-    notifications: Notifications,
     autovacuum: Arc<Autovacuum>,
     launcher: Mutex<Option<LauncherThread>>,
     background: Mutex<Option<Background>>,
@@ -105,7 +102,7 @@ struct Inner {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("catalog", &self.inner.catalog).finish_non_exhaustive()
+        f.debug_struct("Database").field("databases", &self.inner.databases).finish_non_exhaustive()
     }
 }
 
@@ -163,9 +160,9 @@ impl Database {
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
         engine.remove_temporary_files()?;
-        let catalog = open_catalog(&engine)?;
+        let databases = Arc::new(Databases::open(&engine)?);
         if summary.recovered {
-            tidy_after_crash(&engine, &catalog)?;
+            databases.tidy_after_crash()?;
         }
         let background = if options.background {
             let participants = vec![Arc::clone(&transactions) as Arc<dyn CheckpointParticipant>];
@@ -176,14 +173,14 @@ impl Database {
         let delay = u64::try_from(settings.int("version_split_delay")).unwrap_or(0);
         engine.set_version_split_delay(Duration::from_millis(delay));
         let gardener = match options.background && settings.bool("gardener") {
-            true => Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&catalog))?),
+            true => Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&databases))?),
             false => None,
         };
         let activities = Arc::<Activities>::default();
         let vacuums = Arc::<Vacuums>::default();
         let autovacuum = Autovacuum::new(
             Arc::clone(&engine),
-            Arc::clone(&catalog),
+            Arc::clone(&databases),
             Arc::clone(&activities),
             Arc::clone(&vacuums),
             &settings,
@@ -199,11 +196,10 @@ impl Database {
                 settings,
                 engine,
                 transactions,
-                catalog,
+                databases,
                 builds: Arc::default(),
                 vacuums,
                 activities,
-                notifications: Notifications::default(),
                 autovacuum,
                 launcher: Mutex::new(launcher),
                 background: Mutex::new(background),
@@ -228,7 +224,7 @@ impl Database {
     /// start-up packet in their order.
     ///
     /// # Errors
-    /// Unknown user (28000) or database (3D000); a bad setting; too many sessions (53300).
+    /// Unknown user (28000) or database (3D000), or one that lets nobody in (55000); a bad setting; too many sessions (53300).
     pub fn session_as(
         &self,
         user: &str,
@@ -238,23 +234,44 @@ impl Database {
         if user != "postgres" {
             return Err(SqlError::new("28000", format!("role \"{user}\" does not exist")));
         }
-        if database != "postgres" {
-            return Err(SqlError::new("3D000", format!("database \"{database}\" does not exist")));
+        let definition = self.inner.databases.definition(database)?;
+        if definition.refuses_connections {
+            let message = format!("database \"{database}\" is not currently accepting connections");
+            return Err(SqlError::new("55000", message));
         }
         let mut own = self.inner.settings.for_session();
+        for (name, value) in &definition.settings {
+            // They were checked when they were set; one that has become bad keeps nobody out.
+            let _ = own.set_at_start(name, value, false);
+        }
         for (name, value) in settings {
             own.set_at_start(name, value, false)?;
         }
+        let opened = self.inner.databases.get(&definition)?;
+        self.connect(&opened, own, user)
+    }
+
+    /// A session of the database's own, for work in one of the databases.
+    ///
+    /// # Errors
+    /// Too many sessions (53300); the database is about to go (3D000).
+    pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<Session> {
+        self.connect(database, self.inner.settings.for_session(), "postgres")
+    }
+
+    fn connect(
+        &self,
+        database: &Arc<OpenDatabase>,
+        settings: Settings,
+        user: &str,
+    ) -> Result<Session> {
         let control = self.inner.transactions.register_session()?;
-        Ok(Session::new(self.clone(), control, own, user, database))
+        let connection = database.connect(&control, &database.name())?;
+        Ok(Session::new(self.clone(), connection, control, settings, user))
     }
 
     pub(crate) fn helpers(&self) -> &Helpers {
         &self.inner.helpers
-    }
-
-    pub(crate) fn notifications(&self) -> &Notifications {
-        &self.inner.notifications
     }
 
     /// Sessions that may be open at once (`max_connections`).
@@ -293,8 +310,8 @@ impl Database {
         let gardener = match rounds.take() {
             Some(gardener) => rounds.insert(gardener),
             None => {
-                let (engine, catalog) = (self.engine().clone(), self.catalog().clone());
-                rounds.insert(Gardener::new(engine, catalog, Duration::ZERO)?)
+                let (engine, databases) = (self.engine().clone(), self.databases().clone());
+                rounds.insert(Gardener::new(engine, databases, Duration::ZERO)?)
             }
         };
         gardener.round().map(drop)
@@ -342,8 +359,8 @@ impl Database {
         &self.inner.builds
     }
 
-    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
-        &self.inner.catalog
+    pub(crate) fn databases(&self) -> &Arc<Databases> {
+        &self.inner.databases
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -453,59 +470,4 @@ fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> Storag
             as usize,
         ..defaults
     }
-}
-
-/// Reads the catalog; fills it first when the database is new.
-fn open_catalog(engine: &Arc<Engine>) -> Result<Arc<Catalog>> {
-    let transactions = engine.transactions();
-    let session = transactions.register_session()?;
-    let begin = || transactions.begin(&session, BeginOptions::default());
-    let storage = engine.storage();
-    let mut filled = true;
-    for id in Catalog::OWN_FILES {
-        filled &= storage.file_exists(RelFileId(id))?;
-    }
-    if filled {
-        let transaction = begin()?;
-        filled = Catalog::is_filled(engine, &transaction)?;
-        transaction.commit(Durability::Async)?;
-    }
-    if !filled {
-        let transaction = begin()?;
-        let xid = transaction.write_xid()?;
-        for id in Catalog::OWN_FILES {
-            // Files of an earlier attempt that was cut off are empty, or hold rows of a transaction
-            // that never committed.
-            if !storage.file_exists(RelFileId(id))? {
-                storage.create_file(RelFile { id: RelFileId(id), logged: true }, xid)?;
-            }
-        }
-        Catalog::bootstrap(engine, &transaction)?;
-        transaction.commit(Durability::Flush)?;
-    }
-    let transaction = begin()?;
-    let catalog =
-        Catalog::open(engine, &transaction, system::all(), Arc::new(niwaki_sql::IndexExpressions))?;
-    transaction.commit(Durability::Async)?;
-    Ok(catalog)
-}
-
-/// Empties unlogged relations and removes files that no relation has: those of transactions that a
-/// crash cut off.
-fn tidy_after_crash(engine: &Arc<Engine>, catalog: &Catalog) -> Result<()> {
-    let storage = engine.storage();
-    let state = catalog.state();
-    for relation in state.relations().filter(|r| !r.logged) {
-        for file in relation.files() {
-            storage.reset_unlogged(RelFileId(file))?;
-            engine.forget(RelFileId(file));
-        }
-    }
-    let referenced = catalog.referenced_files();
-    for file in storage.list_files()? {
-        if file >= niwaki_storage::FIRST_FILE && !referenced.contains(&file.0) {
-            storage.drop_file(RelFile { id: file, logged: true })?;
-        }
-    }
-    Ok(())
 }

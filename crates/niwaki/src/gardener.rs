@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use niwaki_catalog::{Catalog, Oid};
 use niwaki_env::sync::Signal;
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::Lsn;
 use niwaki_table::{Engine, Round, Rounds};
 use niwaki_txn::{BeginOptions, Durability, SessionControl, TableId, TableLockMode, WaitPolicy};
 
+use crate::databases::Databases;
 use crate::{Result, SqlError};
 
 /// Between rounds, when there is more to do and when there is not.
@@ -27,15 +27,15 @@ const QUIET: Duration = Duration::from_secs(1);
 /// or never will.
 const UNKNOWN_MAX: usize = 1024;
 
-/// Goes round the tables of a database.
+/// Goes round the tables of all databases.
 pub(crate) struct Gardener {
     engine: Arc<Engine>,
-    catalog: Arc<Catalog>,
+    databases: Arc<Databases>,
     session: Arc<SessionControl>,
-    /// Tables with something to do.
-    tables: HashMap<Oid, Visited>,
-    /// Tables that were changed, and are not in the catalog.
-    unknown: BTreeSet<Oid>,
+    /// Tables with something to do, by number (`table_number`).
+    tables: HashMap<u64, Visited>,
+    /// Tables that were changed, and are in no catalog.
+    unknown: BTreeSet<u64>,
     quiet_for: Duration,
     /// Where the log ended, a while ago, and when that was on the monotonic clock.
     quiet: Lsn,
@@ -66,14 +66,14 @@ impl Gardener {
     /// Too many sessions (53300).
     pub(crate) fn new(
         engine: Arc<Engine>,
-        catalog: Arc<Catalog>,
+        databases: Arc<Databases>,
         quiet_for: Duration,
     ) -> Result<Self> {
         let session = engine.transactions().register_session()?;
         let storage = engine.storage();
         let marked = (storage.env().clock.monotonic(), storage.wal().insert_lsn());
         let (tables, unknown, quiet) = (HashMap::new(), BTreeSet::new(), Lsn(0));
-        Ok(Self { engine, catalog, session, tables, unknown, quiet_for, quiet, marked })
+        Ok(Self { engine, databases, session, tables, unknown, quiet_for, quiet, marked })
     }
 
     /// One round over each table that may need one and that nobody holds against writers. Whether the next should come soon.
@@ -89,15 +89,15 @@ impl Gardener {
         }
         self.find_changed();
         let (mut soon, mut result) = (false, Ok(()));
-        for oid in self.tables.keys().copied().collect::<Vec<_>>() {
-            match self.visit(oid) {
+        for number in self.tables.keys().copied().collect::<Vec<_>>() {
+            match self.visit(number) {
                 Ok(Visit::Locked) => {}
                 Ok(Visit::Made(round)) => {
                     soon |= round.soon;
-                    if let Some(visited) = self.tables.get_mut(&oid) {
+                    if let Some(visited) = self.tables.get_mut(&number) {
                         let rested = std::mem::replace(&mut visited.rested, round.rests);
                         if rested && round.rests {
-                            self.tables.remove(&oid);
+                            self.tables.remove(&number);
                         }
                     }
                 }
@@ -110,17 +110,16 @@ impl Gardener {
 
     /// Takes over the tables that were changed, and leaves those that have gone.
     fn find_changed(&mut self) {
-        let state = self.catalog.state();
-        self.tables.retain(|oid, _| state.relation(*oid).is_some());
+        let databases = &self.databases;
+        self.tables.retain(|table, _| databases.table(*table).is_some());
         let changed = self.engine.take_changed_tables();
-        let changed = changed.into_iter().filter_map(|id| u32::try_from(id).ok()).map(Oid);
-        for oid in std::mem::take(&mut self.unknown).into_iter().chain(changed) {
-            if state.relation(oid).is_some() {
-                let visited = self.tables.entry(oid).or_default();
+        for table in std::mem::take(&mut self.unknown).into_iter().chain(changed) {
+            if databases.table(table).is_some() {
+                let visited = self.tables.entry(table).or_default();
                 visited.rounds.changed();
                 visited.rested = false;
             } else {
-                self.unknown.insert(oid);
+                self.unknown.insert(table);
             }
         }
         // The oldest have waited longest in vain.
@@ -130,20 +129,20 @@ impl Gardener {
     }
 
     /// One round over a table, if it is still there and nobody is in the way.
-    fn visit(&mut self, oid: Oid) -> Result<Visit> {
+    fn visit(&mut self, number: u64) -> Result<Visit> {
         let transactions = self.engine.transactions();
         let transaction = transactions.begin(&self.session, BeginOptions::default())?;
         let mut visit = Visit::Locked;
         if transactions.locks().acquire_table(
             &transaction,
-            TableId(u64::from(oid.0)),
+            TableId(number),
             TableLockMode::RowExclusive,
             WaitPolicy::Skip,
         )? {
             // As it is now that the lock is held.
-            let state = self.catalog.state();
-            if let Some(table) = state.relation(oid).and_then(|relation| relation.table.as_ref()) {
-                let visited = self.tables.entry(oid).or_default();
+            let found = self.databases.table(number);
+            if let Some(table) = found.as_ref().and_then(|(_, table)| table.table.as_ref()) {
+                let visited = self.tables.entry(number).or_default();
                 visit = Visit::Made(table.round(&mut visited.rounds, self.quiet)?);
             }
         }
@@ -169,8 +168,8 @@ impl GardenerThread {
     ///
     /// # Errors
     /// The system has no thread to give (53000); too many sessions (53300).
-    pub(crate) fn start(engine: Arc<Engine>, catalog: Arc<Catalog>) -> Result<Self> {
-        let mut gardener = Gardener::new(engine, catalog, QUIET)?;
+    pub(crate) fn start(engine: Arc<Engine>, databases: Arc<Databases>) -> Result<Self> {
+        let mut gardener = Gardener::new(engine, databases, QUIET)?;
         let signal = Arc::<Signal>::default();
         let told = Arc::clone(&signal);
         let body = move || {

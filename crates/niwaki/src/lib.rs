@@ -6,6 +6,7 @@ mod api;
 mod autovacuum;
 mod check;
 mod database;
+mod databases;
 mod gardener;
 mod helpers;
 mod index_counters;

@@ -27,12 +27,12 @@ pub(crate) struct MaintainedTable {
 /// Those of the wait: deadlock, the session's interrupts, 55P03.
 pub(crate) fn lock_to_maintain(
     transaction: &Transaction,
-    oid: Oid,
+    table: TableId,
     policy: WaitPolicy,
 ) -> Result<bool> {
     Ok(transaction.manager().locks().acquire_table(
         transaction,
-        TableId(u64::from(oid.0)),
+        table,
         TableLockMode::ShareUpdateExclusive,
         policy,
     )?)
@@ -50,7 +50,8 @@ impl MaintainedTable {
         oid: Oid,
         policy: WaitPolicy,
     ) -> Result<Option<Self>> {
-        let locked = lock_to_maintain(transaction, oid, policy)?;
+        let id = TableId(catalog.catalog().table_number(oid));
+        let locked = lock_to_maintain(transaction, id, policy)?;
         // As it is now that the lock is held.
         let found = catalog.state().relation(oid).filter(|_| locked).cloned();
         Ok(found.and_then(|relation| {
@@ -80,7 +81,7 @@ impl MaintainedTable {
         catalog: &mut CatalogTransaction,
         options: &VacuumOptions,
     ) -> Result<VacuumSummary> {
-        let id = TableId(u64::from(self.relation.oid.0));
+        let id = TableId(self.table.definition().id);
         let locked = Some(LockedTable { transaction, id });
         let summary = niwaki_vacuum::vacuum(&self.table, transaction.session(), locked, options)?;
         let known = &self.relation.stats;

@@ -11,6 +11,7 @@ use niwaki_vacuum::VacuumProgress;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Build {
     pub(crate) backend: i32,
+    pub(crate) database: Oid,
     pub(crate) command: &'static str,
     /// Table and index, when they are known.
     pub(crate) relations: Option<(Oid, Oid)>,
@@ -20,6 +21,7 @@ pub(crate) struct Build {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vacuuming {
     pub(crate) backend: i32,
+    pub(crate) database: Oid,
     pub(crate) table: Oid,
 }
 

@@ -349,7 +349,7 @@ fn a_database_with_threads_does_it_by_itself() {
     while !hears
         .recv_timeout(Duration::from_secs(120))
         .unwrap()
-        .starts_with("automatic vacuum of table \"public.t\": ")
+        .starts_with("automatic vacuum of table \"postgres.public.t\": ")
     {}
     // Ends: ANALYZE follows, in this round or the next.
     let analyzed = "select autoanalyze_count > 0 from pg_stat_user_tables";

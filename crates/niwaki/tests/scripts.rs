@@ -61,6 +61,11 @@ fn partial_index_only() {
 }
 
 #[test]
+fn databases() {
+    check("databases", include_str!("../testscripts/databases.test"));
+}
+
+#[test]
 fn extremes() {
     check("extremes", include_str!("../testscripts/extremes.test"));
 }

@@ -388,6 +388,9 @@ impl<'a> Analyzer<'a> {
     /// Finds the relation that a range variable names.
     fn find_relation(&self, var: &pg_query::protobuf::RangeVar) -> Result<Arc<Relation>> {
         let schema = (!var.schemaname.is_empty()).then_some(var.schemaname.as_str());
+        let database = (!var.catalogname.is_empty()).then_some(var.catalogname.as_str());
+        crate::check_database(self.context.catalog, database, schema, &var.relname)
+            .map_err(|error| error.with_position(self.at(var.location)))?;
         self.context
             .catalog
             .resolve(self.context.path, schema, &var.relname)

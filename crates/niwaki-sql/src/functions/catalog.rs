@@ -1,8 +1,8 @@
 //! Functions on what the catalog has: whether names are visible, numbers of named objects, places and sizes of files.
 
 use niwaki_catalog::{
-    CatalogState, Oid, RelationKind, builtin_functions, builtin_operators, builtin_rows,
-    builtin_types, builtin_value,
+    Oid, RelationKind, builtin_functions, builtin_operators, builtin_rows, builtin_types,
+    builtin_value,
 };
 use niwaki_types::{Datum, TypeOid};
 
@@ -11,9 +11,6 @@ use crate::analyze::Writable;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::object_input;
-
-/// The number of the one database.
-pub(crate) const DATABASE_OID: u32 = 5;
 
 fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")
@@ -185,30 +182,28 @@ fn last_value(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(if is_called { Datum::Int8(value) } else { Datum::Null })
 }
 
-/// Bytes of all relations.
-fn all_bytes(exec: &ExecContext<'_>) -> Result<Datum> {
-    let catalog: &CatalogState = exec.catalog;
-    let mut sum = 0u64;
-    for relation in catalog.relations().filter(|relation| relation.view.is_none()) {
-        for fork in ["main", "fsm", "vm", "values"] {
-            sum = sum.saturating_add(exec.source.relation_bytes(catalog, relation.oid, fork)?);
-        }
+/// The database of this name.
+pub(super) fn database_named(exec: &ExecContext<'_>, name: &str) -> Result<Oid> {
+    match exec.catalog.databases().by_name(name) {
+        Some(database) => Ok(database.oid),
+        None => Err(SqlError::new("3D000", format!("database \"{name}\" does not exist"))),
     }
-    Ok(Datum::Int8(i64::try_from(sum).unwrap_or(i64::MAX)))
 }
 
 fn database_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    match values {
-        [Datum::Oid(DATABASE_OID)] => all_bytes(exec),
+    let database = match values {
+        [Datum::Oid(number)] if exec.catalog.databases().get(Oid(*number)).is_some() => {
+            Oid(*number)
+        }
         [Datum::Oid(number)] => {
-            Err(SqlError::new("42704", format!("database with OID {number} does not exist")))
+            let message = format!("database with OID {number} does not exist");
+            return Err(SqlError::new("42704", message));
         }
-        [Datum::Text(name)] if **name == *exec.environment.current_database() => all_bytes(exec),
-        [Datum::Text(name)] => {
-            Err(SqlError::new("3D000", format!("database \"{name}\" does not exist")))
-        }
-        _ => Err(wrong()),
-    }
+        [Datum::Text(name)] => database_named(exec, name)?,
+        _ => return Err(wrong()),
+    };
+    let bytes = exec.source.database_bytes(database)?;
+    Ok(Datum::Int8(i64::try_from(bytes).unwrap_or(i64::MAX)))
 }
 
 /// Both tablespaces are where the database is.

@@ -34,7 +34,7 @@ fn not_ilike<const ASCII: bool>(text: &Datum, pattern: &Datum) -> Result<Datum> 
 /// Matches a whole text against a LIKE pattern: `%` is any string, `_` any character.
 ///
 /// On a mismatch after a `%` only the last `%` needs to take one character more, so the work is at
-/// most the product of the two lengths.
+/// most the product of the two lengths. It takes all at once up to where the literal behind it comes next.
 fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
     let mut text_rest = text.chars();
     let mut pattern_rest = pattern.chars();
@@ -46,6 +46,13 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
             None if text_rest.as_str().is_empty() => return Ok(true),
             None => false,
             Some('%') => {
+                let literal = literal_of(ahead.as_str(), escape);
+                if literal.len() == ahead.as_str().len() {
+                    return Ok(text_rest.as_str().ends_with(literal));
+                }
+                if !skip_to(literal, &mut text_rest) {
+                    return Ok(false);
+                }
                 retry = Some((text_rest.clone(), ahead.clone()));
                 pattern_rest = ahead;
                 continue;
@@ -66,12 +73,27 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
             continue;
         }
         let Some((start, after)) = &mut retry else { return Ok(false) };
-        if start.next().is_none() {
+        if start.next().is_none() || !skip_to(literal_of(after.as_str(), escape), start) {
             return Ok(false);
         }
         text_rest = start.clone();
         pattern_rest = after.clone();
     }
+}
+
+/// What a pattern begins with that means itself.
+fn literal_of(pattern: &str, escape: Option<char>) -> &str {
+    let end = pattern.find(|c| matches!(c, '%' | '_') || Some(c) == escape);
+    &pattern[..end.unwrap_or(pattern.len())]
+}
+
+/// Leaves out what stands before the next occurrence of a literal; false when there is none.
+fn skip_to(literal: &str, rest: &mut std::str::Chars<'_>) -> bool {
+    let text = rest.as_str();
+    // A character never begins inside of another one.
+    let found = memchr::memmem::find(text.as_bytes(), literal.as_bytes());
+    *rest = text[found.unwrap_or(text.len())..].chars();
+    found.is_some()
 }
 
 /// `like_escape(pattern, escape)`: the pattern rewritten so that its escape character is `\`.
@@ -309,6 +331,50 @@ mod tests {
         assert!(!check("a", "a\\"));
         assert!(check("mississippi", "m%iss%ip%i"));
         assert_eq!(matches_like("ab", "a\\", Some('\\')).unwrap_err().sqlstate, "22025");
+        assert!(check("äöü", "%ö%"));
+        assert!(!check("a special, special request", "%special%requests%"));
+        assert!(
+            check("ab", "%_b") && check("ab", "%b%") && check("ab", "a%_%") && !check("a", "a%_%")
+        );
+    }
+
+    /// Each text against each pattern of a few characters, by the definition of LIKE.
+    #[test]
+    fn like_is_what_it_is_defined_to_be() {
+        fn defined(text: &[char], pattern: &[char]) -> bool {
+            match pattern {
+                [] => text.is_empty(),
+                ['%', rest @ ..] => (0..=text.len()).any(|taken| defined(&text[taken..], rest)),
+                ['_', rest @ ..] => !text.is_empty() && defined(&text[1..], rest),
+                ['\\', c, rest @ ..] | [c, rest @ ..] => {
+                    text.first() == Some(c) && defined(&text[1..], rest)
+                }
+            }
+        }
+        fn all(letters: &[char], length: usize) -> Vec<String> {
+            let mut found = vec![String::new()];
+            let mut last = found.clone();
+            for _ in 0..length {
+                last = last
+                    .iter()
+                    .flat_map(|text| letters.iter().map(move |letter| format!("{text}{letter}")))
+                    .collect();
+                found.extend(last.iter().cloned());
+            }
+            found
+        }
+        let chars = |text: &str| text.chars().collect::<Vec<char>>();
+        for pattern in all(&['a', 'é', '%', '_', '\\'], 5) {
+            let own = chars(&pattern);
+            let escapes = pattern.chars().rev().take_while(|c| *c == '\\').count();
+            if escapes % 2 == 1 {
+                continue;
+            }
+            for text in all(&['a', 'é', '%'], 4) {
+                let found = matches_like(&text, &pattern, Some('\\')).unwrap();
+                assert_eq!(found, defined(&chars(&text), &own), "{text} LIKE {pattern}");
+            }
+        }
     }
 
     #[test]

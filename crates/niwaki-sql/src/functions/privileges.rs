@@ -74,13 +74,8 @@ const SCHEMA: Kind = Kind {
 
 const DATABASE: Kind = Kind {
     privileges: &["CREATE", "CONNECT", "TEMPORARY", "TEMP"],
-    exists: |_, number| number == super::catalog::DATABASE_OID,
-    named: |exec, name| {
-        if name == exec.environment.current_database() {
-            return Ok(());
-        }
-        Err(SqlError::new("3D000", format!("database \"{name}\" does not exist")))
-    },
+    exists: |exec, number| exec.catalog.databases().get(Oid(number)).is_some(),
+    named: |exec, name| super::catalog::database_named(exec, name).map(drop),
 };
 
 const FUNCTION: Kind = Kind {

@@ -84,7 +84,10 @@ fn session_user(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 }
 
 fn current_database(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
-    Ok(string(exec.environment.current_database()))
+    Ok(match exec.catalog.database() {
+        Some(database) => Datum::text(&database.name),
+        None => Datum::Null,
+    })
 }
 
 /// `niwaki_check(table)`: visits a table and its indexes while nobody writes to it, and fails with the
@@ -387,14 +390,15 @@ fn obj_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     Ok(comment_of(exec, oid(&values[0])?, class))
 }
 
-/// `shobj_description(database, 'pg_database')`; there is one database, and roles have no comments.
+/// `shobj_description(database, 'pg_database')`; roles have no comments.
 fn shared_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let is_database = text(&values[1])? == "pg_database" && oid(&values[0])? == DATABASE;
-    Ok(if is_database { described(exec.catalog.database_comment()) } else { Datum::Null })
+    if text(&values[1])? != "pg_database" {
+        return Ok(Datum::Null);
+    }
+    let databases = exec.catalog.databases();
+    let database = databases.get(Oid(oid(&values[0])?));
+    Ok(described(database.and_then(|database| database.comment.as_deref())))
 }
-
-/// Number of the one database, as `pg_database` shows it.
-const DATABASE: u32 = 5;
 
 fn col_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let (table, Some(Datum::Int4(number))) = (oid(&values[0])?, values.get(1)) else {

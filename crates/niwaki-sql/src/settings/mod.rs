@@ -22,6 +22,11 @@ pub(crate) fn quote_list_item(item: &str, setting: &str) -> String {
     if setting == "search_path" { niwaki_types::quote_identifier(item) } else { item.to_owned() }
 }
 
+/// A setting's name as PostgreSQL writes it, in whichever case it was given.
+pub fn full_name(name: &str) -> &str {
+    table::position(name).map_or(name, |index| SETTINGS[index].name)
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {

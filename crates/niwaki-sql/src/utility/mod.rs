@@ -6,6 +6,7 @@
 mod comment;
 mod create_as;
 mod cursor;
+mod database;
 mod domain;
 mod foreign_key;
 mod function;
@@ -26,6 +27,7 @@ mod view;
 pub use comment::CommentTarget;
 pub use create_as::{CreateAsForm, CreateTableAs, RowsOf};
 pub use cursor::{DeclareCursor, Fetch, FetchCount, FetchTo};
+pub use database::{DatabaseOptions, DatabaseStatement};
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
 pub use function::{

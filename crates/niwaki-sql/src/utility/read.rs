@@ -19,7 +19,7 @@ use super::table::Persistence;
 use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
-use super::{create_as, cursor, domain, read_copy, read_definition, read_table};
+use super::{create_as, cursor, database, domain, read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -76,6 +76,10 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             }
             Utility::CreateSchema { name: s.schemaname.clone(), if_not_exists: s.if_not_exists }
         }
+        NodeEnum::CreatedbStmt(s) => database::create(s)?,
+        NodeEnum::DropdbStmt(s) => database::drop(s),
+        NodeEnum::AlterDatabaseStmt(s) => database::alter(s)?,
+        NodeEnum::AlterDatabaseSetStmt(s) => database::set(s)?,
         NodeEnum::CreateEnumStmt(s) => types::create_enum(s)?,
         NodeEnum::CompositeTypeStmt(s) => types::create_composite(s, source)?,
         NodeEnum::AlterEnumStmt(s) => types::alter_enum(s)?,
@@ -235,7 +239,7 @@ fn modes(options: &[Node]) -> Result<TransactionModes> {
     Ok(modes)
 }
 
-fn variable_set(s: &VariableSetStmt) -> Result<SetCommand> {
+pub(super) fn variable_set(s: &VariableSetStmt) -> Result<SetCommand> {
     use VariableSetKind as K;
     let name = s.name.clone();
     let local = s.is_local;
@@ -344,9 +348,7 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         .iter()
         .map(|n| match n.node.as_ref() {
             Some(NodeEnum::List(l)) => qualified(&strings(&l.items)),
-            Some(NodeEnum::String(v)) => {
-                Ok(Name { schema: None, name: v.sval.clone(), position: None, only: false })
-            }
+            Some(NodeEnum::String(v)) => Ok(Name { name: v.sval.clone(), ..Name::default() }),
             _ => Err(unexpected("DROP")),
         })
         .collect::<Result<_>>()?;
@@ -385,6 +387,9 @@ fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
         let function = function::function_in(s.object.as_deref(), source)?;
         let role = role_name(s.newowner.as_ref())?;
         return Ok(Utility::Function(FunctionStatement::Owner { function, role }));
+    }
+    if s.object_type == ObjectType::ObjectDatabase as i32 {
+        return database::owner(s);
     }
     let object = s.object.as_deref().and_then(|node| node.node.as_ref());
     match (ObjectType::try_from(s.object_type), object) {
@@ -426,6 +431,9 @@ fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
 fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
     if s.rename_type == ObjectType::ObjectSchema as i32 {
         return Ok(Utility::RenameSchema { name: s.subname.clone(), to: s.newname.clone() });
+    }
+    if s.rename_type == ObjectType::ObjectDatabase as i32 {
+        return Ok(database::rename(s));
     }
     if let Some((name, domain)) = types::type_of_statement(s.rename_type, s.object.as_deref())? {
         let to = s.newname.clone();
@@ -617,17 +625,8 @@ pub(crate) fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
 
 pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result<Name> {
     let r = relation.ok_or_else(|| unexpected("statement without a relation"))?;
-    if !r.catalogname.is_empty() && r.catalogname != "postgres" {
-        return Err(SqlError::new(
-            "0A000",
-            format!(
-                "cross-database references are not implemented: \"{}.{}.{}\"",
-                r.catalogname, r.schemaname, r.relname
-            ),
-        )
-        .with_position(position_of(source, r.location)));
-    }
     Ok(Name {
+        database: (!r.catalogname.is_empty()).then(|| r.catalogname.clone()),
         schema: (!r.schemaname.is_empty()).then(|| r.schemaname.clone()),
         name: r.relname.clone(),
         position: position_of(source, r.location),
@@ -656,12 +655,15 @@ fn names(nodes: &[Node], source: &str) -> Result<Vec<Name>> {
 
 pub(super) fn qualified(parts: &[String]) -> Result<Name> {
     match parts {
-        [name] => Ok(Name { schema: None, name: name.clone(), position: None, only: false }),
-        [schema, name] => Ok(Name {
+        [name] => Ok(Name { name: name.clone(), ..Name::default() }),
+        [schema, name] => {
+            Ok(Name { schema: Some(schema.clone()), name: name.clone(), ..Name::default() })
+        }
+        [database, schema, name] => Ok(Name {
+            database: Some(database.clone()),
             schema: Some(schema.clone()),
             name: name.clone(),
-            position: None,
-            only: false,
+            ..Name::default()
         }),
         _ => Err(unexpected("qualified name")),
     }

@@ -7,11 +7,14 @@ use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::comment::CommentTarget;
+use super::database::DatabaseStatement;
 use super::table::{ColumnSpec, ConstraintSpec, CreateIndex, CreateTable, Persistence};
 
 /// A relation's name as a statement gives it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
+    /// Database, when given: it must be that of the session ([`crate::check_database`]).
+    pub database: Option<String>,
     /// Schema, when given.
     pub schema: Option<String>,
     /// Name.
@@ -556,6 +559,8 @@ pub enum Utility {
     },
     /// RENAME
     Rename(Rename),
+    /// CREATE, ALTER, DROP DATABASE
+    Database(DatabaseStatement),
     /// ALTER SCHEMA … RENAME TO
     RenameSchema {
         /// Name.
@@ -691,6 +696,9 @@ impl Utility {
                 Some("REINDEX DATABASE")
             }
             Self::Discard("DISCARD ALL") => Some("DISCARD ALL"),
+            Self::Database(
+                statement @ (DatabaseStatement::Create { .. } | DatabaseStatement::Drop { .. }),
+            ) => Some(statement.tag()),
             _ => None,
         }
     }

@@ -14,9 +14,11 @@ use crate::error::Result;
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
 
-/// What an advisory lock is on: one number of 64 bits, or two of 32, which are never the same.
+/// What an advisory lock is on: one number of 64 bits, or two of 32, which are never the same. Each database has numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdvisoryKey {
+    /// Number of the database.
+    pub database: u32,
     /// The upper half, or the first number (`pg_locks.classid`).
     pub class: u32,
     /// The lower half, or the second number (`pg_locks.objid`).
@@ -26,17 +28,18 @@ pub struct AdvisoryKey {
 }
 
 impl AdvisoryKey {
-    /// One number.
-    pub fn one(number: i64) -> Self {
+    /// One number, in a database.
+    pub fn one(database: u32, number: i64) -> Self {
         let bits = number.cast_unsigned();
         // The halves of 64 bits have 32 each.
         let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
-        Self { class: half(bits >> 32), object: half(bits), parts: 1 }
+        Self { database, class: half(bits >> 32), object: half(bits), parts: 1 }
     }
 
-    /// Two numbers.
-    pub fn two(first: i32, second: i32) -> Self {
-        Self { class: first.cast_unsigned(), object: second.cast_unsigned(), parts: 2 }
+    /// Two numbers, in a database.
+    pub fn two(database: u32, first: i32, second: i32) -> Self {
+        let (class, object) = (first.cast_unsigned(), second.cast_unsigned());
+        Self { database, class, object, parts: 2 }
     }
 }
 

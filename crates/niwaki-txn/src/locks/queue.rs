@@ -14,7 +14,7 @@ use super::mode::Mode;
 use super::row::RowCounts;
 use super::wait::Luck;
 use super::xid::XidWaits;
-use super::{HeldLocks, LockKey, LockMark, TableId, TableLockMode, WaitPolicy};
+use super::{AdvisoryKey, HeldLocks, LockKey, LockMark, TableId, TableLockMode, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::options::TxnOptions;
 use crate::registry::Registry;
@@ -486,7 +486,8 @@ pub(crate) fn describe(key: &LockKey) -> String {
         LockKey::Tuple { file, tid } => format!("tuple {tid} of file {file}"),
         LockKey::Transaction(xid) => format!("transaction {xid}"),
         LockKey::Advisory(key) => {
-            format!("advisory lock [{},{},{}]", key.class, key.object, key.parts)
+            let AdvisoryKey { database, class, object, parts } = key;
+            format!("advisory lock [{database},{class},{object},{parts}]")
         }
         LockKey::Notifications => "the queue of notifications".to_owned(),
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
-use niwaki_catalog::{Catalog, Oid, Relation};
+use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::sync::Mutex;
 use niwaki_sql::settings::Settings;
 use niwaki_storage::Csn;
@@ -17,15 +17,16 @@ use super::limits::AutovacuumSettings;
 use super::need::{Need, Numbers, need};
 use crate::Result;
 use crate::activity::Activities;
+use crate::databases::Databases;
 use crate::log::Log;
 use crate::progress::Vacuums;
 use crate::vacuum_options::by_settings_of_autovacuum;
 
-/// Autovacuum of one database: what its launcher, its workers and [`crate::Database::maintain`] share.
+/// Autovacuum of all databases: what its launcher, its workers and [`crate::Database::maintain`] share.
 #[derive(Debug)]
 pub(crate) struct Autovacuum {
     pub(super) engine: Arc<Engine>,
-    pub(super) catalog: Arc<Catalog>,
+    pub(super) databases: Arc<Databases>,
     pub(super) activities: Arc<Activities>,
     pub(super) settings: AutovacuumSettings,
     /// How tables are vacuumed that say nothing themselves.
@@ -40,7 +41,8 @@ pub(crate) struct Autovacuum {
 #[derive(Debug, Default)]
 struct Memory {
     round: u64,
-    tables: HashMap<Oid, Remembered>,
+    /// By number (`table_number`).
+    tables: HashMap<u64, Remembered>,
 }
 
 /// What is remembered of a table from one round to the next.
@@ -60,28 +62,28 @@ struct Remembered {
 #[derive(Debug, Default)]
 struct Queue {
     stopped: bool,
-    waiting: VecDeque<Oid>,
+    waiting: VecDeque<u64>,
     /// Tables that somebody works on.
-    running: HashMap<Oid, Arc<SessionControl>>,
+    running: HashMap<u64, Arc<SessionControl>>,
 }
 
 /// A table that nobody else takes while this lives.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
     autovacuum: &'a Autovacuum,
-    pub(super) oid: Oid,
+    pub(super) table: u64,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.autovacuum.queue.lock().running.remove(&self.oid);
+        self.autovacuum.queue.lock().running.remove(&self.table);
     }
 }
 
 impl Autovacuum {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        catalog: Arc<Catalog>,
+        databases: Arc<Databases>,
         activities: Arc<Activities>,
         vacuums: Arc<Vacuums>,
         settings: &Settings,
@@ -89,7 +91,7 @@ impl Autovacuum {
     ) -> Arc<Self> {
         Arc::new(Self {
             engine,
-            catalog,
+            databases,
             activities,
             settings: AutovacuumSettings::new(settings),
             options: by_settings_of_autovacuum(settings),
@@ -102,20 +104,27 @@ impl Autovacuum {
 
     /// Looks at all tables and makes the queue anew. How many are in it.
     pub(super) fn look_around(&self) -> usize {
-        let state = self.catalog.state_arc();
+        let states: Vec<Arc<CatalogState>> =
+            self.databases.all().iter().map(|open| open.catalog().state_arc()).collect();
         let holders = self.engine.transactions().holders();
         let mut memory = self.memory.lock();
         let Memory { round, tables } = &mut *memory;
         *round += 1;
-        tables.retain(|oid, _| state.relation(*oid).is_some());
+        let stored = |state: &'_ CatalogState| -> Vec<(u64, Arc<Relation>)> {
+            let tables = state.with_rows().filter(|relation| relation.table.is_some());
+            tables.map(|table| (state.table_number(table.oid), Arc::clone(table))).collect()
+        };
+        let found: HashMap<u64, Arc<Relation>> =
+            states.iter().flat_map(|state| stored(state)).collect();
+        tables.retain(|table, _| found.contains_key(table));
         let mut wanted = Vec::new();
-        for relation in state.with_rows() {
-            let remembered = tables.entry(relation.oid).or_default();
+        for (table, relation) in &found {
+            let remembered = tables.entry(*table).or_default();
             let need = self.need_now(relation, &holders, remembered);
             if need.is_any() {
                 let since = *remembered.wanted_since.get_or_insert(*round);
                 wanted.push(Wanted {
-                    oid: relation.oid,
+                    table: *table,
                     failed: remembered.failed,
                     since,
                     urgency: need.urgency(),
@@ -127,7 +136,8 @@ impl Autovacuum {
         }
         wanted.sort_by(Wanted::order);
         let mut queue = self.queue.lock();
-        let free = wanted.iter().map(|w| w.oid).filter(|oid| !queue.running.contains_key(oid));
+        let free =
+            wanted.iter().map(|w| w.table).filter(|table| !queue.running.contains_key(table));
         queue.waiting = free.collect();
         queue.waiting.len()
     }
@@ -195,24 +205,24 @@ impl Autovacuum {
     }
 
     /// What a table needs now that it is locked: somebody may have seen to it meanwhile.
-    pub(super) fn still_needs(&self, relation: &Arc<Relation>) -> Need {
+    pub(super) fn still_needs(&self, table: u64, relation: &Arc<Relation>) -> Need {
         let holders = self.engine.transactions().holders();
         let mut memory = self.memory.lock();
-        let remembered = memory.tables.entry(relation.oid).or_default();
+        let remembered = memory.tables.entry(table).or_default();
         remembered.at_rest = None;
         self.need_now(relation, &holders, remembered)
     }
 
     /// A vacuum left so many versions to open snapshots.
-    pub(super) fn note_held(&self, oid: Oid, versions: u64) {
+    pub(super) fn note_held(&self, table: u64, versions: u64) {
         let oldest = self.engine.transactions().horizon().oldest();
-        self.memory.lock().tables.entry(oid).or_default().held = (versions, oldest);
+        self.memory.lock().tables.entry(table).or_default().held = (versions, oldest);
     }
 
     /// A table was done, or could not be locked (`done` false), or met with an error.
-    pub(super) fn note_end(&self, oid: Oid, done: bool, failed: bool) {
+    pub(super) fn note_end(&self, table: u64, done: bool, failed: bool) {
         let mut memory = self.memory.lock();
-        let remembered = memory.tables.entry(oid).or_default();
+        let remembered = memory.tables.entry(table).or_default();
         remembered.failed = failed;
         if done {
             remembered.wanted_since = None;
@@ -226,10 +236,10 @@ impl Autovacuum {
             return None;
         }
         // Ends: the queue gets shorter.
-        while let Some(oid) = queue.waiting.pop_front() {
-            if !queue.running.contains_key(&oid) {
-                queue.running.insert(oid, Arc::clone(session));
-                return Some(Taken { autovacuum: self, oid });
+        while let Some(table) = queue.waiting.pop_front() {
+            if !queue.running.contains_key(&table) {
+                queue.running.insert(table, Arc::clone(session));
+                return Some(Taken { autovacuum: self, table });
             }
         }
         None
@@ -249,7 +259,7 @@ impl Autovacuum {
 /// A table that needs something.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    oid: Oid,
+    table: u64,
     failed: bool,
     since: u64,
     urgency: f64,
@@ -259,7 +269,8 @@ impl Wanted {
     /// Who comes first: who did not fail; who has waited longest; who needs it most.
     fn order(&self, other: &Self) -> Ordering {
         let (one, two) = ((self.failed, self.since), (other.failed, other.since));
-        one.cmp(&two).then(other.urgency.total_cmp(&self.urgency)).then(self.oid.cmp(&other.oid))
+        let urgency = other.urgency.total_cmp(&self.urgency);
+        one.cmp(&two).then(urgency).then(self.table.cmp(&other.table))
     }
 }
 
@@ -275,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_longest_wanted_comes_first_then_the_worst() {
-        let wanted = |oid, failed, since, urgency| Wanted { oid: Oid(oid), failed, since, urgency };
+        let wanted = |table, failed, since, urgency| Wanted { table, failed, since, urgency };
         let mut all = [
             wanted(1, true, 1, 90.0),
             wanted(2, false, 3, 7.0),
@@ -285,6 +296,6 @@ mod tests {
             wanted(5, true, 1, 99.0),
         ];
         all.sort_by(Wanted::order);
-        assert_eq!(all.map(|w| w.oid.0), [3, 4, 2, 6, 5, 1]);
+        assert_eq!(all.map(|w| w.table), [3, 4, 2, 6, 5, 1]);
     }
 }

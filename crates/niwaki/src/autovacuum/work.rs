@@ -13,6 +13,7 @@ use super::need::Need;
 use super::rounds::Autovacuum;
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
+use crate::databases::OpenDatabase;
 use crate::maintenance::MaintainedTable;
 use crate::progress::Vacuuming;
 use crate::session::schema_name;
@@ -21,6 +22,8 @@ use crate::vacuum_options::of_autovacuum;
 /// What autovacuum did to one table.
 #[derive(Clone, Debug)]
 pub struct AutovacuumReport {
+    /// Database of the table.
+    pub database: String,
     /// Schema of the table.
     pub schema: String,
     /// Its name.
@@ -57,7 +60,7 @@ impl<'a> Worker<'a> {
     /// Works on the tables of the queue, until it is empty or the session is told to end. `told` hears of each.
     pub(super) fn run(&self, told: &mut dyn FnMut(AutovacuumReport)) {
         while let Some(taken) = self.autovacuum.take(&self.session) {
-            if let Some(report) = self.maintain(taken.oid) {
+            if let Some(report) = self.maintain(taken.table) {
                 told(report);
             }
             if self.session.is_terminated() {
@@ -67,21 +70,29 @@ impl<'a> Worker<'a> {
     }
 
     /// Gives a table what it needs. `None` when that was nothing any more, or somebody has it locked.
-    fn maintain(&self, oid: Oid) -> Option<AutovacuumReport> {
+    fn maintain(&self, table: u64) -> Option<AutovacuumReport> {
         let clock = &self.autovacuum.engine.storage().env().clock;
         let began = clock.monotonic();
-        let mut work = Work { worker: self, oid, need: None, done: Done::default() };
+        let (database, relation) = self.autovacuum.databases.table(table)?;
+        let oid = relation.oid;
+        self.activity.lock().database = Some(database.oid());
+        let (need, done) = (None, Done::default());
+        let mut work = Work { worker: self, database: &database, table, oid, need, done };
         let result = work.run();
         let Work { done, .. } = work;
-        self.activity.lock().state = State::Idle;
+        {
+            let mut activity = self.activity.lock();
+            (activity.state, activity.database) = (State::Idle, None);
+        }
         let failed = matches!(&result, Err(error) if !is_cancelled(error));
         let finished = result.is_ok() && !done.busy;
-        self.autovacuum.note_end(oid, finished, failed);
+        self.autovacuum.note_end(table, finished, failed);
         let relation = done.relation?;
         let took = clock.monotonic().saturating_sub(began);
-        self.log(&relation, done.summary.as_ref(), took, result.as_ref().err());
-        let state = self.autovacuum.catalog.state_arc();
+        self.log(&database, &relation, done.summary.as_ref(), took, result.as_ref().err());
+        let state = database.catalog().state_arc();
         let report = AutovacuumReport {
+            database: database.name(),
             schema: schema_name(&state, relation.schema),
             table: relation.name.clone(),
             vacuumed: done.summary.is_some(),
@@ -93,13 +104,14 @@ impl<'a> Worker<'a> {
 
     fn log(
         &self,
+        database: &OpenDatabase,
         relation: &Relation,
         summary: Option<&VacuumSummary>,
         took: Duration,
         error: Option<&SqlError>,
     ) {
-        let state = self.autovacuum.catalog.state_arc();
-        let name = qualified_name(&state, relation);
+        let state = database.catalog().state_arc();
+        let name = format!("{}.{}", database.name(), qualified_name(&state, relation));
         if let Some(error) = error {
             let (code, why) = (error.sqlstate, &error.message);
             let line = format!("automatic vacuum of table \"{name}\": {code}: {why}");
@@ -140,6 +152,8 @@ struct Done {
 
 struct Work<'w, 'a> {
     worker: &'w Worker<'a>,
+    database: &'w OpenDatabase,
+    table: u64,
     oid: Oid,
     /// What is left to do, once that was decided.
     need: Option<Need>,
@@ -167,7 +181,7 @@ impl Work<'_, '_> {
         session.statement_began(now_us);
         let options = BeginOptions { started_us: Some(now_us), ..BeginOptions::default() };
         let transaction = autovacuum.engine.transactions().begin(session, options)?;
-        let mut catalog = CatalogTransaction::new(Arc::clone(&autovacuum.catalog));
+        let mut catalog = CatalogTransaction::new(Arc::clone(self.database.catalog()));
         let result = self.locked(&transaction, &mut catalog);
         let committed = result.and_then(|()| {
             match catalog.take_for_commit() {
@@ -203,7 +217,7 @@ impl Work<'_, '_> {
         let need = match self.need {
             Some(need) => need,
             None => {
-                let need = autovacuum.still_needs(table.relation());
+                let need = autovacuum.still_needs(self.table, table.relation());
                 self.show(table.relation(), &need);
                 need
             }
@@ -212,14 +226,15 @@ impl Work<'_, '_> {
             self.done.relation = Some(Arc::clone(table.relation()));
         }
         if need.vacuum.is_some() {
-            let about = Vacuuming { backend: transaction.session().backend(), table: self.oid };
+            let (backend, database) = (transaction.session().backend(), self.database.oid());
+            let about = Vacuuming { backend, database, table: self.oid };
             let entry = autovacuum.vacuums.begin(about);
             let options = VacuumOptions {
                 progress: Arc::clone(entry.progress()),
                 ..of_autovacuum(&autovacuum.options, &table.relation().options)
             };
             let summary = table.vacuum(transaction, catalog, &options)?;
-            autovacuum.note_held(self.oid, summary.held);
+            autovacuum.note_held(self.table, summary.held);
             self.done.summary = Some(summary);
             self.need = Some(Need { vacuum: None, ..need });
         } else if need.analyze.is_some() {
@@ -236,7 +251,7 @@ impl Work<'_, '_> {
             .iter()
             .filter_map(|(needed, word)| needed.map(|_| *word))
             .collect();
-        let state = self.worker.autovacuum.catalog.state_arc();
+        let state = self.database.catalog().state_arc();
         let name = qualified_name(&state, relation);
         let mut activity = self.worker.activity.lock();
         activity.begin(&format!("autovacuum: {} {name}", words.join(" ")));

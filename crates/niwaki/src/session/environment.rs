@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use niwaki_catalog::{CatalogState, Oid, RelationKind};
+use niwaki_catalog::{CatalogState, Oid, RelationKind, table_number};
 use niwaki_env::Env;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
@@ -47,7 +47,6 @@ pub(super) struct SessionEnvironment<'s> {
     pub(super) notifications: &'s Notifications,
     pub(super) warnings: &'s mut Vec<SqlError>,
     pub(super) user: &'s str,
-    pub(super) database: &'s str,
     pub(super) statement_started_us: i64,
 }
 
@@ -66,7 +65,8 @@ impl SessionEnvironment<'_> {
     }
 
     fn lock_table(&self, table: u32, mode: TableLockMode) -> Result<()> {
-        let (locks, table) = (self.transaction.manager().locks(), TableId(u64::from(table)));
+        let locks = self.transaction.manager().locks();
+        let table = TableId(table_number(self.state.database_oid(), Oid(table)));
         locks.acquire_table(self.transaction, table, mode, WaitPolicy::Block)?;
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Environment for SessionEnvironment<'_> {
 
     fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
         let policy = if wait { WaitPolicy::Block } else { WaitPolicy::Skip };
-        let (key, tx) = (advisory_key(lock), self.transaction);
+        let (key, tx) = (advisory_key(self.state.database_oid(), lock), self.transaction);
         Ok(match lock.transaction {
             true => self.advisory.lock_in_transaction(tx, key, lock.shared, policy)?,
             false => self.advisory.lock(tx, key, lock.shared, policy)?,
@@ -224,7 +224,8 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn advisory_unlock(&mut self, lock: AdvisoryLock) -> Result<bool> {
-        let had = self.advisory.unlock(self.transaction, advisory_key(lock), lock.shared);
+        let key = advisory_key(self.state.database_oid(), lock);
+        let had = self.advisory.unlock(self.transaction, key, lock.shared);
         if !had {
             let mode = if lock.shared { "ShareLock" } else { "ExclusiveLock" };
             let message = format!("you don't own a lock of type {mode}");
@@ -258,15 +259,11 @@ impl Environment for SessionEnvironment<'_> {
     fn session_user(&self) -> String {
         self.user.to_owned()
     }
-
-    fn current_database(&self) -> String {
-        self.database.to_owned()
-    }
 }
 
-fn advisory_key(lock: AdvisoryLock) -> AdvisoryKey {
+fn advisory_key(database: Oid, lock: AdvisoryLock) -> AdvisoryKey {
     match lock.number {
-        AdvisoryNumber::One(number) => AdvisoryKey::one(number),
-        AdvisoryNumber::Two(first, second) => AdvisoryKey::two(first, second),
+        AdvisoryNumber::One(number) => AdvisoryKey::one(database.0, number),
+        AdvisoryNumber::Two(first, second) => AdvisoryKey::two(database.0, first, second),
     }
 }

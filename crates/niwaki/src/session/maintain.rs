@@ -59,7 +59,8 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let relation = Arc::clone(table.relation());
-        let about = Vacuuming { backend: self.control.backend(), table: relation.oid };
+        let (backend, database) = (self.control.backend(), self.connection.oid());
+        let about = Vacuuming { backend, database, table: relation.oid };
         let entry = self.database.vacuums().begin(about);
         let options = VacuumOptions {
             progress: Arc::clone(entry.progress()),
@@ -125,8 +126,7 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let policy = if vacuum.skip_locked { WaitPolicy::Skip } else { WaitPolicy::Block };
-        let (transaction, _) = self.transaction_and_catalog()?;
-        let locked = lock_to_maintain(transaction, oid, policy)?;
+        let locked = lock_to_maintain(self.open_transaction()?, self.table_id(oid), policy)?;
         let Some(table) = self.catalog.state().relation(oid).cloned() else { return Ok(()) };
         if !locked {
             self.not_free(&table, vacuum, out);
@@ -229,7 +229,9 @@ impl Session {
     }
 
     /// The open transaction, and what it changes in the catalog.
-    fn transaction_and_catalog(&mut self) -> Result<(&Transaction, &mut CatalogTransaction)> {
+    pub(super) fn transaction_and_catalog(
+        &mut self,
+    ) -> Result<(&Transaction, &mut CatalogTransaction)> {
         let transaction = self.transaction.as_ref();
         let transaction =
             transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;

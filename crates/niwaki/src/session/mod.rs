@@ -7,6 +7,7 @@ mod copy_file;
 mod copy_filter;
 mod cursor;
 mod custom_plans;
+mod databases;
 mod define;
 mod enum_values;
 mod environment;
@@ -46,6 +47,7 @@ use niwaki_types::{Datum, TextSettings, TypeOid, quote_identifier};
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
 use crate::database::Database;
+use crate::databases::Connection;
 use crate::notifications::Pending;
 use crate::progress::{Build, ProgressEntry};
 use crate::result::ResultSink;
@@ -58,7 +60,7 @@ use foreign_keys::ForeignKeys;
 use portal::Portal;
 use prepared::Named;
 pub(crate) use query::columns_of_expression;
-pub(crate) use source::{DATABASE_OID, schema_name};
+pub(crate) use source::schema_name;
 use transaction::{Block, Level};
 pub(crate) use views::unrunnable;
 
@@ -89,6 +91,8 @@ impl Terminator {
 /// One session. It belongs to one thread at a time.
 pub struct Session {
     database: Database,
+    /// To one of its databases.
+    connection: Connection,
     control: Arc<SessionControl>,
     activity: Arc<Mutex<Activity>>,
     settings: Settings,
@@ -135,7 +139,6 @@ pub struct Session {
     /// Where its statements put what memory has no room for.
     temp: TempSpace,
     user: String,
-    database_name: String,
     /// When the running statement began, in microseconds since 1970.
     statement_started_us: i64,
     /// The text settings changed since the sink was told.
@@ -162,13 +165,14 @@ impl std::fmt::Debug for Session {
 impl Session {
     pub(crate) fn new(
         database: Database,
+        connection: Connection,
         control: Arc<SessionControl>,
         settings: Settings,
         user: &str,
-        database_name: &str,
     ) -> Self {
-        let catalog = CatalogTransaction::new(Arc::clone(database.catalog()));
+        let catalog = CatalogTransaction::new(Arc::clone(connection.catalog()));
         let activity = database.activities().add(control.backend(), BackendType::Client);
+        activity.lock().database = Some(connection.oid());
         let temp = database.engine().temporary_space(Arc::default());
         let mut session = Self {
             advisory: AdvisoryLocks::new(&control),
@@ -176,6 +180,7 @@ impl Session {
             listened: false,
             warnings: Vec::new(),
             database,
+            connection,
             control,
             activity,
             settings,
@@ -203,7 +208,6 @@ impl Session {
             scratch: Scratch::default(),
             temp,
             user: user.to_owned(),
-            database_name: database_name.to_owned(),
             statement_started_us: 0,
             text_changed: true,
             tag: String::new(),
@@ -289,7 +293,12 @@ impl Session {
     }
 
     fn new_oid(&self) -> Oid {
-        self.database.catalog().new_oid()
+        self.catalog.catalog().new_oid()
+    }
+
+    /// By what locks know a relation.
+    fn table_id(&self, oid: Oid) -> TableId {
+        TableId(self.catalog.catalog().table_number(oid))
     }
 
     fn open_transaction(&self) -> Result<&Transaction> {
@@ -355,7 +364,7 @@ impl Session {
             let transaction = self.open_transaction()?;
             transaction.manager().locks().acquire_table(
                 transaction,
-                TableId(u64::from(found.oid.0)),
+                self.table_id(found.oid),
                 mode,
                 WaitPolicy::Block,
             )?;
@@ -367,10 +376,21 @@ impl Session {
         }
     }
 
+    /// 42704 for a role that does not exist; the one that does owns everything.
+    fn may_own(&self, role: &str) -> Result<()> {
+        if role == self.user {
+            return Ok(());
+        }
+        Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
+    }
+
     /// Finds a relation by name.
     fn find_relation(&mut self, name: &Name) -> Result<Arc<Relation>> {
         let path = self.search_path();
         let state = self.catalog.state();
+        let schema = name.schema.as_deref();
+        niwaki_sql::check_database(&state, name.database.as_deref(), schema, &name.name)
+            .map_err(|error| error.with_position(name.position))?;
         match state.resolve(&path, name.schema.as_deref(), &name.name) {
             Ok(relation) => Ok(Arc::clone(relation)),
             Err(error) => Err(SqlError::from(error).with_position(name.position)),
@@ -389,7 +409,8 @@ impl Session {
 
     /// Enters an index build into the list of those under way.
     fn begin_progress(&self, command: &'static str) -> ProgressEntry {
-        let build = Build { backend: self.control.backend(), command, relations: None };
+        let (backend, database) = (self.control.backend(), self.connection.oid());
+        let build = Build { backend, database, command, relations: None };
         self.database.builds().begin(build)
     }
 
@@ -505,7 +526,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
-        self.database.notifications().forget(self.id());
+        self.connection.notifications().forget(self.id());
         self.end_temporary();
         self.database.activities().remove(self.id(), &self.activity);
     }

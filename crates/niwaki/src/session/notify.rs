@@ -29,7 +29,7 @@ impl Session {
         if !self.listened || self.block != Block::Idle {
             return None;
         }
-        self.database.notifications().take(self.id())
+        self.connection.notifications().take(self.id())
     }
 
     /// Waits for the next message, at most for `timeout`; `None` when none came.
@@ -60,6 +60,6 @@ impl Session {
     /// Has `wake` called, by the thread of whoever sends, when there is something to take; it must not block. Holds
     /// from the first LISTEN that committed until the session ends.
     pub fn wake_by(&self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.database.notifications().wake_by(self.id(), wake);
+        self.connection.notifications().wake_by(self.id(), wake);
     }
 }

@@ -13,7 +13,7 @@ use niwaki_sql::{
     TEMP_CHUNK_BYTES, objects_named,
 };
 use niwaki_storage::ReadAhead;
-use niwaki_txn::{Snapshot, TableId, WaitPolicy};
+use niwaki_txn::{Snapshot, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
@@ -104,7 +104,7 @@ impl Session {
             }
             transaction.manager().locks().acquire_table(
                 transaction,
-                TableId(u64::from(relation.oid.0)),
+                self.table_id(relation.oid),
                 lock_mode(*lock),
                 WaitPolicy::Block,
             )?;
@@ -255,10 +255,9 @@ impl Session {
             sequences: &mut self.sequences,
             advisory: &mut self.advisory,
             pending: &mut self.pending,
-            notifications: self.database.notifications(),
+            notifications: self.connection.notifications(),
             warnings: &mut self.warnings,
             user: &self.user,
-            database: &self.database_name,
             statement_started_us: self.statement_started_us,
         };
         let mut context = ExecContext {

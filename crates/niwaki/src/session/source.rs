@@ -4,18 +4,23 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SearchPath, SystemSource};
+use hashbrown::HashMap;
+use niwaki_catalog::{
+    CatalogState, FIRST_DATABASE, Oid, Relation, RelationKind, SearchPath, SystemSource,
+    of_table_number,
+};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
 use niwaki_table::Visits;
-use niwaki_txn::LockKey;
+use niwaki_txn::{LockKey, TableId};
 use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use super::environment::UNIX_TO_POSTGRES_US;
 use super::opened::Opened;
 use crate::activity::BackendType;
 use crate::database::Database;
+use crate::databases::OpenDatabase;
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
@@ -70,6 +75,20 @@ impl SystemSource for SessionSource<'_> {
         let mut bytes = 0;
         for (file, fork) in forks_of(state, oid, fork)? {
             bytes += u64::from(pool.blocks(file, fork)?) * niwaki_storage::page::PAGE_SIZE as u64;
+        }
+        Ok(bytes)
+    }
+
+    fn database_bytes(&self, database: Oid) -> Result<u64> {
+        let pool = self.database.engine().storage().pool();
+        let mut bytes = 0;
+        for open in self.database.databases().all().iter().filter(|open| open.oid() == database) {
+            for file in open.catalog().files() {
+                for fork in [Fork::Main, Fork::FreeSpace, Fork::Visibility] {
+                    let blocks = u64::from(pool.blocks(file.id, fork)?);
+                    bytes += blocks * niwaki_storage::page::PAGE_SIZE as u64;
+                }
+            }
         }
         Ok(bytes)
     }
@@ -153,15 +172,15 @@ impl SystemSource for SessionSource<'_> {
     ) -> Result<()> {
         match view {
             "pg_settings" => self.settings_rows(row),
-            "pg_stat_activity" => self.activity_rows(row),
-            "pg_locks" => self.lock_rows(row),
+            "pg_stat_activity" => self.activity_rows(state, row),
+            "pg_locks" => self.lock_rows(state, row),
             "pg_stat_user_tables" => self.table_rows(state, row),
             "pg_stat_user_indexes" => self.index_rows(state, row),
             "pg_statio_user_tables" => self.table_io_rows(state, row),
             "pg_statio_user_indexes" => self.index_io_rows(state, row),
             "pg_stat_wal" => self.wal_rows(row),
-            PROGRESS => self.progress_rows(row),
-            PROGRESS_VACUUM => self.vacuum_rows(row),
+            PROGRESS => self.progress_rows(state, row),
+            PROGRESS_VACUUM => self.vacuum_rows(state, row),
             STAT_INDEXES => index_counter_rows(state, row),
             STAT_TABLES => table_counter_rows(state, row),
             SNAPSHOTS => snapshots::rows(self.database, state, row),
@@ -221,7 +240,11 @@ impl SessionSource<'_> {
         Ok(())
     }
 
-    fn activity_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    fn activity_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
         for session in self.database.transactions().session_infos() {
             let event = session.waiting_for.map(|(key, _)| match key {
                 LockKey::Table(_) => "relation",
@@ -236,10 +259,8 @@ impl SessionSource<'_> {
             let kind = backend_type.map_or("gardener", BackendType::word);
             let only = |shown: bool, value| if shown { value } else { Datum::Null };
             let is_client = backend_type == Some(BackendType::Client);
-            // A worker works in the database, for nobody.
-            let in_database = is_client || backend_type == Some(BackendType::AutovacuumWorker);
-            let database = only(in_database, Datum::Oid(DATABASE_OID));
-            let database_name = only(in_database, text("postgres"));
+            let database = activity.as_ref().and_then(|activity| activity.database);
+            let [database, database_name] = database_of(state, database);
             let user = only(is_client, Datum::Oid(10));
             let user_name = only(is_client, text("postgres"));
             let activity = activity.unwrap_or_default();
@@ -261,11 +282,17 @@ impl SessionSource<'_> {
         Ok(())
     }
 
-    fn lock_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    fn lock_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        let owners = Owners::new(&self.database.databases().all(), state);
         for lock in self.database.transactions().locks().infos() {
             let (kind, relation, tid, xid) = match lock.key {
+                LockKey::Table(table) if owners.is_database(table) => ("object", None, None, None),
                 LockKey::Table(table) => {
-                    ("relation", Some(u32::try_from(table.0).unwrap_or(0)), None, None)
+                    ("relation", Some(of_table_number(table.0).1.0), None, None)
                 }
                 LockKey::Row(key) => ("tuple", None, Some(key.root), None),
                 LockKey::Tuple { tid, .. } => ("tuple", None, Some(tid), None),
@@ -279,7 +306,7 @@ impl SessionSource<'_> {
             };
             row(&[
                 text(kind),
-                Datum::Oid(DATABASE_OID),
+                owners.of(&lock.key).map_or(Datum::Null, |oid| Datum::Oid(oid.0)),
                 relation.map_or(Datum::Null, Datum::Oid),
                 tid.map_or(Datum::Null, |tid| Datum::Int4(tid.block.0 as i32)),
                 tid.map_or(Datum::Null, |tid| Datum::Int2(tid.offset.0 as i16)),
@@ -397,14 +424,19 @@ impl SessionSource<'_> {
         Ok(())
     }
 
-    fn progress_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    fn progress_rows(
+        &self,
+        catalog: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
         for (build, progress) in self.database.builds().all() {
             let Some((table, index)) = build.relations else { continue };
             let state = progress.state();
+            let [database, database_name] = database_of(catalog, Some(build.database));
             row(&[
                 Datum::Int4(build.backend),
-                Datum::Oid(DATABASE_OID),
-                text("postgres"),
+                database,
+                database_name,
                 Datum::Oid(table.0),
                 Datum::Oid(index.0),
                 text(build.command),
@@ -423,13 +455,18 @@ impl SessionSource<'_> {
         Ok(())
     }
 
-    fn vacuum_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    fn vacuum_rows(
+        &self,
+        catalog: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
         for (vacuum, progress) in self.database.vacuums().all() {
             let state = progress.state();
+            let [database, database_name] = database_of(catalog, Some(vacuum.database));
             row(&[
                 Datum::Int4(vacuum.backend),
-                Datum::Oid(DATABASE_OID),
-                text("postgres"),
+                database,
+                database_name,
                 Datum::Oid(vacuum.table.0),
                 text(state.phase.words()),
                 count(state.blocks_total),
@@ -547,8 +584,52 @@ fn table_counter_rows(
     Ok(())
 }
 
-/// The number that the one database has in PostgreSQL.
-pub(crate) const DATABASE_OID: u32 = 5;
+/// Number and name of a database.
+fn database_of(state: &CatalogState, oid: Option<Oid>) -> [Datum; 2] {
+    let databases = state.databases();
+    match oid.and_then(|oid| databases.get(oid)) {
+        Some(database) => [Datum::Oid(database.oid.0), text(&database.name)],
+        None => [Datum::Null, Datum::Null],
+    }
+}
+
+/// Which database has what locks are on.
+struct Owners<'s> {
+    /// The catalog of who asks.
+    asking: &'s CatalogState,
+    files: HashMap<RelFileId, Oid>,
+}
+
+impl<'s> Owners<'s> {
+    fn new(databases: &[Arc<OpenDatabase>], asking: &'s CatalogState) -> Self {
+        let mut files = HashMap::new();
+        for open in databases {
+            let of_this = open.catalog().files().into_iter();
+            files.extend(of_this.map(|file| (file.id, open.oid())));
+        }
+        Self { asking, files }
+    }
+
+    /// Whether a lock is one on a database.
+    fn is_database(&self, table: TableId) -> bool {
+        let (database, oid) = of_table_number(table.0);
+        database == FIRST_DATABASE && self.asking.databases().get(oid).is_some()
+    }
+
+    /// `None` for what is of no database.
+    fn of(&self, key: &LockKey) -> Option<Oid> {
+        // Files that no catalog has are those of a session alone, or just made.
+        let of_file = |file: &RelFileId| self.files.get(file).copied();
+        match key {
+            LockKey::Table(table) if self.is_database(*table) => None,
+            LockKey::Table(table) => Some(of_table_number(table.0).0),
+            LockKey::Row(key) => of_file(&key.file),
+            LockKey::Tuple { file, .. } => of_file(file),
+            LockKey::Advisory(key) => Some(Oid(key.database)),
+            LockKey::Transaction(_) | LockKey::Notifications => None,
+        }
+    }
+}
 
 /// Number, schema and name of a table, as its statistics begin.
 fn names(state: &CatalogState, relation: &Relation) -> [Datum; 3] {

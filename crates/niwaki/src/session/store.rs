@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, Range, RangeBounds};
 
-use niwaki_catalog::{CatalogState, Relation};
+use niwaki_catalog::{CatalogState, Relation, table_number};
 use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState,
     SharedStore, Store, TableLock,
@@ -244,7 +244,7 @@ impl Store for TableStore<'_> {
         }
         self.transaction.manager().locks().acquire_table(
             self.transaction,
-            TableId(u64::from(relation.oid.0)),
+            TableId(table_number(self.state.database_oid(), relation.oid)),
             lock_mode(lock),
             WaitPolicy::Block,
         )?;

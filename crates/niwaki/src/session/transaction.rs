@@ -143,7 +143,7 @@ impl Session {
             // Others see the definitions before they get the locks that kept them waiting.
             transaction.commit_then(durability, || {
                 changes.into_iter().for_each(CatalogChanges::publish);
-                pending.committed(&self.control, self.database.notifications());
+                pending.committed(&self.control, self.connection.notifications());
             })
         };
         self.advisory.transaction_ended();
@@ -175,7 +175,7 @@ impl Session {
         if self.pending.is_empty() {
             return Ok(());
         }
-        self.pending.before_commit(self.open_transaction()?, self.database.notifications())
+        self.pending.before_commit(self.open_transaction()?, self.connection.notifications())
     }
 
     /// Rolls back whatever is open.

@@ -7,7 +7,7 @@ use niwaki_sql::utility::{
     CopyDirection, CopySource, LockMode, Name, SetCommand, TransactionModes, Utility,
 };
 use niwaki_sql::{ColumnInfo, ExplainOptions, SqlError};
-use niwaki_txn::{Isolation, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{Isolation, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
@@ -177,6 +177,10 @@ impl Session {
                 self.notify(channel, payload)?;
                 "NOTIFY"
             }
+            Utility::Database(statement) => {
+                self.alter_database(statement)?;
+                statement.tag()
+            }
             Utility::Nothing(tag) => tag,
             Utility::CreateSchema { .. }
             | Utility::CreateTable(_)
@@ -220,6 +224,11 @@ impl Session {
                 self.drop_index_concurrently(spec, out)?;
                 Ok(Some("DROP INDEX"))
             }
+            Utility::Database(statement) if utility.refuses_transaction_block().is_some() => {
+                self.end_implicit()?;
+                self.make_or_drop_database(statement, out)?;
+                Ok(Some(statement.tag()))
+            }
             Utility::Reindex(spec) if utility.refuses_transaction_block().is_some() => {
                 self.end_implicit()?;
                 self.reindex_in_steps(spec, out)?;
@@ -260,6 +269,7 @@ impl Session {
             Utility::Reindex(_) => "REINDEX",
             Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",
             Utility::RenameSchema { .. } | Utility::SchemaOwner { .. } => "ALTER SCHEMA",
+            Utility::Database(statement) => statement.tag(),
             Utility::Comment { .. } => "COMMENT",
             Utility::Truncate { .. } => "TRUNCATE TABLE",
             Utility::Copy(copy) if copy.direction == CopyDirection::From => {
@@ -383,7 +393,7 @@ impl Session {
                     .locks()
                     .acquire_table(
                         transaction,
-                        TableId(u64::from(relation.oid.0)),
+                        self.table_id(relation.oid),
                         mode,
                         WaitPolicy::NoWait,
                     )
@@ -414,7 +424,7 @@ impl Session {
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
             let transaction = self.open_transaction()?;
             let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
-            let oid = TableId(u64::from(member.relation.oid.0));
+            let oid = self.table_id(member.relation.oid);
             transaction.manager().locks().acquire_table(transaction, oid, mode, wait)?;
             self.lock_partitions(&member.relation, mode, nowait)?;
         }
@@ -435,7 +445,7 @@ impl Session {
             }
             let transaction = self.open_transaction()?;
             let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
-            let table = TableId(u64::from(relation.oid.0));
+            let table = self.table_id(relation.oid);
             transaction.manager().locks().acquire_table(transaction, table, mode, wait)?;
             self.lock_sources(relation, mode, nowait)?;
             self.lock_partitions(relation, mode, nowait)?;

@@ -2,11 +2,9 @@
 //! operators are not there.
 
 use niwaki_catalog::{Oid, check_oid};
-use niwaki_types::Datum;
 
 use super::depend::{CLASS, CONSTRAINT, NAMESPACE, PROC, TRIGGER};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
-use crate::session::DATABASE_OID;
 
 /// The number of `pg_type`.
 const TYPE: Oid = Oid(1247);
@@ -71,8 +69,11 @@ pub(super) const PG_SHDESCRIPTION: Computed = Computed {
     name: "pg_shdescription",
     columns: &["objoid", "classoid", "description"],
     keys: &[],
-    rows: |reader, emit| match reader.state.database_comment() {
-        Some(comment) => emit(&[Datum::Oid(DATABASE_OID), number(DATABASE), text(comment)]),
-        None => Ok(()),
+    rows: |reader, emit| {
+        for database in reader.state.databases().iter() {
+            let Some(comment) = &database.comment else { continue };
+            emit(&[number(database.oid), number(DATABASE), text(comment)])?;
+        }
+        Ok(())
     },
 };

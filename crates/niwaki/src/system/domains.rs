@@ -11,7 +11,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::information_schema::{measures, place};
 use super::table::{Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no};
-use super::{DATABASE, OWNER_NAME, builtin_function, types};
+use super::{OWNER_NAME, builtin_function, types};
 use crate::session::schema_name;
 
 /// The domains, in the order of their numbers.
@@ -100,7 +100,7 @@ fn type_place(state: &CatalogState, of: ColumnType) -> (String, String) {
 /// Database, schema and name of a type, as `information_schema` has them.
 pub(super) fn udt(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
     let (schema, name) = type_place(state, of);
-    [text(DATABASE), text(schema), text(name)]
+    [super::table::database_of(state), text(schema), text(name)]
 }
 
 /// Database, schema and name of a type's domain, if it has one.

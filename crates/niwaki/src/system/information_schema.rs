@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::relations::{self, kind_letter};
 use super::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
-use super::{DATABASE, OWNER_NAME, domains};
+use super::{OWNER_NAME, domains};
 use crate::session::schema_name;
 
 pub(super) const TABLES: Computed = Computed {
@@ -35,7 +35,7 @@ fn tables_and_views<'r>(reader: &Reader<'r>) -> Vec<&'r Arc<Relation>> {
 
 /// Database, schema and name.
 pub(super) fn place(reader: &Reader<'_>, relation: &Relation) -> [Datum; 3] {
-    [text(DATABASE), text(schema_name(reader.state, relation.schema)), text(&relation.name)]
+    [reader.database(), text(schema_name(reader.state, relation.schema)), text(&relation.name)]
 }
 
 fn tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
@@ -257,7 +257,7 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 text(if column.generated { "ALWAYS" } else { "NEVER" }),
                 optional(generation),
                 yes_or_no(writable.rows && writable.columns.get(at).copied().unwrap_or(false)),
-                of_collation(DATABASE),
+                collation.map_or(Datum::Null, |_| reader.database()),
                 of_collation("pg_catalog"),
                 optional(collation),
             ])?;
@@ -277,7 +277,7 @@ fn schemata(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let mut all: Vec<_> = reader.state.schemas().collect();
     all.sort_by_key(|schema| schema.oid);
     for schema in all {
-        emit(&[text(DATABASE), text(&schema.name), text(super::owner_of(schema.oid))])?;
+        emit(&[reader.database(), text(&schema.name), text(super::owner_of(schema.oid))])?;
     }
     Ok(())
 }
@@ -548,9 +548,9 @@ pub(super) const COLLATIONS: Computed = Computed {
     name: "collations",
     columns: &["collation_catalog", "collation_schema", "collation_name", "pad_attribute"],
     keys: &[],
-    rows: |_, emit| {
+    rows: |reader, emit| {
         collations().try_for_each(|(_, name)| {
-            emit(&[text(DATABASE), text("pg_catalog"), text(name), text("NO PAD")])
+            emit(&[reader.database(), text("pg_catalog"), text(name), text("NO PAD")])
         })
     },
 };
@@ -559,9 +559,9 @@ pub(super) const COLLATION_CHARACTER_SETS: Computed = Computed {
     name: "collation_character_set_applicability",
     columns: &["collation_catalog", "collation_schema", "collation_name", "character_set_name"],
     keys: &[],
-    rows: |_, emit| {
+    rows: |reader, emit| {
         collations().try_for_each(|(_, name)| {
-            emit(&[text(DATABASE), text("pg_catalog"), text(name), text("UTF8")])
+            emit(&[reader.database(), text("pg_catalog"), text(name), text("UTF8")])
         })
     },
 };
@@ -577,7 +577,7 @@ pub(super) const CATALOG_NAME: Computed = Computed {
     name: "information_schema_catalog_name",
     columns: &["catalog_name"],
     keys: &[],
-    rows: |_, emit| emit(&[text(DATABASE)]),
+    rows: |reader, emit| emit(&[reader.database()]),
 };
 
 pub(super) const ENABLED_ROLES: Computed = Computed {
@@ -596,5 +596,5 @@ pub(super) const CHARACTER_SETS: Computed = Computed {
         "default_collate_catalog",
     ],
     keys: &[],
-    rows: |_, emit| emit(&[text("UTF8"), text("UCS"), text("UTF8"), text(DATABASE)]),
+    rows: |reader, emit| emit(&[text("UTF8"), text("UCS"), text("UTF8"), reader.database()]),
 };

@@ -37,7 +37,6 @@ const OWNER_NAME: &str = "postgres";
 const DATABASE_OWNER: (Oid, &str) = (Oid(6171), "pg_database_owner");
 /// All roles, with their numbers.
 const ROLES: [(Oid, &str); 2] = [(OWNER, OWNER_NAME), DATABASE_OWNER];
-const DATABASE: &str = "postgres";
 
 /// The owner of a schema.
 fn owner_of(schema: Oid) -> &'static str {
@@ -63,6 +62,7 @@ const CATALOGS: &[&Computed] = &[
     &objects::PG_NAMESPACE,
     &objects::PG_INIT_PRIVS,
     &objects::PG_DATABASE,
+    &objects::PG_DB_ROLE_SETTING,
     &objects::PG_AUTHID,
     &objects::PG_ROLES,
     &objects::PG_USER,

@@ -7,7 +7,7 @@ use super::depend::NAMESPACE;
 use super::relations::kind_letter;
 use super::table::{Computed, Emit, Reader, Result, array, number, optional, text};
 use super::{OWNER, OWNER_NAME, ROLES};
-use crate::session::{DATABASE_OID, schema_name};
+use crate::session::schema_name;
 
 pub(super) const PG_NAMESPACE: Computed = Computed {
     name: "pg_namespace",
@@ -66,6 +66,7 @@ pub(super) const PG_DATABASE: Computed = Computed {
         "datdba",
         "encoding",
         "datlocprovider",
+        "datistemplate",
         "datallowconn",
         "datconnlimit",
         "dattablespace",
@@ -79,21 +80,41 @@ pub(super) const PG_DATABASE: Computed = Computed {
 /// The default tablespace.
 const TABLESPACE: u32 = 1663;
 
-fn pg_database(_: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    emit(&[
-        Datum::Oid(DATABASE_OID),
-        text("postgres"),
-        number(OWNER),
-        // UTF8
-        Datum::Int4(6),
-        text("c"),
-        Datum::Bool(true),
-        Datum::Int4(-1),
-        Datum::Oid(TABLESPACE),
-        text("C.UTF-8"),
-        text("C.UTF-8"),
-    ])
+fn pg_database(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for database in reader.state.databases().iter() {
+        let limit = database.connection_limit.and_then(|limit| i32::try_from(limit).ok());
+        emit(&[
+            number(database.oid),
+            text(&database.name),
+            number(OWNER),
+            // UTF8
+            Datum::Int4(6),
+            text("c"),
+            Datum::Bool(database.is_template),
+            Datum::Bool(!database.refuses_connections),
+            Datum::Int4(limit.unwrap_or(-1)),
+            Datum::Oid(TABLESPACE),
+            text("C.UTF-8"),
+            text("C.UTF-8"),
+        ])?;
+    }
+    Ok(())
 }
+
+/// What ALTER DATABASE SET said; of roles nothing can be said.
+pub(super) const PG_DB_ROLE_SETTING: Computed = Computed {
+    name: "pg_db_role_setting",
+    columns: &["setdatabase", "setrole", "setconfig"],
+    keys: &[],
+    rows: |reader, emit| {
+        for database in reader.state.databases().iter().filter(|d| !d.settings.is_empty()) {
+            let said =
+                database.settings.iter().map(|(name, value)| text(format!("{name}={value}")));
+            emit(&[number(database.oid), Datum::Oid(0), array(TypeOid::TEXT, said)])?;
+        }
+        Ok(())
+    },
+};
 
 /// Roles: the one that may do everything, and the one that stands for whoever owns the database.
 fn roles(_: &Reader<'_>, emit: Emit<'_>) -> Result<()> {

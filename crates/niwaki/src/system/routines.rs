@@ -11,7 +11,7 @@ use niwaki_types::{Datum, TypeOid, quote_identifier};
 use super::table::{
     Computed, Emit, Reader, Result, array, int4, number, optional, small, text, vector,
 };
-use super::{DATABASE, OWNER, OWNER_NAME};
+use super::{OWNER, OWNER_NAME};
 use crate::session::schema_name;
 
 /// PostgreSQL's number of the language `plpgsql`.
@@ -215,11 +215,11 @@ fn triggers(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         for event in trigger.events() {
             let schema = text(schema_name(state, table.schema));
             emit(&[
-                text(DATABASE),
+                reader.database(),
                 schema.clone(),
                 text(&trigger.name),
                 text(event.word()),
-                text(DATABASE),
+                reader.database(),
                 schema,
                 text(&table.name),
                 int4(place_of(table, trigger, event)),
@@ -282,10 +282,10 @@ fn triggered_update_columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         for column in named {
             let schema = text(schema_name(reader.state, table.schema));
             emit(&[
-                text(DATABASE),
+                reader.database(),
                 schema.clone(),
                 text(&trigger.name),
-                text(DATABASE),
+                reader.database(),
                 schema,
                 text(&table.name),
                 text(&column.name),
@@ -362,15 +362,15 @@ fn routine(reader: &Reader<'_>, function: &FunctionDefinition, emit: Emit<'_>) -
     let [data_type, type_schema, type_name] = type_of(reader.state, TypeOid(function.returns));
     let is_sql = function.language == FunctionLanguage::Sql;
     emit(&[
-        text(DATABASE),
+        reader.database(),
         schema.clone(),
         text(format!("{}_{}", function.name, function.oid)),
-        text(DATABASE),
+        reader.database(),
         schema,
         text(&function.name),
         text("FUNCTION"),
         text(data_type),
-        text(DATABASE),
+        reader.database(),
         text(type_schema),
         text(type_name),
         text("0"),

@@ -21,6 +21,11 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
+    /// Name of the database.
+    pub(super) fn database(&self) -> Datum {
+        database_of(self.state)
+    }
+
     /// The number that is wanted in this column.
     pub(super) fn wanted_oid(&self, column: &str) -> Option<u32> {
         match self.key {
@@ -200,6 +205,11 @@ impl VirtualTable for SystemTable {
 
 pub(super) fn text(value: impl AsRef<str>) -> Datum {
     Datum::Text(value.as_ref().into())
+}
+
+/// Name of the database whose catalog this is.
+pub(super) fn database_of(state: &CatalogState) -> Datum {
+    optional(state.database().as_ref().map(|database| &database.name))
 }
 
 pub(super) fn optional(value: Option<impl AsRef<str>>) -> Datum {

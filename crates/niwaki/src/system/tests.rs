@@ -12,6 +12,9 @@ impl SystemSource for Nothing {
     fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
         Ok(0)
     }
+    fn database_bytes(&self, _: Oid) -> niwaki_catalog::Result<u64> {
+        Ok(0)
+    }
     fn read_in(
         &self,
         _: &CatalogState,
@@ -118,7 +121,7 @@ fn what_is_declared_to_be_filled_is_there() {
 #[test]
 fn rows_have_the_types_of_their_columns() {
     let session = session();
-    let state = session.database().catalog().state_arc();
+    let state = session.database().databases().all()[0].catalog().state_arc();
     let mut filled = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };
@@ -145,7 +148,7 @@ fn rows_have_the_types_of_their_columns() {
 #[test]
 fn a_key_gives_what_all_rows_have() {
     let session = session();
-    let state = session.database().catalog().state_arc();
+    let state = session.database().databases().all()[0].catalog().state_arc();
     let mut tried = 0;
     for relation in state.relations() {
         let Some(view) = &relation.view else { continue };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ColumnStats, Relation};
+use niwaki_catalog::{ColumnStats, IndexColumn, IndexDefinition, Relation};
 use niwaki_types::TypeOid;
 
 use super::{Leaf, LeafKind};
@@ -39,6 +39,30 @@ struct Side<'t> {
     ty: TypeOid,
 }
 
+/// The equalities of columns of two tables.
+struct Together<'t> {
+    left: &'t Table,
+    right: &'t Table,
+    columns: Vec<(usize, usize)>,
+    /// The share of pairs that satisfy each of them, as if by chance.
+    share: f64,
+}
+
+/// How many combinations of values some columns have.
+enum Combinations {
+    /// Each row another one.
+    Unique(f64),
+    AtMost(f64),
+}
+
+/// Whether some columns are all those of a unique index of all rows.
+fn has_key(index: &IndexDefinition, columns: &(impl Iterator<Item = usize> + Clone)) -> bool {
+    let is_there = |key: &IndexColumn| {
+        key.expression.is_none() && columns.clone().any(|c| c == usize::from(key.column))
+    };
+    index.is_unique_at_once() && index.predicate.is_none() && index.key.iter().all(is_there)
+}
+
 impl Tables {
     pub(super) fn of(leaves: &[Option<Leaf>], now: i64) -> Self {
         let mut tables = Vec::new();
@@ -59,7 +83,78 @@ impl Tables {
 
     /// The share of combinations that satisfy all conditions.
     pub(super) fn all<'e>(&self, conditions: impl Iterator<Item = &'e Expr>) -> f64 {
-        conditions.map(|condition| self.condition(condition)).product()
+        let mut together: Vec<Together<'_>> = Vec::new();
+        let mut share = 1.0;
+        for condition in conditions {
+            let own = self.condition(condition);
+            share *= own;
+            if let Some((left, right)) = self.columns_of(condition) {
+                let of = |pair: &&mut Together<'_>| {
+                    std::ptr::eq(pair.left, left.0) && std::ptr::eq(pair.right, right.0)
+                };
+                match together.iter_mut().find(of) {
+                    Some(pair) => {
+                        pair.columns.push((left.1, right.1));
+                        pair.share *= own;
+                    }
+                    None => together.push(Together {
+                        left: left.0,
+                        right: right.0,
+                        columns: vec![(left.1, right.1)],
+                        share: own,
+                    }),
+                }
+            }
+        }
+        together.iter().fold(share, |share, pair| share * self.correction(pair)).min(1.0)
+    }
+
+    /// The tables and columns of an equality of columns of two tables, the table that comes first on the left.
+    fn columns_of(&self, condition: &Expr) -> Option<((&Table, usize), (&Table, usize))> {
+        let ExprKind::Call { function, arguments } = &condition.kind else { return None };
+        let [left, right] = arguments.as_slice() else { return None };
+        let column = |side: &Expr| match side.kind {
+            ExprKind::Slot { depth: 0, slot } => {
+                self.of_slot(slot).map(|table| (table, slot - table.start))
+            }
+            _ => None,
+        };
+        let (left, right) = (column(left)?, column(right)?);
+        if function.name != "=" || left.0.start == right.0.start {
+            return None;
+        }
+        Some(if left.0.start < right.0.start { (left, right) } else { (right, left) })
+    }
+
+    /// How many times more pairs satisfy several equalities of two tables than if each were by chance: there are no more combinations
+    /// of values than rows, and the columns of a unique index have as many; then the other side's are taken to be among them.
+    fn correction(&self, pair: &Together<'_>) -> f64 {
+        if pair.columns.len() < 2 || pair.share <= 0.0 {
+            return 1.0;
+        }
+        let left = self.combinations(pair.left, pair.columns.iter().map(|(left, _)| *left));
+        let right = self.combinations(pair.right, pair.columns.iter().map(|(_, right)| *right));
+        let combinations = match (left, right) {
+            (Combinations::Unique(left), Combinations::Unique(right)) => left.max(right),
+            (Combinations::Unique(known), _) | (_, Combinations::Unique(known)) => known,
+            (Combinations::AtMost(left), Combinations::AtMost(right)) => left.max(right),
+        };
+        (1.0 / combinations.max(1.0) / pair.share).max(1.0)
+    }
+
+    fn combinations(
+        &self,
+        table: &Table,
+        columns: impl Iterator<Item = usize> + Clone,
+    ) -> Combinations {
+        let rows = table.rows.max(1.0);
+        if table.relation.indexes.iter().any(|index| has_key(&index.definition, &columns)) {
+            return Combinations::Unique(rows);
+        }
+        let (relation, start, now) = (&table.relation, table.start, self.now);
+        let estimator = Estimator { relation, start, rows: table.rows, now };
+        let distinct = columns.map(|column| estimator.distinct(Some(column)).unwrap_or(DISTINCT));
+        Combinations::AtMost(distinct.product::<f64>().min(rows))
     }
 
     /// The share of combinations that satisfy a condition.
@@ -128,12 +223,8 @@ impl Tables {
                 let estimator = Estimator { relation, start, rows, now };
                 let stats = relation.stats.columns.get(column);
                 let null = stats.map_or(0.0, |stats| stats.null_fraction);
-                let unique = relation.indexes.iter().any(|index| {
-                    let definition = &index.definition;
-                    definition.is_unique_at_once()
-                        && definition.predicate.is_none()
-                        && matches!(definition.key.as_slice(), [key] if usize::from(key.column) == column && key.expression.is_none())
-                });
+                let own = std::iter::once(column);
+                let unique = relation.indexes.iter().any(|index| has_key(&index.definition, &own));
                 let counted = estimator.distinct(Some(column));
                 let distinct = match counted {
                     _ if unique => table.rows.max(1.0),

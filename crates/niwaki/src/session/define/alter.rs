@@ -140,10 +140,7 @@ impl Definer<'_> {
 
     /// 42704 for a role that does not exist; the one that does owns everything.
     pub(super) fn may_own(&self, role: &str) -> Result<()> {
-        if role == self.session.user {
-            return Ok(());
-        }
-        Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
+        self.session.may_own(role)
     }
 
     /// Adds a constraint to a table that may have rows.

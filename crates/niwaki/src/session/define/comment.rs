@@ -62,14 +62,12 @@ impl Definer<'_> {
                 Ok(self.session.catalog.update_schema(transaction, schema)?)
             }
             CommentTarget::Database(name) => {
-                if *name != self.session.database_name {
+                if !self.session.comment_on_database(name, text.map(str::to_owned))? {
                     // So that a dump can be restored into a database of another name.
                     let message = format!("database \"{name}\" does not exist");
                     self.session.warning(self.out, "3D000", message);
-                    return Ok(());
                 }
-                let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
-                Ok(self.session.catalog.describe_database(transaction, text)?)
+                Ok(())
             }
         }
     }

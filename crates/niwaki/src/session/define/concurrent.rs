@@ -22,7 +22,7 @@ use niwaki_heap::FreeingPaused;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{CreateIndex, Drop, Name, Reindex, ReindexTarget};
 use niwaki_table::Phase;
-use niwaki_txn::{KeptLock, TableId, TableLockMode};
+use niwaki_txn::{KeptLock, TableLockMode};
 
 use super::create_index::NewIndex;
 use super::{Definer, names, wrong_kind};
@@ -274,7 +274,7 @@ impl Session {
         let transaction = self.open_transaction()?;
         let waited = transaction.manager().locks().wait_for_holders(
             transaction,
-            TableId(u64::from(table.0)),
+            self.table_id(table),
             mode,
             &mut |total, left, backend| {
                 progress.progress().waiting(total as u64, left as u64, backend);
@@ -465,7 +465,7 @@ impl Definer<'_> {
 
     /// Makes the step's lock on the table the session's, before others see what the step defines.
     fn keep_lock(&mut self, table: Oid) -> Result<Kept> {
-        let kept = self.transaction()?.keep_table_lock(TableId(u64::from(table.0)), STEP);
+        let kept = self.transaction()?.keep_table_lock(self.session.table_id(table), STEP);
         let lock = kept.ok_or_else(|| SqlError::internal("the table is not locked"))?;
         let relation = self.current(table)?;
         let stored = relation.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;

@@ -50,7 +50,7 @@ use niwaki_catalog::{
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Persistence, Utility};
-use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{TableLockMode, Transaction, WaitPolicy};
 
 use crate::Result;
 use crate::result::ResultSink;
@@ -287,7 +287,7 @@ impl Definer<'_> {
         let transaction = self.transaction()?;
         transaction.manager().locks().acquire_table(
             transaction,
-            TableId(u64::from(oid.0)),
+            self.session.table_id(oid),
             mode,
             WaitPolicy::Block,
         )?;

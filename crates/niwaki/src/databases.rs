@@ -1,0 +1,409 @@
+//! The databases of a directory that are open, and who is connected to each.
+//!
+//! All are opened with the directory: the database's own work (the gardener, autovacuum, `check`) goes over all. Their list is in the
+//! first one's catalog, which is always there.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashSet};
+use niwaki_catalog::{
+    Catalog, CatalogFiles, CatalogState, DatabaseDefinition, FIRST_DATABASE, Oid, Relation,
+    RelationDefinition, SharedCatalog, of_table_number,
+};
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::{Condvar, Mutex};
+use niwaki_storage::{RelFile, RelFileId};
+use niwaki_table::{Engine, Sequence};
+use niwaki_txn::{BeginOptions, Durability, SessionControl, Transaction};
+
+use crate::notifications::Notifications;
+use crate::{Result, SqlError, system};
+
+/// A database that is to go waits so long, and so often, for sessions that are about to end, as PostgreSQL does: clients disconnect, and
+/// say so at once.
+const NAP: Duration = Duration::from_millis(100);
+const PATIENCE_NAPS: u32 = 50;
+
+/// The databases that are open.
+pub(crate) struct Databases {
+    engine: Arc<Engine>,
+    shared: Arc<SharedCatalog>,
+    first: Arc<OpenDatabase>,
+    /// All but the first.
+    others: Mutex<BTreeMap<Oid, Arc<OpenDatabase>>>,
+}
+
+impl std::fmt::Debug for Databases {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Databases").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+/// A database that is open.
+#[derive(Debug)]
+pub(crate) struct OpenDatabase {
+    catalog: Arc<Catalog>,
+    notifications: Notifications,
+    connections: Mutex<Connections>,
+    /// Signalled when one ends.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    sessions: HashMap<i32, Weak<SessionControl>>,
+    /// Nobody new comes in.
+    closed: bool,
+}
+
+impl Databases {
+    /// Opens all databases; fills the catalog of the first one when the directory is new.
+    ///
+    /// # Errors
+    /// Storage errors; a catalog that is damaged.
+    pub(crate) fn open(engine: &Arc<Engine>) -> Result<Self> {
+        fill_first(engine)?;
+        let shared = SharedCatalog::new(engine);
+        let first = open_one(engine, &shared, &DatabaseDefinition::first())?;
+        let mut others = BTreeMap::new();
+        for definition in shared.databases().iter().filter(|database| !database.is_first()) {
+            others.insert(definition.oid, open_one(engine, &shared, definition)?);
+        }
+        Ok(Self { engine: Arc::clone(engine), shared, first, others: Mutex::new(others) })
+    }
+
+    /// All that are open, in the order of their numbers: the one that is always there first.
+    pub(crate) fn all(&self) -> Vec<Arc<OpenDatabase>> {
+        let others = self.others.lock();
+        std::iter::once(&self.first).chain(others.values()).cloned().collect()
+    }
+
+    /// What is known of the database of this name.
+    ///
+    /// # Errors
+    /// 3D000 when there is none.
+    pub(crate) fn definition(&self, name: &str) -> Result<Arc<DatabaseDefinition>> {
+        let databases = self.shared.databases();
+        databases.by_name(name).cloned().ok_or_else(|| no_database(name))
+    }
+
+    /// Opens a database, if nobody has: one that was created after the directory was opened.
+    ///
+    /// # Errors
+    /// Storage errors; a catalog that is damaged; too many sessions (53300).
+    pub(crate) fn get(&self, definition: &DatabaseDefinition) -> Result<Arc<OpenDatabase>> {
+        if definition.is_first() {
+            return Ok(Arc::clone(&self.first));
+        }
+        let mut others = self.others.lock();
+        if let Some(found) = others.get(&definition.oid) {
+            return Ok(Arc::clone(found));
+        }
+        // Who dropped it has taken it off the list before it was taken off here.
+        if self.shared.databases().get(definition.oid).is_none() {
+            return Err(no_database(&definition.name).with_detail(JUST_DROPPED));
+        }
+        let opened = open_one(&self.engine, &self.shared, definition)?;
+        others.insert(definition.oid, Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// A database was dropped.
+    pub(crate) fn forget(&self, oid: Oid) {
+        self.others.lock().remove(&oid);
+    }
+
+    /// The table that locks know by this number ([`table_number`](niwaki_catalog::table_number)), and its database.
+    pub(crate) fn table(&self, number: u64) -> Option<(Arc<OpenDatabase>, Arc<Relation>)> {
+        let (database, table) = of_table_number(number);
+        let open = match database {
+            FIRST_DATABASE => Arc::clone(&self.first),
+            other => self.others.lock().get(&other).cloned()?,
+        };
+        let relation = open.catalog.state().relation(table).cloned()?;
+        Some((open, relation))
+    }
+
+    /// New files and the catalog of a database in them, empty or with all that its template has: what is left is to say that it is there.
+    /// Nobody changes the template meanwhile.
+    ///
+    /// # Errors
+    /// Storage errors; the session's interrupts.
+    pub(crate) fn create(
+        &self,
+        transaction: &Transaction,
+        name: &str,
+        template: Option<&OpenDatabase>,
+    ) -> Result<DatabaseDefinition> {
+        let file = || Ok::<_, SqlError>(self.engine.create_file(transaction, true)?.id.0);
+        let files = CatalogFiles { objects: file()?, by_oid: file()?, by_name: file()? };
+        let definition = DatabaseDefinition::new(self.shared.new_oid(), name.to_owned(), files);
+        let Some(template) = template else {
+            Catalog::bootstrap(&self.engine, &definition, transaction)?;
+            return Ok(definition);
+        };
+        let state = template.catalog.state_arc();
+        let copied = &mut |relation: &RelationDefinition, file| {
+            self.copy_file(transaction, &state, relation, file)
+        };
+        template.catalog.copy_to(&definition, transaction, copied)?;
+        Ok(definition)
+    }
+
+    /// A new file with what one of a relation has.
+    fn copy_file(
+        &self,
+        transaction: &Transaction,
+        state: &CatalogState,
+        relation: &RelationDefinition,
+        from: RelFile,
+    ) -> Result<RelFile> {
+        let to = self.engine.create_file(transaction, from.logged)?;
+        let known = state.relation(relation.oid);
+        if let Some(numbers) = known.and_then(|relation| relation.number_generator.as_ref()) {
+            // The file is ahead of what was given out.
+            let (value, called) = numbers.state()?;
+            let copy = Sequence::open(&self.engine, to, *numbers.options());
+            copy.setval(transaction, value, called)?;
+            return Ok(to);
+        }
+        let (session, xid) = (transaction.session(), transaction.write_xid()?);
+        let step =
+            &mut || Ok::<_, SqlError>(session.check_interrupts().map_err(niwaki_txn::Error::from)?);
+        self.engine.storage().copy_file(from.id, to, xid, step)?;
+        Ok(to)
+    }
+
+    /// Empties unlogged relations and removes files that no relation has: those of transactions that a
+    /// crash cut off.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub(crate) fn tidy_after_crash(&self) -> Result<()> {
+        let storage = self.engine.storage();
+        let mut known = HashSet::new();
+        for database in self.all() {
+            let state = database.catalog.state();
+            let unlogged = |relation: &&Arc<Relation>| !relation.logged;
+            for relation in state.relations().filter(unlogged) {
+                for file in files_of(relation) {
+                    storage.reset_unlogged(file)?;
+                    self.engine.forget(file);
+                }
+            }
+            known.extend(database.catalog.files().into_iter().map(|file| file.id));
+        }
+        for id in storage.list_files()? {
+            if id >= niwaki_storage::FIRST_FILE && !known.contains(&id) {
+                storage.drop_file(RelFile { id, logged: true })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn files_of(relation: &RelationDefinition) -> impl Iterator<Item = RelFileId> {
+    relation.files().map(RelFileId)
+}
+
+const JUST_DROPPED: &str = "It seems to have just been dropped or renamed.";
+
+/// 3D000.
+pub(crate) fn no_database(name: &str) -> SqlError {
+    SqlError::new("3D000", format!("database \"{name}\" does not exist"))
+}
+
+impl OpenDatabase {
+    /// Its catalog.
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Its number.
+    pub(crate) fn oid(&self) -> Oid {
+        self.catalog.state().database_oid()
+    }
+
+    /// Its name now.
+    pub(crate) fn name(&self) -> String {
+        self.catalog.state().database().map(|database| database.name.clone()).unwrap_or_default()
+    }
+
+    /// Messages between its sessions.
+    pub(crate) fn notifications(&self) -> &Notifications {
+        &self.notifications
+    }
+
+    /// Connects a session, which finds the database under this name.
+    ///
+    /// # Errors
+    /// 3D000 when the database is about to go.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        session: &Arc<SessionControl>,
+        name: &str,
+    ) -> Result<Connection> {
+        let mut connections = self.connections.lock();
+        if connections.closed && !seeded_bug!("let-in") {
+            return Err(no_database(name).with_detail(JUST_DROPPED));
+        }
+        let backend = session.backend();
+        connections.sessions.insert(backend, Arc::downgrade(session));
+        Ok(Connection { database: Arc::clone(self), backend })
+    }
+
+    /// Lets nobody in any more, and waits until nobody is there but who waits, whose session this is; with `force` it tells everybody to go.
+    /// `what` it is called in the error.
+    ///
+    /// # Errors
+    /// 55006 when somebody stays; the waiter's interrupts. Then who comes is let in again.
+    pub(crate) fn close(
+        self: &Arc<Self>,
+        session: &SessionControl,
+        what: &str,
+        force: bool,
+    ) -> Result<ClosedDatabase> {
+        self.connections.lock().closed = true;
+        let closed = ClosedDatabase { database: Arc::clone(self), is_gone: false };
+        if force {
+            let connections = self.connections.lock();
+            let connected: Vec<_> =
+                connections.sessions.values().filter_map(Weak::upgrade).collect();
+            drop(connections);
+            connected.iter().for_each(|session| session.terminate());
+        }
+        let mut naps = PATIENCE_NAPS;
+        loop {
+            session.check_interrupts().map_err(niwaki_txn::Error::from)?;
+            let mut connections = self.connections.lock();
+            let others = connections.sessions.keys().filter(|other| **other != session.backend());
+            let count = others.count();
+            if count == 0 {
+                break;
+            }
+            if naps == 0 {
+                drop(connections);
+                return Err(in_use(what, &self.name(), count));
+            }
+            if self.ended.wait_for(&mut connections, NAP).timed_out() {
+                naps -= 1;
+            }
+        }
+        Ok(closed)
+    }
+
+    /// Whether a session is connected, for what has to be done without any.
+    ///
+    /// # Errors
+    /// 55006 when one is.
+    pub(crate) fn refuse_connected(&self) -> Result<()> {
+        match self.connections.lock().sessions.len() {
+            0 => Ok(()),
+            count => Err(in_use("database", &self.name(), count)),
+        }
+    }
+}
+
+/// 55006.
+fn in_use(what: &str, name: &str, count: usize) -> SqlError {
+    let message = format!("{what} \"{name}\" is being accessed by other users");
+    let (is, sessions) = if count == 1 { ("is", "session") } else { ("are", "sessions") };
+    SqlError::new("55006", message)
+        .with_detail(format!("There {is} {count} other {sessions} using the database."))
+}
+
+/// A session's connection to its database; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    database: Arc<OpenDatabase>,
+    backend: i32,
+}
+
+impl std::ops::Deref for Connection {
+    type Target = OpenDatabase;
+    fn deref(&self) -> &OpenDatabase {
+        &self.database
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.database.connections.lock().sessions.remove(&self.backend);
+        self.database.ended.notify_all();
+    }
+}
+
+/// A database that nobody is connected to, nor can be; it is opened to all again when this is dropped, unless it is gone.
+#[derive(Debug)]
+pub(crate) struct ClosedDatabase {
+    database: Arc<OpenDatabase>,
+    is_gone: bool,
+}
+
+impl ClosedDatabase {
+    /// The database was dropped.
+    pub(crate) fn gone(mut self) {
+        self.is_gone = true;
+    }
+}
+
+impl Drop for ClosedDatabase {
+    fn drop(&mut self) {
+        if !self.is_gone {
+            self.database.connections.lock().closed = false;
+        }
+    }
+}
+
+/// Fills the catalog of the first database when the directory is new, or a crash cut that off.
+fn fill_first(engine: &Arc<Engine>) -> Result<()> {
+    let transactions = engine.transactions();
+    let session = transactions.register_session()?;
+    let begin = || transactions.begin(&session, BeginOptions::default());
+    let storage = engine.storage();
+    let first = DatabaseDefinition::first();
+    let mut filled = true;
+    for file in first.files.all() {
+        filled &= storage.file_exists(file.id)?;
+    }
+    if filled {
+        let transaction = begin()?;
+        filled = Catalog::is_filled(engine, &transaction)?;
+        transaction.commit(Durability::Async)?;
+    }
+    if !filled {
+        let transaction = begin()?;
+        let xid = transaction.write_xid()?;
+        for file in first.files.all() {
+            // Files of an earlier attempt that was cut off are empty, or hold rows of a transaction
+            // that never committed.
+            if !storage.file_exists(file.id)? {
+                storage.create_file(file, xid)?;
+            }
+        }
+        Catalog::bootstrap(engine, &first, &transaction)?;
+        transaction.commit(Durability::Flush)?;
+    }
+    Ok(())
+}
+
+fn open_one(
+    engine: &Arc<Engine>,
+    shared: &Arc<SharedCatalog>,
+    definition: &DatabaseDefinition,
+) -> Result<Arc<OpenDatabase>> {
+    let transactions = engine.transactions();
+    let session = transactions.register_session()?;
+    let transaction = transactions.begin(&session, BeginOptions::default())?;
+    let compiler = Arc::new(niwaki_sql::IndexExpressions);
+    let catalog = Catalog::open(engine, shared, definition, &transaction, system::all(), compiler)?;
+    transaction.commit(Durability::Async)?;
+    Ok(Arc::new(OpenDatabase {
+        catalog,
+        notifications: Notifications::default(),
+        connections: Mutex::default(),
+        ended: Condvar::new(),
+    }))
+}
