@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use niwaki::{Database, Options};
-use niwaki_catalog::Catalog;
+use niwaki_catalog::{Catalog, DatabaseDefinition, SharedCatalog};
 use niwaki_env::Env;
 use niwaki_nbtree::{EntryDecision, NewEntry};
 use niwaki_storage::{
@@ -36,7 +36,8 @@ fn damaged(env: &Env, damage: Damage) {
     let session = manager.register_session().unwrap();
     let tx = manager.begin(&session, BeginOptions::default()).unwrap();
     let expressions = Arc::new(niwaki_sql::IndexExpressions);
-    let catalog = Catalog::open(&engine, &tx, Vec::new(), expressions).unwrap();
+    let (shared, first) = (SharedCatalog::new(&engine), DatabaseDefinition::first());
+    let catalog = Catalog::open(&engine, &shared, &first, &tx, Vec::new(), expressions).unwrap();
     tx.commit(Durability::Async).unwrap();
     let state = catalog.state_arc();
     let relation = state.tables().find(|relation| relation.name == "r").unwrap();

@@ -7,3 +7,8 @@ use niwaki_testkit::schedules::{schedules, simulate};
 fn databases_come_and_go() {
     simulate(schedules(300), databases::come_and_go);
 }
+
+#[test]
+fn a_database_is_copied_and_dropped() {
+    simulate(schedules(300), databases::copied_and_dropped);
+}

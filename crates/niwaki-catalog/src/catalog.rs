@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{RelFile, RelFileId};
@@ -301,9 +300,7 @@ impl Catalog {
         }
         self.replace(state);
         for change in changes {
-            if let Change::RemoveDatabase(dropped) = change
-                && !seeded_bug!("dropped-not-empty")
-            {
+            if let Change::RemoveDatabase(dropped) = change {
                 dropped.clear();
             }
         }

@@ -139,7 +139,7 @@ fn names_are_unique_and_come_free_again() {
     let env = Env::memory();
     let world = open(&env);
     let mut ddl = CatalogTransaction::new(Arc::clone(world.catalog()));
-    let commit = |ddl: &mut CatalogTransaction, tx: niwaki_txn::Transaction| {
+    let commit = |ddl: &mut CatalogTransaction, tx: Transaction| {
         let changes = ddl.take_for_commit();
         tx.commit_then(Durability::Flush, || {
             if let Some(changes) = changes {
@@ -237,5 +237,6 @@ fn databases_are_rows_of_the_first_ones_catalog() {
     tx.commit_then(Durability::Flush, || changes.publish()).unwrap();
     assert!(other.state().schema(PUBLIC_SCHEMA).is_none(), "whoever still has it finds nothing");
     assert!(other.state().database().is_none());
+    drop((other, ddl, databases, world));
     assert_eq!(open(&env).catalog().state().databases().iter().count(), 1);
 }

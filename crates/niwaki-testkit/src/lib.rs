@@ -6,6 +6,8 @@ pub mod crash;
 #[cfg(feature = "shuttle")]
 pub mod crews;
 #[cfg(feature = "shuttle")]
+pub mod databases;
+#[cfg(feature = "shuttle")]
 pub mod intervals;
 pub mod model;
 pub mod pages;

@@ -54,8 +54,8 @@ pub(crate) struct OpenDatabase {
 #[derive(Debug, Default)]
 struct Connections {
     sessions: HashMap<i32, Weak<SessionControl>>,
-    /// Nobody new comes in.
-    closed: bool,
+    /// As long as somebody keeps it closed, nobody new comes in.
+    closed_by: u32,
 }
 
 impl Databases {
@@ -246,7 +246,7 @@ impl OpenDatabase {
         name: &str,
     ) -> Result<Connection> {
         let mut connections = self.connections.lock();
-        if connections.closed && !seeded_bug!("let-in") {
+        if connections.closed_by > 0 && !seeded_bug!("let-in") {
             return Err(no_database(name).with_detail(JUST_DROPPED));
         }
         let backend = session.backend();
@@ -265,7 +265,7 @@ impl OpenDatabase {
         what: &str,
         force: bool,
     ) -> Result<ClosedDatabase> {
-        self.connections.lock().closed = true;
+        self.connections.lock().closed_by += 1;
         let closed = ClosedDatabase { database: Arc::clone(self), is_gone: false };
         if force {
             let connections = self.connections.lock();
@@ -335,7 +335,7 @@ impl Drop for Connection {
     }
 }
 
-/// A database that nobody is connected to, nor can be; it is opened to all again when this is dropped, unless it is gone.
+/// A database that nobody is connected to, nor can be as long as one of these is there, unless it is gone.
 #[derive(Debug)]
 pub(crate) struct ClosedDatabase {
     database: Arc<OpenDatabase>,
@@ -352,7 +352,8 @@ impl ClosedDatabase {
 impl Drop for ClosedDatabase {
     fn drop(&mut self) {
         if !self.is_gone {
-            self.database.connections.lock().closed = false;
+            let mut connections = self.database.connections.lock();
+            connections.closed_by -= 1;
         }
     }
 }

@@ -39,6 +39,9 @@ struct Side<'t> {
     ty: TypeOid,
 }
 
+/// A table, and the position of one of its columns.
+type Column<'t> = (&'t Table, usize);
+
 /// The equalities of columns of two tables.
 struct Together<'t> {
     left: &'t Table,
@@ -110,7 +113,7 @@ impl Tables {
     }
 
     /// The tables and columns of an equality of columns of two tables, the table that comes first on the left.
-    fn columns_of(&self, condition: &Expr) -> Option<((&Table, usize), (&Table, usize))> {
+    fn columns_of(&self, condition: &Expr) -> Option<(Column<'_>, Column<'_>)> {
         let ExprKind::Call { function, arguments } = &condition.kind else { return None };
         let [left, right] = arguments.as_slice() else { return None };
         let column = |side: &Expr| match side.kind {
