@@ -117,7 +117,10 @@ impl DatabaseDefinition {
 
     /// The one that is always there, as long as nothing was said of it.
     pub fn first() -> Self {
-        Self::new(FIRST_DATABASE, FIRST_DATABASE_NAME.to_owned(), CatalogFiles::FIRST)
+        let (name, files) = (FIRST_DATABASE_NAME.to_owned(), CatalogFiles::FIRST);
+        // PostgreSQL's remark.
+        let comment = Some("default administrative connection database".to_owned());
+        Self { comment, ..Self::new(FIRST_DATABASE, name, files) }
     }
 
     /// Whether it is the one that is always there.

@@ -206,7 +206,7 @@ fn a_broken_table_keeps_no_other_waiting() {
     let statistics = "select autoanalyze_count from pg_stat_user_tables order by relname";
     assert_eq!(run(&mut database.session(), statistics), "0\n1");
     let logged = logged.lock();
-    assert!(logged.len() == 2 && logged[0].contains("\"public.broken\""), "{logged:?}");
+    assert!(logged.len() == 2 && logged[0].contains("\"postgres.public.broken\""), "{logged:?}");
 }
 
 /// Counters begin at zero; the map and the sizes do not.

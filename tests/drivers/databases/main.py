@@ -8,8 +8,9 @@ import subprocess
 def run(*command, **environment):
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
     print(f"$ {' '.join(command)}")
-    # Where it connected to, and who that was.
+    # Where it connected to; the versions in a dump's comments, and the random word that psql is given.
     text = re.sub(r"connection to server .* failed", "connection failed", done.stdout + done.stderr)
+    text = re.sub(r"^(-- Dumped (from|by)|\\(un)?restrict ).*\n", "", text, flags=re.M)
     print(text, end="" if text.endswith("\n") or not text else "\n")
     if done.returncode != 0:
         print(f"exit code {done.returncode}")
