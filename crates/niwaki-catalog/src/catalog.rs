@@ -11,11 +11,11 @@ use niwaki_txn::Transaction;
 
 use crate::build;
 use crate::compile::ExpressionCompiler;
-use crate::database::{CatalogFiles, DatabaseDefinition, table_number};
+use crate::database::{DatabaseDefinition, table_number};
 use crate::definition::{Oid, RelationDefinition};
 use crate::error::{Error, Result};
 use crate::function::FunctionDefinition;
-use crate::objects::{OBJECTS_TABLE, Object, ObjectKind, Objects, damaged};
+use crate::objects::{CatalogFiles, OBJECTS_TABLE, Object, ObjectKind, Objects, damaged};
 use crate::overlay::{Change, apply, relation_object};
 use crate::relation::Relation;
 use crate::remark::{definition_of, remark};
@@ -175,7 +175,7 @@ impl Catalog {
                 }
             });
         }
-        let mut state = CatalogState::of_database(shared, database);
+        let mut state = CatalogState::of_database(shared.view_of(database.oid));
         apply(engine, &*compiler, &mut state, &changes);
         shared.publish(&changes);
         state.databases.committed();

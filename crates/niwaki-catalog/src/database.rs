@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use niwaki_storage::{RelFile, RelFileId};
+use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Oid;
 use crate::error::Result;
-use crate::objects::{Object, ObjectKind, damaged};
-use crate::overlay::Change;
+use crate::objects::{CatalogFiles, Object, ObjectKind, damaged};
 
 /// The number of the database that is always there (PostgreSQL's of `postgres`).
 pub const FIRST_DATABASE: Oid = Oid(5);
@@ -37,39 +36,6 @@ pub fn of_table_number(number: u64) -> (Oid, Oid) {
 const IN_PLACE_OF_SCHEMA: Oid = Oid(1);
 /// The number under which the first one is stored, once there is something to say of it. Its row has no name.
 const ROW_OF_FIRST: Oid = Oid(1);
-
-/// The files of one catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CatalogFiles {
-    /// Definitions.
-    pub objects: u64,
-    /// Their index on (oid, part).
-    pub by_oid: u64,
-    /// Their index on (schema, name).
-    pub by_name: u64,
-}
-
-impl CatalogFiles {
-    /// Those of the first database; file 1 holds the states of transactions.
-    pub const FIRST: Self = Self { objects: 2, by_oid: 3, by_name: 4 };
-
-    /// All of them.
-    pub fn all(self) -> [RelFile; 3] {
-        [self.objects, self.by_oid, self.by_name].map(logged)
-    }
-
-    fn first() -> Self {
-        Self::FIRST
-    }
-
-    fn is_first(&self) -> bool {
-        *self == Self::FIRST
-    }
-}
-
-pub(crate) fn logged(number: u64) -> RelFile {
-    RelFile { id: RelFileId(number), logged: true }
-}
 
 /// A database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,17 +159,63 @@ impl DatabaseList {
         self.by_oid.values()
     }
 
-    /// Makes a change, if it is one of databases.
-    pub(crate) fn apply(&mut self, change: &Change) {
-        match change {
-            Change::PutDatabase(database) => {
-                self.by_oid.insert(database.oid, Arc::clone(database));
-            }
-            Change::RemoveDatabase(dropped) => {
-                self.by_oid.remove(&dropped.database_oid());
-            }
-            _ => {}
-        }
+    pub(crate) fn put(&mut self, database: &Arc<DatabaseDefinition>) {
+        self.by_oid.insert(database.oid, Arc::clone(database));
+    }
+
+    pub(crate) fn remove(&mut self, oid: Oid) {
+        self.by_oid.remove(&oid);
+    }
+}
+
+/// The databases, as statements of one of them see them.
+#[derive(Clone, Debug)]
+pub(crate) struct DatabaseView {
+    /// The one that they are statements of.
+    current: Oid,
+    committed: Arc<ArcSwap<DatabaseList>>,
+    /// With changes of a transaction that has not committed.
+    own: Option<Arc<DatabaseList>>,
+}
+
+impl Default for DatabaseView {
+    /// There is the first one alone.
+    fn default() -> Self {
+        Self::new(FIRST_DATABASE, &Arc::default())
+    }
+}
+
+impl DatabaseView {
+    pub(crate) fn new(current: Oid, committed: &Arc<ArcSwap<DatabaseList>>) -> Self {
+        Self { current, committed: Arc::clone(committed), own: None }
+    }
+
+    pub(crate) fn current(&self) -> Oid {
+        self.current
+    }
+
+    pub(crate) fn list(&self) -> Arc<DatabaseList> {
+        self.own.clone().unwrap_or_else(|| self.committed.load_full())
+    }
+
+    /// Lays changes of a transaction over what is committed.
+    pub(crate) fn put(&mut self, database: &Arc<DatabaseDefinition>) {
+        self.lay_over(|list| list.put(database));
+    }
+
+    pub(crate) fn remove(&mut self, oid: Oid) {
+        self.lay_over(|list| list.remove(oid));
+    }
+
+    fn lay_over(&mut self, change: impl FnOnce(&mut DatabaseList)) {
+        let mut list = DatabaseList::clone(&self.list());
+        change(&mut list);
+        self.own = Some(Arc::new(list));
+    }
+
+    /// What was laid over it is committed.
+    pub(crate) fn committed(&mut self) {
+        self.own = None;
     }
 }
 

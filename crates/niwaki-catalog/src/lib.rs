@@ -40,9 +40,10 @@ pub use catalog::Catalog;
 pub use collation::{collation_name, collations, type_collation};
 pub use compile::ExpressionCompiler;
 pub use database::{
-    CatalogFiles, DatabaseDefinition, DatabaseList, FIRST_DATABASE, FIRST_DATABASE_NAME,
-    of_table_number, table_number,
+    DatabaseDefinition, DatabaseList, FIRST_DATABASE, FIRST_DATABASE_NAME, of_table_number,
+    table_number,
 };
+pub use objects::CatalogFiles;
 pub use overlay::{CatalogChanges, CatalogTransaction};
 
 pub use definition::{

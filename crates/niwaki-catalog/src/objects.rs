@@ -10,15 +10,15 @@
 
 use std::sync::Arc;
 
-use niwaki_storage::Tid;
+use niwaki_storage::{RelFile, RelFileId, Tid};
 use niwaki_table::{
     Engine, Error as TableError, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
     RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{Isolation, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
+use serde::{Deserialize, Serialize};
 
-use crate::database::{CatalogFiles, logged};
 use crate::definition::Oid;
 use crate::error::{Error, Result};
 
@@ -26,6 +26,39 @@ use crate::error::{Error, Result};
 pub(crate) const OBJECTS_TABLE: Oid = Oid(2);
 const BY_OID: u64 = 3;
 const BY_NAME: u64 = 4;
+
+/// The files of one catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogFiles {
+    /// Definitions.
+    pub objects: u64,
+    /// Their index on (oid, part).
+    pub by_oid: u64,
+    /// Their index on (schema, name).
+    pub by_name: u64,
+}
+
+impl CatalogFiles {
+    /// Those of the first database; file 1 holds the states of transactions.
+    pub const FIRST: Self = Self { objects: 2, by_oid: 3, by_name: 4 };
+
+    /// All of them.
+    pub fn all(self) -> [RelFile; 3] {
+        [self.objects, self.by_oid, self.by_name].map(logged)
+    }
+
+    pub(crate) fn first() -> Self {
+        Self::FIRST
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        *self == Self::FIRST
+    }
+}
+
+fn logged(number: u64) -> RelFile {
+    RelFile { id: RelFileId(number), logged: true }
+}
 
 /// Longest piece of a definition in one row, in bytes.
 const PART_BYTES: usize = 4000;

@@ -445,9 +445,8 @@ pub(crate) fn apply(
                 types_changed = true;
             }
             Change::RemoveSchema(oid) => state.remove_schema(*oid),
-            Change::PutDatabase(_) | Change::RemoveDatabase(_) => {
-                state.databases.lay_over(change);
-            }
+            Change::PutDatabase(database) => state.databases.put(database),
+            Change::RemoveDatabase(dropped) => state.databases.remove(dropped.database_oid()),
             Change::PutView(view) => state.put(Arc::clone(view)),
             Change::PutType(definition) => {
                 state.types.put(Arc::clone(definition));

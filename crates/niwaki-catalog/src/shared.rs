@@ -6,9 +6,9 @@ use arc_swap::ArcSwap;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_table::Engine;
 
-use crate::database::{CatalogFiles, DatabaseDefinition, DatabaseList, FIRST_DATABASE};
+use crate::database::{DatabaseList, DatabaseView};
 use crate::definition::Oid;
-use crate::objects::{OBJECTS_TABLE, Objects};
+use crate::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
 use crate::overlay::Change;
 
 /// What all catalogs of one directory share.
@@ -55,6 +55,11 @@ impl SharedCatalog {
         &self.objects
     }
 
+    /// The databases, as statements of this one see them.
+    pub(crate) fn view_of(&self, database: Oid) -> DatabaseView {
+        DatabaseView::new(database, &self.databases)
+    }
+
     /// Shows changes of databases to everybody.
     pub(crate) fn publish(&self, changes: &[Change]) {
         let of_databases =
@@ -62,53 +67,17 @@ impl SharedCatalog {
         if !changes.iter().any(of_databases) {
             return;
         }
+        // Those of the other catalogs publish at the same time.
         self.databases.rcu(|list| {
             let mut list = DatabaseList::clone(list);
-            changes.iter().for_each(|change| list.apply(change));
+            for change in changes {
+                match change {
+                    Change::PutDatabase(database) => list.put(database),
+                    Change::RemoveDatabase(dropped) => list.remove(dropped.database_oid()),
+                    _ => {}
+                }
+            }
             list
         });
-    }
-}
-
-/// The databases, as statements of one of them see them.
-#[derive(Clone, Debug)]
-pub(crate) struct DatabaseView {
-    /// The one that they are statements of.
-    current: Oid,
-    committed: Arc<ArcSwap<DatabaseList>>,
-    /// With changes of a transaction that has not committed.
-    own: Option<Arc<DatabaseList>>,
-}
-
-impl Default for DatabaseView {
-    /// There is the first one alone.
-    fn default() -> Self {
-        Self { current: FIRST_DATABASE, committed: Arc::default(), own: None }
-    }
-}
-
-impl DatabaseView {
-    pub(crate) fn new(shared: &SharedCatalog, database: &DatabaseDefinition) -> Self {
-        Self { current: database.oid, committed: Arc::clone(&shared.databases), own: None }
-    }
-
-    pub(crate) fn current(&self) -> Oid {
-        self.current
-    }
-
-    pub(crate) fn list(&self) -> Arc<DatabaseList> {
-        self.own.clone().unwrap_or_else(|| self.committed.load_full())
-    }
-
-    /// Lays a change of a transaction over what is committed.
-    pub(crate) fn lay_over(&mut self, change: &Change) {
-        let mut list = DatabaseList::clone(&self.list());
-        list.apply(change);
-        self.own = Some(Arc::new(list));
-    }
-
-    /// What was laid over it is committed.
-    pub(crate) fn committed(&mut self) {
-        self.own = None;
     }
 }

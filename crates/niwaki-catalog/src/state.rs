@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::database::{DatabaseDefinition, DatabaseList};
+use crate::database::{DatabaseDefinition, DatabaseList, DatabaseView};
 use crate::definition::{Oid, RelationKind};
 use crate::error::{Error, Result};
 use crate::foreign_key::ForeignKey;
 use crate::function::Functions;
 use crate::relation::Relation;
-use crate::shared::{DatabaseView, SharedCatalog};
 use crate::types::Types;
 
 /// Oid of schema `pg_catalog` (PostgreSQL's).
@@ -223,8 +222,8 @@ impl CatalogState {
 /// Building states; used by the catalog itself.
 impl CatalogState {
     /// Nothing, in this database.
-    pub(crate) fn of_database(shared: &SharedCatalog, database: &DatabaseDefinition) -> Self {
-        Self { databases: DatabaseView::new(shared, database), ..Self::default() }
+    pub(crate) fn of_database(databases: DatabaseView) -> Self {
+        Self { databases, ..Self::default() }
     }
 
     /// The same database, with nothing in it.

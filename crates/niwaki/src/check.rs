@@ -9,7 +9,7 @@ use niwaki_table::Table;
 
 use crate::Result;
 use crate::database::Database;
-use crate::databases::OpenDatabase;
+use crate::open_database::OpenDatabase;
 use crate::session::Session;
 
 /// One broken invariant that [`Database::check`] found.

@@ -16,10 +16,11 @@ use niwaki_txn::{TransactionManager, TxnOptions};
 
 use crate::activity::Activities;
 use crate::autovacuum::{Autovacuum, AutovacuumReport, LauncherThread, workers_max};
-use crate::databases::{Databases, OpenDatabase};
+use crate::databases::Databases;
 use crate::gardener::{Gardener, GardenerThread};
 use crate::helpers::Helpers;
 use crate::log::Log;
+use crate::open_database::OpenDatabase;
 use crate::progress::{Builds, Vacuums};
 use crate::session::Session;
 use crate::{Result, SqlError};
@@ -248,7 +249,7 @@ impl Database {
             own.set_at_start(name, value, false)?;
         }
         let opened = self.inner.databases.get(&definition)?;
-        self.connect(&opened, own, user)
+        self.connect(&opened, database, own, user)
     }
 
     /// A session of the database's own, for work in one of the databases.
@@ -256,17 +257,19 @@ impl Database {
     /// # Errors
     /// Too many sessions (53300); the database is about to go (3D000).
     pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<Session> {
-        self.connect(database, self.inner.settings.for_session(), "postgres")
+        let settings = self.inner.settings.for_session();
+        self.connect(database, &database.name(), settings, "postgres")
     }
 
     fn connect(
         &self,
         database: &Arc<OpenDatabase>,
+        name: &str,
         settings: Settings,
         user: &str,
     ) -> Result<Session> {
         let control = self.inner.transactions.register_session()?;
-        let connection = database.connect(&control, &database.name())?;
+        let connection = database.connect(&control, name)?;
         Ok(Session::new(self.clone(), connection, control, settings, user))
     }
 

@@ -13,6 +13,7 @@ mod index_counters;
 mod log;
 mod maintenance;
 mod notifications;
+mod open_database;
 mod progress;
 mod read_ahead;
 mod result;

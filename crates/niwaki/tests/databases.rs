@@ -2,14 +2,17 @@
 //! connected keeps his; at every change of the disk, a crash leaves a database whole or not there.
 
 mod common;
+#[path = "common/crashes.rs"]
+mod crashes;
 
 use std::sync::Arc;
 
 use common::{run, run_told};
+use crashes::each_image;
 use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
 use niwaki_env::sync::thread;
-use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
+use niwaki_env::vfs::{FaultyVfs, Vfs};
 
 fn connect(database: &Database, name: &str) -> niwaki::Result<Session> {
     database.session_as("postgres", name, &[])
@@ -350,19 +353,10 @@ fn every_moment_recovers() {
         states.push((vfs.changes(), contents(&database)));
     }
     drop(database);
-    let history = vfs.history().unwrap();
-    let mut replay = history.replay();
-    let mut images = 0;
-    while let Some(operation) = replay.step() {
-        let at = replay.done() as u64;
-        if at < begin {
-            continue;
-        }
-        let options = CrashOptions { images_max: 2, seed: at, ..CrashOptions::default() };
-        for image in replay.images(&options) {
-            images += 1;
-            let what = format!("after change {at} ({operation:?}), kept {}", image.survivors);
-            let vfs: Arc<dyn Vfs> = Arc::new(image.vfs);
+    let images = each_image(
+        &vfs,
+        |at| at >= begin,
+        |at, what, vfs| {
             let database = open(Arc::clone(&vfs)).unwrap_or_else(|e| panic!("{what}: {e}"));
             let report = database.check().unwrap();
             assert!(report.violations.is_empty(), "{what}: {:#?}", report.violations);
@@ -376,8 +370,8 @@ fn every_moment_recovers() {
             assert_eq!(run(&mut session, "create database another"), "", "{what}");
             let mut another = connect(&database, "another").unwrap();
             assert_eq!(run(&mut another, "create table t (a int); select * from t"), "", "{what}");
-        }
-    }
+        },
+    );
     eprintln!("{images} images");
     assert!(images > 200, "{images}");
 }

@@ -2,13 +2,16 @@
 //! torn, the database opens, heap and indexes agree, and queries give the same with indexes and without.
 
 mod common;
+#[path = "common/crashes.rs"]
+mod crashes;
 
 use std::sync::Arc;
 
 use common::run;
+use crashes::each_image;
 use niwaki::{Database, Options};
 use niwaki_env::Env;
-use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
+use niwaki_env::vfs::{FaultyVfs, Vfs};
 
 fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
     let options = Options::new()
@@ -44,20 +47,11 @@ fn every_moment_of_an_index_build_recovers() {
     }
     drop(session);
     drop(database);
-    let history = vfs.history().unwrap();
-    let mut replay = history.replay();
-    let mut images = 0;
-    while let Some(operation) = replay.step() {
-        let at = replay.done() as u64;
-        // Every third moment: the whole takes seconds, and all are met over the seeds of the suites.
-        if at < begin || !at.is_multiple_of(3) {
-            continue;
-        }
-        let options = CrashOptions { images_max: 2, seed: at, ..CrashOptions::default() };
-        for image in replay.images(&options) {
-            images += 1;
-            let what = format!("after change {at} ({operation:?}), kept {}", image.survivors);
-            let vfs: Arc<dyn Vfs> = Arc::new(image.vfs);
+    // Every third moment: the whole takes seconds, and all are met over the seeds of the suites.
+    let images = each_image(
+        &vfs,
+        |at| at >= begin && at.is_multiple_of(3),
+        |_, what, vfs| {
             let database = open(Arc::clone(&vfs)).unwrap_or_else(|e| panic!("{what}: {e}"));
             let report = database.check().unwrap();
             assert!(report.violations.is_empty(), "{what}: {:#?}", report.violations);
@@ -75,11 +69,11 @@ fn every_moment_of_an_index_build_recovers() {
             }
             // What a crash left of a build can be removed, or built anew.
             let left = "select relname from pg_class c join pg_index i on c.oid = i.indexrelid \
-                        where not indisvalid order by 1";
+                    where not indisvalid order by 1";
             for name in run(&mut session, left).lines() {
                 assert_eq!(run(&mut session, &format!("drop index {name}")), "", "{what}");
             }
-        }
-    }
+        },
+    );
     assert!(images > 40, "only {images} images");
 }

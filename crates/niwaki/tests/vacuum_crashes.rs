@@ -2,13 +2,16 @@
 //! autovacuum make to the disk: nothing is lost, nothing comes back, and another vacuum finishes.
 
 mod common;
+#[path = "common/crashes.rs"]
+mod crashes;
 
 use std::sync::Arc;
 
 use common::run;
+use crashes::each_image;
 use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
-use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, Operation, Vfs};
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, Operation, Vfs};
 
 /// In a pool that is smaller than the table.
 fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
@@ -174,28 +177,16 @@ fn every_moment_of_maintenance_recovers() {
     }
     drop(s);
     drop(database);
-    let history = vfs.history().unwrap();
-    let mut replay = history.replay();
-    let mut images = 0;
-    while let Some(operation) = replay.step() {
-        let at = replay.done() as u64;
-        // Only while maintenance runs, when the rows stay what they are; and every seventh moment: the whole takes
-        // minutes, and the seeds of `tests/crash` meet all.
-        if !at.is_multiple_of(7) {
-            continue;
-        }
-        let during = steps.chunks(2).find(|two| (two[0].changes..two[1].changes).contains(&at));
-        let Some([before, after]) = during else { continue };
+    // Only while maintenance runs, when the rows stay what they are; and every seventh moment: the whole takes
+    // minutes, and the seeds of `tests/crash` meet all.
+    let during = |at| steps.chunks(2).find(|two| (two[0].changes..two[1].changes).contains(&at));
+    let wanted = |at: u64| at.is_multiple_of(7) && matches!(during(at), Some([_, _]));
+    let images = each_image(&vfs, wanted, |at, what, vfs| {
+        let Some([before, after]) = during(at) else { unreachable!("it is wanted") };
         assert_eq!(before.rows, after.rows);
-        let options = CrashOptions { images_max: 2, seed: at, ..CrashOptions::default() };
-        for image in replay.images(&options) {
-            images += 1;
-            let what = format!("after change {at} ({operation:?}), kept {}", image.survivors);
-            let vfs: Arc<dyn Vfs> = Arc::new(image.vfs);
-            let database = open(vfs).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(sound(&database, &what), before.rows, "{what}");
-        }
-    }
+        let database = open(vfs).unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(sound(&database, what), before.rows, "{what}");
+    });
     eprintln!("{images} images");
     assert!(images > 100, "only {images} images");
 }

@@ -10,7 +10,7 @@ use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
 use super::Session;
 use super::store::read_only;
 use crate::Result;
-use crate::databases::no_database;
+use crate::open_database::no_database;
 use crate::result::ResultSink;
 
 /// Databases of PostgreSQL that are not there: a new one that begins as they are is empty.

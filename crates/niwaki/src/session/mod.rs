@@ -47,8 +47,8 @@ use niwaki_types::{Datum, TextSettings, TypeOid, quote_identifier};
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
 use crate::database::Database;
-use crate::databases::Connection;
 use crate::notifications::Pending;
+use crate::open_database::Connection;
 use crate::progress::{Build, ProgressEntry};
 use crate::result::ResultSink;
 

@@ -1,0 +1,194 @@
+//! A database that is open, and who is connected to it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use niwaki_catalog::{Catalog, Oid};
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::{Condvar, Mutex};
+use niwaki_txn::SessionControl;
+
+use crate::notifications::Notifications;
+use crate::{Result, SqlError};
+
+/// A database that is to go waits so long, and so often, for sessions that are about to end, as PostgreSQL does: clients disconnect, and
+/// say so at once.
+const NAP: Duration = Duration::from_millis(100);
+const PATIENCE_NAPS: u32 = 50;
+
+/// A database that is open.
+#[derive(Debug)]
+pub(crate) struct OpenDatabase {
+    catalog: Arc<Catalog>,
+    notifications: Notifications,
+    connections: Mutex<Connections>,
+    /// Signalled when one ends.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    sessions: HashMap<i32, Weak<SessionControl>>,
+    /// As long as somebody keeps it closed, nobody new comes in.
+    closed_by: u32,
+}
+
+pub(crate) const JUST_DROPPED: &str = "It seems to have just been dropped or renamed.";
+
+/// 3D000.
+pub(crate) fn no_database(name: &str) -> SqlError {
+    SqlError::new("3D000", format!("database \"{name}\" does not exist"))
+}
+
+impl OpenDatabase {
+    /// With nobody connected.
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
+        Self {
+            catalog,
+            notifications: Notifications::default(),
+            connections: Mutex::default(),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Its catalog.
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Its number.
+    pub(crate) fn oid(&self) -> Oid {
+        self.catalog.state().database_oid()
+    }
+
+    /// Its name now.
+    pub(crate) fn name(&self) -> String {
+        self.catalog.state().database().map(|database| database.name.clone()).unwrap_or_default()
+    }
+
+    /// Messages between its sessions.
+    pub(crate) fn notifications(&self) -> &Notifications {
+        &self.notifications
+    }
+
+    /// Connects a session, which finds the database under this name.
+    ///
+    /// # Errors
+    /// 3D000 when the database is about to go.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        session: &Arc<SessionControl>,
+        name: &str,
+    ) -> Result<Connection> {
+        let mut connections = self.connections.lock();
+        if connections.closed_by > 0 && !seeded_bug!("let-in") {
+            return Err(no_database(name).with_detail(JUST_DROPPED));
+        }
+        let backend = session.backend();
+        connections.sessions.insert(backend, Arc::downgrade(session));
+        Ok(Connection { database: Arc::clone(self), backend })
+    }
+
+    /// Lets nobody in any more, and waits until nobody is there but who waits, whose session this is; with `force` it tells everybody to go.
+    /// `what` it is called in the error.
+    ///
+    /// # Errors
+    /// 55006 when somebody stays; the waiter's interrupts. Then who comes is let in again.
+    pub(crate) fn close(
+        self: &Arc<Self>,
+        session: &SessionControl,
+        what: &str,
+        force: bool,
+    ) -> Result<ClosedDatabase> {
+        self.connections.lock().closed_by += 1;
+        let closed = ClosedDatabase { database: Arc::clone(self), is_gone: false };
+        if force {
+            let connections = self.connections.lock();
+            let connected: Vec<_> =
+                connections.sessions.values().filter_map(Weak::upgrade).collect();
+            drop(connections);
+            connected.iter().for_each(|session| session.terminate());
+        }
+        let mut naps = PATIENCE_NAPS;
+        loop {
+            session.check_interrupts().map_err(niwaki_txn::Error::from)?;
+            let mut connections = self.connections.lock();
+            let others = connections.sessions.keys().filter(|other| **other != session.backend());
+            let count = others.count();
+            if count == 0 {
+                break;
+            }
+            if naps == 0 {
+                drop(connections);
+                return Err(in_use(what, &self.name(), count));
+            }
+            if self.ended.wait_for(&mut connections, NAP).timed_out() {
+                naps -= 1;
+            }
+        }
+        Ok(closed)
+    }
+
+    /// Whether a session is connected, for what has to be done without any.
+    ///
+    /// # Errors
+    /// 55006 when one is.
+    pub(crate) fn refuse_connected(&self) -> Result<()> {
+        match self.connections.lock().sessions.len() {
+            0 => Ok(()),
+            count => Err(in_use("database", &self.name(), count)),
+        }
+    }
+}
+
+/// 55006.
+fn in_use(what: &str, name: &str, count: usize) -> SqlError {
+    let message = format!("{what} \"{name}\" is being accessed by other users");
+    let (is, sessions) = if count == 1 { ("is", "session") } else { ("are", "sessions") };
+    SqlError::new("55006", message)
+        .with_detail(format!("There {is} {count} other {sessions} using the database."))
+}
+
+/// A session's connection to its database; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    database: Arc<OpenDatabase>,
+    backend: i32,
+}
+
+impl std::ops::Deref for Connection {
+    type Target = OpenDatabase;
+    fn deref(&self) -> &OpenDatabase {
+        &self.database
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.database.connections.lock().sessions.remove(&self.backend);
+        self.database.ended.notify_all();
+    }
+}
+
+/// A database that nobody is connected to, nor can be as long as one of these is there, unless it is gone.
+#[derive(Debug)]
+pub(crate) struct ClosedDatabase {
+    database: Arc<OpenDatabase>,
+    is_gone: bool,
+}
+
+impl ClosedDatabase {
+    /// The database was dropped.
+    pub(crate) fn gone(mut self) {
+        self.is_gone = true;
+    }
+}
+
+impl Drop for ClosedDatabase {
+    fn drop(&mut self) {
+        if !self.is_gone {
+            self.database.connections.lock().closed_by -= 1;
+        }
+    }
+}
