@@ -207,6 +207,34 @@ impl DeadProbe<'_> {
         versions.map(move |(_, tuple)| row_ref(page, root, tuple))
     }
 
+    /// Since when no snapshot sees any of the versions of the chain at `root`, on this page, that `matches` says matter: the last of them ended
+    /// then. `None` when some version has not ended, or nobody can say so yet; an older snapshot may see them.
+    pub fn over_since(
+        &self,
+        root: Tid,
+        mut matches: impl FnMut(RowRef<'_>) -> bool,
+    ) -> Option<Csn> {
+        let (heap, page) = (&self.heap, &*self.page);
+        let base = page::base(page);
+        let mut since = None;
+        for (_, tuple) in Chain::new(page, root.offset.0) {
+            if tuple.has(flags::STUB) || !matches(row_ref(page, root, tuple)) {
+                continue;
+            }
+            match heap.txns.status(page::xmin(base, tuple)) {
+                XidStatus::Aborted => continue,
+                XidStatus::InProgress => return None,
+                XidStatus::Committed(_) if !tuple.has_deleter() => return None,
+                XidStatus::Committed(_) => {}
+            }
+            match heap.txns.status(page::xmax(base, tuple)) {
+                XidStatus::Aborted | XidStatus::InProgress => return None,
+                XidStatus::Committed(end) => since = since.max(Some(end)),
+            }
+        }
+        since
+    }
+
     /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion
     /// of index entries with one key looks at the versions with that key.
     pub fn deadness(

@@ -17,6 +17,36 @@ pub struct LeafRead {
     pub(crate) version: LeafVersion,
 }
 
+impl LeafRead {
+    /// Which leaf.
+    #[inline]
+    pub fn block(self) -> BlockNumber {
+        self.block
+    }
+}
+
+/// The items that a leaf, as it was when it was read, begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafPrefix {
+    leaf: LeafRead,
+    /// Offset of the first item behind them.
+    end: u16,
+}
+
+impl LeafPrefix {
+    /// The leaf.
+    #[inline]
+    pub fn leaf(self) -> LeafRead {
+        self.leaf
+    }
+
+    /// Offset of the first item behind them.
+    #[inline]
+    pub fn end(self) -> u16 {
+        self.end
+    }
+}
+
 /// Where an entry is on its leaf, ordered as the entries are. Outside of the leaf's latch it means something together with a [`LeafRead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryPlace {
@@ -54,6 +84,8 @@ pub struct LeafBatch {
     bytes: Vec<u8>,
     block: Option<BlockNumber>,
     version: LeafVersion,
+    /// The batch has all entries before this item, but those that are marked LP_DEAD or that the scan was told to leave out.
+    prefix_end: Option<u16>,
 }
 
 impl LeafBatch {
@@ -103,6 +135,12 @@ impl LeafBatch {
         self.bytes.clear();
         self.block = Some(block);
         self.version = version;
+        self.prefix_end = None;
+    }
+
+    /// Notes that it has all entries of the leaf before this item ([`LeafBatch::prefix`]).
+    pub(crate) fn has_all_before(&mut self, end: u16) {
+        self.prefix_end = Some(end);
     }
 
     /// Appends the entries of an item in the scan's direction; those of a posting list share the bytes
@@ -141,6 +179,15 @@ impl LeafBatch {
     pub fn leaf(&self) -> Option<LeafRead> {
         let block = self.block.filter(|&block| block != NO_BLOCK)?;
         Some(LeafRead { block, version: self.version })
+    }
+
+    /// The items that are before entry number `count`, if the entries before it are all that the leaf begins with: beside them there were only some that are
+    /// marked LP_DEAD, and those that the scan was told to leave out.
+    pub fn prefix(&self, count: usize) -> Option<LeafPrefix> {
+        let end = self.prefix_end?;
+        // Of a posting list that is half among them the item is behind them.
+        let end = self.slots.get(count).map_or(end, |slot| slot.at.offset);
+        Some(LeafPrefix { leaf: self.leaf()?, end })
     }
 
     /// Where entry number `position` was on the leaf.

@@ -49,7 +49,7 @@ mod unique_check;
 mod visits;
 mod wal;
 
-pub use batch::{BatchEntry, EntryPlace, LeafBatch, LeafRead, LeafVersion};
+pub use batch::{BatchEntry, EntryPlace, LeafBatch, LeafPrefix, LeafRead, LeafVersion};
 pub use build::IndexBuilder;
 pub use check::CheckReport;
 pub use delete::VacuumSummary;

@@ -11,7 +11,7 @@ use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageRead;
 use niwaki_storage::{BlockNumber, Page};
 
-use crate::batch::{LeafBatch, LeafVersion};
+use crate::batch::{LeafBatch, LeafRead, LeafVersion};
 use crate::change;
 use crate::descend::RESTARTS_MAX;
 use crate::error::{Error, Result};
@@ -76,6 +76,8 @@ pub struct Scan {
     lost: u32,
     /// A posting list of this leaf of which the scan has read a part before.
     half_read: Option<u16>,
+    /// The items of this leaf before that one are left out.
+    left_out: u16,
     batch: LeafBatch,
 }
 
@@ -93,6 +95,7 @@ impl Default for Scan {
             passed: Passed::default(),
             lost: 0,
             half_read: None,
+            left_out: 0,
             batch: LeafBatch::default(),
         }
     }
@@ -164,7 +167,22 @@ impl Scan {
     pub fn next_with<R: KeyRanges>(
         &mut self,
         index: &Index,
+        ranges: Option<&mut R>,
+        under_latch: impl FnMut(&LeafBatch),
+    ) -> Result<bool> {
+        self.next_leaving_out(index, ranges, |_| 0, under_latch)
+    }
+
+    /// [`Scan::next_with`], leaving out the items of each leaf that are before the one whose offset `left_out` says; it is called
+    /// under the leaf's latch too.
+    ///
+    /// # Errors
+    /// As [`Scan::next_with`].
+    pub fn next_leaving_out<R: KeyRanges>(
+        &mut self,
+        index: &Index,
         mut ranges: Option<&mut R>,
+        mut left_out: impl FnMut(LeafRead) -> u16,
         mut under_latch: impl FnMut(&LeafBatch),
     ) -> Result<bool> {
         // Ends: every turn reads another leaf; between descents they are counted, and every descent
@@ -212,8 +230,10 @@ impl Scan {
                 return Ok(false);
             };
             let block = leaf.id().block;
-            self.batch.reset(block, LeafVersion(leaf.version()));
+            let version = LeafVersion(leaf.version());
+            self.batch.reset(block, version);
             self.half_read = None;
+            self.left_out = left_out(LeafRead { block, version });
             let ranges = ranges.as_deref_mut();
             match self.direction {
                 Direction::Forward => self.read_forward(index, &leaf, block, ranges)?,
@@ -355,9 +375,13 @@ impl Scan {
                     Kind::Unbounded => leaf.item_count() + 1,
                     _ => lower_bound_near(leaf, from, &end),
                 };
-                for offset in from..stop {
+                for offset in from.max(self.left_out)..stop {
                     let passed = (self.half_read == Some(offset)).then_some(&self.passed);
                     copy(&mut self.batch, index, leaf, offset, self.direction, passed)?;
+                }
+                if from <= first.max(self.left_out) && self.half_read.is_none() && ranges.is_none()
+                {
+                    self.batch.has_all_before(stop);
                 }
                 let reached_end = stop <= leaf.item_count()
                     || leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
@@ -415,7 +439,7 @@ impl Scan {
                     Kind::Unbounded => first,
                     _ => lower_bound(leaf, first, &self.range.lower.begin()),
                 };
-                for offset in (from..stop).rev() {
+                for offset in (from.max(self.left_out)..stop).rev() {
                     let passed = (self.half_read == Some(offset)).then_some(&self.passed);
                     copy(&mut self.batch, index, leaf, offset, self.direction, passed)?;
                 }

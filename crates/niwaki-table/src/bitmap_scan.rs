@@ -200,7 +200,7 @@ impl BitmapScan {
         let mut trace = Trace { index, entries: Vec::new(), leaves: Vec::new() };
         let mut scan = table.index_scan_keys(index, keys, Direction::Forward);
         // Ends with the keys.
-        while scan.next_leaf(table)? {
+        while scan.next_leaf(table, None)? {
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
             let begin = trace.entries.len();
             let batch = scan.batch();

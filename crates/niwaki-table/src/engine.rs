@@ -16,6 +16,7 @@ use niwaki_txn::{Transaction, TransactionManager};
 
 use crate::definition::{IndexDefinition, TableDefinition};
 use crate::error::Result;
+use crate::over::OverLeaves;
 use crate::sequence::{SequenceManager, SequenceState};
 use crate::stats::Counters;
 use crate::suspects::Suspects;
@@ -26,6 +27,7 @@ use crate::temp::{TempFiles, TempQuota, TempSpace};
 pub(crate) struct OpenIndex {
     pub(crate) handle: Arc<Index>,
     pub(crate) suspects: Arc<Suspects>,
+    pub(crate) over: Arc<OverLeaves>,
 }
 
 /// A time that may change.
@@ -186,7 +188,7 @@ impl Engine {
                 true => index,
                 false => index.without_posting_lists(),
             });
-            OpenIndex { handle, suspects: Arc::default() }
+            OpenIndex { handle, suspects: Arc::default(), over: Arc::default() }
         });
         index.clone()
     }

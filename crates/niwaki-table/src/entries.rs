@@ -1,15 +1,15 @@
 //! Entries of one leaf after the other, on their way to rows.
 
 use niwaki_env::seeded_bug;
-use niwaki_heap::{Heap, PageVisibility, UnmixCount};
-use niwaki_nbtree::{KeyRanges, LeafBatch, Scan};
-use niwaki_storage::{BlockNumber, Tid};
-use niwaki_txn::View;
+use niwaki_heap::{Deadness, Heap, PageVisibility, UnmixCount};
+use niwaki_nbtree::{KeyRanges, LeafBatch, LeafRead, Scan};
+use niwaki_storage::{BlockNumber, Csn, Tid};
+use niwaki_txn::{Horizon, View};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
 use crate::recheck::{Entry, Seen};
-use crate::table::Table;
+use crate::table::{Table, TableIndex};
 
 /// A scan of an index that knows how far its entries may be believed when their leaf's latch is gone.
 #[derive(Debug, Default)]
@@ -20,21 +20,25 @@ pub(crate) struct EntryScan {
     noted: UnmixCount,
     /// The scan needs nothing of a row but what its entry says: it does without the heap where all see a page.
     pub(crate) covered: bool,
+    /// Since when what it left out of the leaf read last is over.
+    left_out: Csn,
     /// If it can: which of the leaf's entries led to such pages when it was read. Sixty-four a word.
     seen_by_all: Vec<u64>,
 }
 
 impl EntryScan {
-    /// Reads on to the next leaf with entries that are wanted; false at the end.
+    /// Reads on to the next leaf with entries that are wanted; false at the end. For a `snapshot` what is over (`over.rs`) is left out.
     #[inline]
     pub(crate) fn next<R: KeyRanges>(
         &mut self,
         table: &Table,
         index: usize,
         ranges: Option<&mut R>,
+        snapshot: Option<Csn>,
     ) -> Result<bool> {
-        let Self { leaves, noted, covered, seen_by_all } = self;
-        let (handle, heap) = (&table.indexes[index].handle, table.heap());
+        let Self { leaves, noted, covered, left_out, seen_by_all } = self;
+        let TableIndex { handle, over, .. } = &table.indexes[index];
+        let heap = table.heap();
         if *covered {
             heap.open_visibility_map()?;
         }
@@ -45,14 +49,20 @@ impl EntryScan {
                 look_at_map(&heap, batch, seen_by_all);
             }
         };
-        Ok(leaves.next_with(handle, ranges, under_latch)?)
+        let before = |leaf: LeafRead| {
+            let Some(snapshot) = snapshot else { return 0 };
+            let (end, since) = over.before(leaf, snapshot);
+            *left_out = since;
+            end
+        };
+        Ok(leaves.next_leaving_out(handle, ranges, before, under_latch)?)
     }
 
     /// The entries of the leaf read last.
     #[inline]
     pub(crate) fn entries<'s>(&'s self, table: &'s Table, index: usize) -> Entries<'s> {
-        let Self { noted, ref seen_by_all, .. } = *self;
-        Entries { table, index, batch: self.leaves.batch(), noted, seen_by_all }
+        let Self { noted, left_out, ref seen_by_all, .. } = *self;
+        Entries { table, index, batch: self.leaves.batch(), noted, left_out, seen_by_all }
     }
 }
 
@@ -62,7 +72,18 @@ pub(crate) struct Entries<'s> {
     index: usize,
     batch: &'s LeafBatch,
     noted: UnmixCount,
+    left_out: Csn,
     seen_by_all: &'s [u64],
+}
+
+/// What an entry that leads one snapshot nowhere is to others.
+enum Verdict {
+    /// No snapshot finds anything by it.
+    Dead,
+    /// None from this one on does.
+    Over(Csn),
+    /// Some will.
+    Alive,
 }
 
 /// Notes which entries lead to pages that all see all of. While the leaf's latch is held an entry there leads to the row
@@ -157,24 +178,53 @@ impl<'s> Entries<'s> {
         if unseen.is_empty() { Ok(()) } else { self.mark_unseen(unseen) }
     }
 
-    /// What one snapshot does not see is perhaps dead to all; asked once for a leaf, because the horizon
+    /// What one snapshot does not see is perhaps dead to all, or over; asked once for a leaf, because the horizon
     /// costs more than an entry.
     fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
         let horizon = self.table.engine.transactions().horizon();
-        let heap = self.table.heap();
         let mut dead = Vec::new();
+        // How many entries, from the first one on, are all dead or over, whether some are over, and since when.
+        let (mut ended, mut some_over, mut since) = (0, false, self.left_out);
         for position in unseen.drain(..) {
             let Some((entry, _)) = self.get(position) else { continue };
-            let versions = self
-                .table
-                .decide(entry, |has_key| Ok(heap.dead_versions(entry.root, &horizon, has_key)?))?;
-            if versions.is_some() {
-                dead.extend(self.batch.place(position));
+            let over = match self.verdict(entry, &horizon)? {
+                Verdict::Dead => {
+                    dead.extend(self.batch.place(position));
+                    None
+                }
+                Verdict::Over(since) => Some(since),
+                Verdict::Alive => continue,
+            };
+            if position == ended {
+                ended += 1;
+                some_over |= over.is_some();
+                since = since.max(over.unwrap_or(since));
             }
+        }
+        if some_over && let Some(prefix) = self.batch.prefix(ended) {
+            self.table.indexes[self.index].over.note(prefix, since);
         }
         match self.batch.leaf() {
             Some(leaf) if !dead.is_empty() => self.table.mark_dead(self.index, leaf, &mut dead),
             _ => Ok(()),
         }
+    }
+
+    fn verdict(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<Verdict> {
+        let heap = self.table.heap();
+        self.table.decide(entry, |has_key| {
+            let probe = heap.probe_dead(entry.root.block.0)?;
+            Ok(match probe.deadness(entry.root, horizon, &mut *has_key) {
+                Deadness::Dead { durable: true, .. } => Verdict::Dead,
+                // Dead to all, and it cannot be marked yet.
+                Deadness::Dead { lifetime: Some((_, end)), durable: false } => Verdict::Over(end),
+                Deadness::Dead { lifetime: None, durable: false } | Deadness::Pending(_) => {
+                    Verdict::Alive
+                }
+                Deadness::Alive => {
+                    probe.over_since(entry.root, has_key).map_or(Verdict::Alive, Verdict::Over)
+                }
+            })
+        })
     }
 }

@@ -73,7 +73,7 @@ impl Table {
         let handle = &self.indexes[index].handle;
         lookup.scan.leaves.look_up(handle, key, Direction::Forward);
         // Ends with the entries of the key.
-        while lookup.scan.next(self, index, None::<&mut OneRange>)? {
+        while lookup.scan.next(self, index, None::<&mut OneRange>, None)? {
             lookup.unseen.clear();
             let entries = lookup.scan.entries(self, index);
             for position in 0..entries.len() {

@@ -1,7 +1,7 @@
 //! Reading the rows of some keys of an index, in its order.
 
 use niwaki_nbtree::{BatchEntry, Direction, KeyRange, LeafBatch, OneRange};
-use niwaki_storage::Tid;
+use niwaki_storage::{Csn, Tid};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, TypeError};
 
@@ -172,7 +172,7 @@ impl IndexScan {
             }
             self.position = 0;
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
-            if !self.next_leaf(table)? {
+            if !self.next_leaf(table, Some(snapshot.csn()))? {
                 return Ok(None);
             }
         }
@@ -208,15 +208,15 @@ impl IndexScan {
         entries.mark(&mut self.unseen.clone())
     }
 
-    /// Reads on to the next leaf with entries in the bounding ranges; false at the end.
-    pub(crate) fn next_leaf(&mut self, table: &Table) -> Result<bool> {
+    /// Reads on to the next leaf with entries in the bounding ranges; false at the end. For a `snapshot` what is over is left out.
+    pub(crate) fn next_leaf(&mut self, table: &Table, snapshot: Option<Csn>) -> Result<bool> {
         let Some(state) = &mut self.walk else {
-            return self.scan.next(table, self.index, None::<&mut OneRange>);
+            return self.scan.next(table, self.index, None::<&mut OneRange>, snapshot);
         };
         let order = &table.indexes[self.index].order;
         let direction = self.scan.leaves.direction();
         let mut walk = KeyWalk { keys: &self.keys, order, direction, state };
-        self.scan.next(table, self.index, Some(&mut walk))
+        self.scan.next(table, self.index, Some(&mut walk), snapshot)
     }
 }
 

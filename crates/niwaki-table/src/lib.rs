@@ -26,6 +26,7 @@ mod maintained;
 mod mark;
 mod observer;
 mod outcome;
+mod over;
 mod progress;
 mod recheck;
 mod records;

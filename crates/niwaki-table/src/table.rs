@@ -11,6 +11,7 @@ use crate::definition::{HeapOnlyUpdates, IndexDefinition, TableDefinition};
 use crate::engine::{Engine, OpenIndex};
 use crate::error::Result;
 use crate::observer::Observer;
+use crate::over::OverLeaves;
 use crate::stats::{Counters, TableStats};
 use crate::suspects::Suspects;
 
@@ -20,6 +21,7 @@ pub(crate) struct TableIndex {
     pub(crate) definition: IndexDefinition,
     pub(crate) handle: Arc<Index>,
     pub(crate) suspects: Arc<Suspects>,
+    pub(crate) over: Arc<OverLeaves>,
     /// Types of the INCLUDE columns.
     pub(crate) include: Vec<ColumnType>,
     /// Columns whose values decide the key, and whether there is an entry at all.
@@ -72,11 +74,12 @@ impl Table {
                     predicate.columns().iter().for_each(|column| key_mask.insert(column));
                 }
                 let expression = index.key.iter().any(|key| key.source.column().is_none());
-                let OpenIndex { handle, suspects } = engine.index(index);
+                let OpenIndex { handle, suspects, over } = engine.index(index);
                 TableIndex {
                     definition: index.clone(),
                     handle,
                     suspects,
+                    over,
                     include: index.include.iter().map(|&c| definition.columns[c]).collect(),
                     key_mask,
                     order: index.key.iter().map(|key| key.order).collect(),

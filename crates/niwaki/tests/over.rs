@@ -1,0 +1,107 @@
+//! A queue behind an old snapshot: what was taken is there for that snapshot alone, and whoever takes the next one does not go over it; but
+//! what comes back is found.
+
+mod common;
+
+use common::run;
+use niwaki::{Database, Session};
+
+const BY_INDEX: &str = "set enable_seqscan = off; set enable_bitmapscan = off";
+
+fn connect(database: &Database) -> Session {
+    let mut session = database.session();
+    assert_eq!(run(&mut session, BY_INDEX), "");
+    session
+}
+
+/// Whoever is asked sees what is there now for as long as it is open.
+fn old_snapshot(database: &Database, sql: &str) -> (Session, String) {
+    let mut old = connect(database);
+    assert_eq!(run(&mut old, "begin isolation level repeatable read"), "");
+    let seen = run(&mut old, sql);
+    (old, seen)
+}
+
+/// Heap pages that were visited so far.
+fn visits(session: &mut Session) -> u64 {
+    let sql =
+        "select heap_blks_read + heap_blks_hit from pg_statio_user_tables where relname = 'queue'";
+    run(session, sql).parse().unwrap()
+}
+
+const TAKE: &str = "delete from queue where id = (select id from queue order by id limit 1 for update skip locked) returning id";
+
+#[test]
+fn a_queue_does_not_go_over_what_was_taken() {
+    let database = Database::in_memory().unwrap();
+    let mut session = connect(&database);
+    let sql = "create table queue (id int primary key, payload text); \
+               insert into queue select g, 'job' from generate_series(1, 3000) g";
+    assert_eq!(run(&mut session, sql), "");
+    let all = "select count(*), sum(id) from queue where id > 0";
+    let (mut old, seen) = old_snapshot(&database, all);
+    let mut take = |ids: std::ops::RangeInclusive<u64>| {
+        let before = visits(&mut session);
+        let count = ids.clone().count() as u64;
+        for id in ids {
+            assert_eq!(run(&mut session, TAKE), id.to_string());
+        }
+        (visits(&mut session) - before) / count
+    };
+    let first = take(1..=100);
+    take(101..=2000);
+    let last = take(2001..=2100);
+    // Without it twice as many as were taken.
+    assert!(last <= first + 2, "first {first} heap pages for each, then {last}");
+    assert_eq!(run(&mut old, all), seen, "the old snapshot sees all");
+    assert_eq!(run(&mut session, all), "900|2295450");
+    assert_eq!(run(&mut old, "commit"), "");
+    assert_eq!(run(&mut old, all), "900|2295450");
+    let report = database.check().unwrap();
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
+#[test]
+fn what_comes_back_is_found() {
+    let database = Database::in_memory().unwrap();
+    let mut session = connect(&database);
+    let sql = "create table t (id int primary key, k int, note text); \
+               insert into t select g, g, 'n' from generate_series(1, 300) g; create index t_k on t (k)";
+    assert_eq!(run(&mut session, sql), "");
+    let low = "select count(*), sum(id) from t where k between 1 and 200";
+    let first = "select k from t order by k limit 1";
+    let (mut old, seen) = old_snapshot(&database, low);
+    // Keys that go leave entries of rows that live on.
+    assert_eq!(run(&mut session, "update t set k = k + 1000 where k <= 100"), "");
+    let (mut middle, seen_between) = old_snapshot(&database, low);
+    for _ in 0..3 {
+        assert_eq!(run(&mut session, first), "101");
+        assert_eq!(run(&mut session, low), "100|15050");
+    }
+    // To an entry that is still there, in each order of the two; one of them is rolled back.
+    assert_eq!(run(&mut session, "begin; update t set k = id where id = 7; rollback"), "");
+    assert_eq!(run(&mut session, first), "101");
+    assert_eq!(run(&mut session, "begin; update t set k = id where id = 50"), "");
+    assert_eq!(run(&mut session, first), "50", "one's own");
+    assert_eq!(run(&mut connect(&database), first), "101", "not committed");
+    assert_eq!(run(&mut session, "commit"), "");
+    assert_eq!(run(&mut connect(&database), first), "50");
+    assert_eq!(run(&mut session, "update t set k = id where id = 3"), "");
+    assert_eq!(run(&mut session, first), "3");
+    assert_eq!(run(&mut session, low), "102|15103");
+    // A new row with a key of one that went.
+    assert_eq!(run(&mut session, "insert into t values (1001, 1)"), "");
+    assert_eq!(run(&mut session, first), "1");
+    assert_eq!(run(&mut session, "delete from t where id = 1001"), "");
+    assert_eq!(run(&mut session, first), "3");
+    assert_eq!(run(&mut session, first), "3");
+    assert_eq!(run(&mut old, low), seen);
+    assert_eq!(run(&mut old, first), "1");
+    assert_eq!(run(&mut middle, low), seen_between);
+    assert_eq!(run(&mut middle, first), "101");
+    let backward =
+        "select string_agg(k::text, ' ') from (select k from t where k < 103 order by k desc) s";
+    assert_eq!(run(&mut session, backward), "102 101 50 3");
+    let report = database.check().unwrap();
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
