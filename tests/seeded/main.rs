@@ -38,7 +38,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 56] = [
+const BUGS: [(&str, &str, Suite); 58] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -114,6 +114,8 @@ const BUGS: [(&str, &str, Suite); 56] = [
     ("threads_unawaited", "a statement ends while a thread has rows", crews),
     ("error_of_a_thread", "a thread's error is its own", crews),
     ("let-in", "a session comes into a database that is about to go", databases),
+    ("over-any-version", "a leaf that has changed is taken to begin with what was over", over),
+    ("over-any-snapshot", "what is over for a newer snapshot is left out for an older one", over),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
 ];
 
@@ -193,6 +195,11 @@ fn crews() -> Result<(), String> {
 fn databases() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, databases::come_and_go)));
     ran.map_err(|payload| crash::describe(&*payload))
+}
+
+/// What only an old snapshot needs, and what comes back.
+fn over() -> Result<(), String> {
+    story(stories::over_and_back, STORIES)
 }
 
 /// Interleaved sessions against the model.
@@ -366,13 +373,14 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 26] = [
+    let suites: [(&str, Suite); 27] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),
         ("crews", crews),
         ("databases", databases),
+        ("over", over),
         ("together", together),
         ("paths", paths),
         ("any-keys", any_keys),

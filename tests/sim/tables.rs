@@ -43,6 +43,11 @@ fn every_path_gives_what_the_snapshot_sees() {
 }
 
 #[test]
+fn what_is_over_may_come_back() {
+    simulate(schedules(300), stories::over_and_back);
+}
+
+#[test]
 fn the_stories_of_the_model_end_well() {
     simulate(1, stories::line_pointers_come_back);
     simulate(1, stories::a_cleaner_beside_updates);

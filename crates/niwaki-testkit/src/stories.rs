@@ -238,6 +238,27 @@ pub fn there_and_back() {
     });
 }
 
+/// `over-any-version`, `over-any-snapshot`: an entry that only an old snapshot needs is noted as over, beside a reader from before; then its key comes
+/// back to the row.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn over_and_back() {
+    for_both(|stage| {
+        beside_an_old_snapshot(&Arc::clone(&stage.engine), || {
+            let reader = || Box::new(|stage: &Stage| (0..3).for_each(|_| stage.read()));
+            stage.play(vec![
+                Box::new(|stage: &Stage| {
+                    stage.change(0, Some(2), None, true);
+                    stage.change(0, Some(0), None, true);
+                }),
+                reader(),
+                reader(),
+            ]);
+        });
+    });
+}
+
 /// `abort-keeps-mixed`: the entry of an update that was rolled back is read.
 ///
 /// # Panics
