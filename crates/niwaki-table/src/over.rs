@@ -48,15 +48,11 @@ impl OverLeaves {
     }
 
     fn find(&self, leaf: LeafRead, snapshot: Csn) -> (u16, Csn) {
-        match self.leaves.read().get(&leaf.block()) {
-            Some(over)
-                if (over.prefix.leaf() == leaf || seeded_bug!("over-any-version"))
-                    && (over.since <= snapshot || seeded_bug!("over-any-snapshot")) =>
-            {
-                (over.prefix.end(), over.since)
-            }
-            _ => (0, Csn(0)),
-        }
+        let leaves = self.leaves.read();
+        let Some(Over { prefix, since }) = leaves.get(&leaf.block()) else { return (0, Csn(0)) };
+        let is_as_noted = prefix.leaf() == leaf || seeded_bug!("over-any-version");
+        let is_over = *since <= snapshot || seeded_bug!("over-any-snapshot");
+        if is_as_noted && is_over { (prefix.end(), *since) } else { (0, Csn(0)) }
     }
 
     /// All items of this prefix are over since then.
