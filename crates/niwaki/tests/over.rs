@@ -61,6 +61,25 @@ fn a_queue_does_not_go_over_what_was_taken() {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
+/// Who wants the first row does not have more of them read.
+#[test]
+fn a_limit_is_told_to_the_scan() {
+    let database = Database::in_memory().unwrap();
+    let mut session = connect(&database);
+    let sql = "create table queue (id int primary key, payload text); \
+               insert into queue select g, 'job' from generate_series(1, 3000) g";
+    assert_eq!(run(&mut session, sql), "");
+    let mut visited = |sql: &str| {
+        let before = visits(&mut session);
+        run(&mut session, sql);
+        visits(&mut session) - before
+    };
+    assert_eq!(visited("select * from queue order by id limit 1"), 1);
+    assert_eq!(visited("select payload || id from queue order by id limit 2 offset 3"), 5);
+    // Once to read it, and once to lock it.
+    assert_eq!(visited("select * from queue order by id limit 1 for update"), 2);
+}
+
 #[test]
 fn what_comes_back_is_found() {
     let database = Database::in_memory().unwrap();

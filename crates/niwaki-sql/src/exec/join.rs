@@ -65,7 +65,7 @@ impl Join {
 
     /// A hash join whose inner side was read.
     pub(super) fn hashed(plan: &Arc<PlanNode>, joining: HashJoin, state: &State) -> Self {
-        Self { inner: Inner::Hashed(Box::new(joining)), ..Self::new(plan, Demand::Some, state) }
+        Self { inner: Inner::Hashed(Box::new(joining)), ..Self::new(plan, Demand::SOME, state) }
     }
 
     /// Gets the next outer row; false when there is none before the next pair of partitions.

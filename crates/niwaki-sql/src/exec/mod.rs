@@ -129,22 +129,30 @@ pub(crate) fn value_bytes(value: &Datum) -> usize {
 enum Demand {
     /// The step runs for each of the rows around it, and may read what they have.
     Around,
-    /// Perhaps only the first of them will be read.
-    Some,
+    /// Perhaps only the first of them will be read: so many, or a few more.
+    Some(usize),
     /// All of them will be.
     All,
 }
 
 impl Demand {
+    /// Nobody knows how many.
+    const SOME: Self = Self::Some(usize::MAX);
+
     /// Of the input of a step that reads it to its end before it gives a row.
     fn whole(self) -> Self {
         if self == Self::Around { Self::Around } else { Self::All }
+    }
+
+    /// Of the input of a step that gives about a row for each of its own, which it reads when it is asked for one.
+    fn about(self) -> Self {
+        if matches!(self, Self::Some(_)) { self } else { Self::SOME }
     }
 }
 
 /// Makes the running form of a plan that reads nothing of rows around it, measured if the statement is.
 pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
-    start_for(plan, Demand::Some, state)
+    start_for(plan, Demand::SOME, state)
 }
 
 /// As [`start`], with what is known of its rows. Where all are wanted, what can give them in batches does: they come out of them
@@ -162,18 +170,20 @@ fn start_for(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Ste
 
 /// As [`start`], for a step of whose rows at most `wanted` will be read.
 fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Box<dyn Step> {
-    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
-    let (PlanNode::Sort { presorted: 0, .. }, Some(wanted)) = (&**plan, wanted) else {
+    let Some(wanted) = wanted.and_then(|wanted| usize::try_from(wanted).ok()) else {
         return start(plan, state);
     };
-    let step = Box::new(sort::Sort::of_first(plan, wanted, Demand::Some));
+    if !matches!(&**plan, PlanNode::Sort { presorted: 0, .. }) {
+        return start_for(plan, Demand::Some(wanted), state);
+    }
+    let step = Box::new(sort::Sort::of_first(plan, wanted, Demand::SOME));
     if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
 }
 
 fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
     match &**plan {
         PlanNode::Result => Box::new(source::OneRow { done: false }),
-        PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan)),
+        PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan, demand)),
         PlanNode::Append(append) if !append.merge.is_empty() => {
             Box::new(merge_append::MergeAppend::new(plan, demand))
         }
@@ -198,14 +208,14 @@ fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
         }
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Window { .. } => Box::new(window::WindowStep::new(plan)),
-        PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
+        PlanNode::Project { .. } => Box::new(output::Project::new(plan, demand)),
         PlanNode::Sort { presorted: 0, .. } => Box::new(sort::Sort::new(plan, demand)),
         PlanNode::Sort { .. } => Box::new(incremental_sort::IncrementalSort::new(plan, demand)),
         PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),
         PlanNode::First { .. } => Box::new(first::First::new(plan)),
         PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan, demand)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
-        PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
+        PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan, demand)),
         PlanNode::SetOperation { .. } => Box::new(distinct::SetOperation::new(plan, state)),
         PlanNode::Recursive(_) => Box::new(recursive::Recursive::new(plan)),
         PlanNode::With { input, .. } => Box::new(with::With::new(plan, input, state)),
@@ -246,7 +256,7 @@ pub(crate) fn sub_query_rows(
 }
 
 fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec<Vec<Datum>>> {
-    let mut step = start(&plan.root, rt.state);
+    let mut step = start_for(&plan.root, Demand::Some(limit), rt.state);
     let mut row = Vec::new();
     let mut rows = Vec::new();
     // CASE operands of the outer expression are not the nested query's.

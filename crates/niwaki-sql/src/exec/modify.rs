@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::conflict::upsert;
 use super::partitions::leaf_of_row;
-use super::{Step, start};
+use super::{Demand, Step, start, start_for};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, value_text};
@@ -475,12 +475,13 @@ pub(super) fn shown_value(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -
 /// Locks the rows that a query returns.
 pub(super) struct LockRows {
     plan: Arc<PlanNode>,
+    demand: Demand,
     input: Option<Box<dyn Step>>,
 }
 
 impl LockRows {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), input: None }
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        Self { plan: Arc::clone(plan), demand, input: None }
     }
 }
 
@@ -491,7 +492,7 @@ impl Step for LockRows {
             return Err(SqlError::internal("a lock of another plan"));
         };
         if self.input.is_none() {
-            self.input = Some(start(input, rt.state));
+            self.input = Some(start_for(input, self.demand.about(), rt.state));
         }
         let Some(step) = &mut self.input else { return Ok(false) };
         'rows: while step.next(row, rt)? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::source::SetValues;
-use super::{Demand, Step, start, start_first, start_for};
+use super::{Demand, Step, start_first, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::PlanNode;
@@ -44,6 +44,7 @@ impl Step for Filter {
 /// Computes new rows.
 pub(super) struct Project {
     plan: Arc<PlanNode>,
+    demand: Demand,
     input: Option<Box<dyn Step>>,
     row: Vec<Datum>,
     /// The sets of the current input row.
@@ -51,8 +52,9 @@ pub(super) struct Project {
 }
 
 impl Project {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), input: None, row: Vec::new(), sets: Vec::new() }
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
+        let plan = Arc::clone(plan);
+        Self { plan, demand, input: None, row: Vec::new(), sets: Vec::new() }
     }
 }
 
@@ -63,7 +65,7 @@ impl Step for Project {
         };
         let input_width = *input_width;
         if self.input.is_none() {
-            self.input = Some(start(input, rt.state));
+            self.input = Some(start_for(input, self.demand.about(), rt.state));
             self.row.resize(input_width + sets.len(), Datum::Null);
         }
         let Some(step) = &mut self.input else { return Err(other_plan()) };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
-use super::Step;
 use super::keys::{addresses, bitmap_source, scan_keys};
+use super::{Demand, Step};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
@@ -15,12 +15,13 @@ use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 
 /// Rows that a scan reads ahead.
 const BATCH_ROWS: usize = 1_000;
-/// Rows of the first batch of an index scan: many want only a few.
+/// Rows of the first batch of an index scan, at most: many want only a few. Each further batch of a scan has four times as many as the one before.
 const FIRST_INDEX_ROWS: usize = 32;
 
 /// A scan of one table.
 pub(super) struct TableScan {
     plan: Arc<PlanNode>,
+    demand: Demand,
     started: bool,
     state: Option<ScanState>,
     more: bool,
@@ -31,9 +32,10 @@ pub(super) struct TableScan {
 }
 
 impl TableScan {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand) -> Self {
         Self {
             plan: Arc::clone(plan),
+            demand,
             started: false,
             state: None,
             more: false,
@@ -47,9 +49,15 @@ impl TableScan {
     fn start(&mut self, scan: &ScanPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.started = true;
         self.batch.width = scan.relation.columns.len();
-        if matches!(scan.path, PathPlan::Index(_)) {
-            self.batch_rows = FIRST_INDEX_ROWS;
-        }
+        let most = match scan.path {
+            PathPlan::Index(_) => FIRST_INDEX_ROWS,
+            _ => BATCH_ROWS,
+        };
+        // Who takes the first job of a queue would read thirty more.
+        self.batch_rows = match self.demand {
+            Demand::Some(wanted) => wanted.clamp(1, most),
+            Demand::Around | Demand::All => most,
+        };
         if let Some(path) = scan_path(scan, row, rt)? {
             self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
             self.more = true;
