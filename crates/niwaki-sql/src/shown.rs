@@ -241,6 +241,7 @@ impl<'w, 'e> Writer<'w, 'e> {
     pub(crate) fn set_name(&self, function: &SetFunction) -> String {
         match function {
             SetFunction::Builtin(function) => function.sql_name(),
+            SetFunction::Records(records) => records.function.sql_name(),
             SetFunction::User { function, .. } => function.shown(self.exec.catalog, self.exec.path),
         }
     }
@@ -463,7 +464,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn type_name(&self, column: ColumnType) -> String {
+    pub(crate) fn type_name(&self, column: ColumnType) -> String {
         type_text(column, self.exec)
     }
 

@@ -46,6 +46,21 @@ fn derived_conditions() {
 }
 
 #[test]
+fn ordered_sets() {
+    check("ordered_sets", include_str!("../testscripts/ordered_sets.test"));
+}
+
+#[test]
+fn several_columns() {
+    check("several_columns", include_str!("../testscripts/several_columns.test"));
+}
+
+#[test]
+fn json_records() {
+    check("json_records", include_str!("../testscripts/json_records.test"));
+}
+
+#[test]
 fn custom_plans() {
     check("custom_plans", include_str!("../testscripts/custom_plans.test"));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
+use super::ordered_set::OrderedRows;
 use super::regression::{Pairs, Squares};
 use super::{AggregateKind, Regression};
 use crate::context::ExecContext;
@@ -82,6 +83,7 @@ pub(crate) enum Accumulator {
     },
     /// With the types of the arguments.
     Json(JsonAggregate, Vec<TypeOid>),
+    OrderedSet(Box<OrderedRows>),
 }
 
 impl Accumulator {
@@ -123,7 +125,16 @@ impl Accumulator {
             K::Json { binary, object } => {
                 Self::Json(JsonAggregate::new(binary, object), arguments.to_vec())
             }
+            K::OrderedSet(kind) => {
+                let ty = arguments.last().copied().unwrap_or(TypeOid::INT8);
+                Self::OrderedSet(Box::new(OrderedRows::new(kind, ty)))
+            }
         }
+    }
+
+    /// What takes rows in an order, if this is an aggregate WITHIN GROUP.
+    pub(crate) fn ordered_rows(&mut self) -> Option<&mut OrderedRows> {
+        if let Self::OrderedSet(rows) = self { Some(rows) } else { None }
     }
 
     /// Whether what it holds grows with the rows it takes, so that no budget but the statement's limits it.
@@ -331,6 +342,7 @@ impl Accumulator {
                     }
                 }
             }
+            Self::OrderedSet(_) => return Err(SqlError::internal("rows without their order")),
             Self::Array { .. } | Self::Json(..) => {}
         }
         Ok(())
@@ -446,6 +458,7 @@ impl Accumulator {
                 None => Datum::array(element, values),
             },
             Self::Json(state, _) => state.finish()?,
+            Self::OrderedSet(rows) => rows.finish()?,
         })
     }
 }

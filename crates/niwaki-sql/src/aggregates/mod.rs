@@ -1,6 +1,7 @@
 //! Aggregate functions: their signatures, and the running state of each.
 
 mod accumulator;
+mod ordered_set;
 mod regression;
 
 use std::sync::OnceLock;
@@ -9,6 +10,7 @@ use niwaki_types::Spread;
 
 use crate::functions::{ByName, Function, functions, index};
 pub(crate) use accumulator::Accumulator;
+pub(crate) use ordered_set::OrderedSet;
 pub(crate) use regression::Regression;
 
 /// What is computed.
@@ -46,6 +48,8 @@ pub(crate) enum AggregateKind {
         binary: bool,
         object: bool,
     },
+    /// With WITHIN GROUP.
+    OrderedSet(OrderedSet),
 }
 
 /// Whether a function of this name is an aggregate.
@@ -60,6 +64,7 @@ pub(crate) fn aggregates_named(name: &str) -> &'static [&'static Function] {
 }
 
 use AggregateKind as K;
+use OrderedSet as O;
 use Spread as S;
 
 pub(crate) const AGGREGATES: &[Function] = functions! {
@@ -184,4 +189,11 @@ pub(crate) const AGGREGATES: &[Function] = functions! {
     "jsonb_agg" (ELEMENT) JSONB nullable single stable Aggregate(K::Json { binary: true, object: false });
     "json_object_agg" (ANY, ANY) JSON nullable single stable Aggregate(K::Json { binary: false, object: true });
     "jsonb_object_agg" (ANY, ANY) JSONB nullable single immutable Aggregate(K::Json { binary: true, object: true });
+    "percentile_disc" (FLOAT8, ELEMENT) ELEMENT nullable single immutable Aggregate(K::OrderedSet(O::PercentileDisc));
+    "percentile_disc" (FLOATS, ELEMENT) ARRAY nullable single immutable Aggregate(K::OrderedSet(O::PercentileDisc));
+    "percentile_cont" (FLOAT8, FLOAT8) FLOAT8 nullable single immutable Aggregate(K::OrderedSet(O::PercentileCont));
+    "percentile_cont" (FLOAT8, INTERVAL) INTERVAL nullable single immutable Aggregate(K::OrderedSet(O::PercentileCont));
+    "percentile_cont" (FLOATS, FLOAT8) FLOATS nullable single immutable Aggregate(K::OrderedSet(O::PercentileCont));
+    "percentile_cont" (FLOATS, INTERVAL) INTERVALS nullable single immutable Aggregate(K::OrderedSet(O::PercentileCont));
+    "mode" (ELEMENT) ELEMENT nullable single immutable Aggregate(K::OrderedSet(O::Mode));
 };

@@ -264,8 +264,7 @@ impl Analyzer<'_> {
             }
             let definition = &relation.columns[column];
             let value = self.assigned(target.val.as_deref())?;
-            let is_default =
-                matches!(value.and_then(|v| v.node.as_ref()), Some(NodeEnum::SetToDefault(_)));
+            let is_default = value.is_default();
             let always = definition.identity == Some(Identity::Always);
             if (always || definition.generated) && !is_default {
                 let name = &definition.name;
@@ -287,7 +286,7 @@ impl Analyzer<'_> {
                     Some(old) => old,
                     None => self.old_value(relation, column)?,
                 };
-                let value = self.expr_of(value)?;
+                let value = self.assigned_value(&value)?;
                 let definition = (definition.column_type(), definition.name.as_str());
                 self.assigned_part(old, part, value, definition, target.location)?
             } else if is_default && written.view.is_some() && !always && !definition.generated {
@@ -296,7 +295,7 @@ impl Analyzer<'_> {
             } else if is_default {
                 self.default_of(relation, column)?
             } else {
-                let expr = self.expr_of(value)?;
+                let expr = self.assigned_value(&value)?;
                 self.assign(expr, definition.column_type(), &definition.name, target.location)?
             });
         }
@@ -316,22 +315,37 @@ impl Analyzer<'_> {
     }
 
     /// What one column gets of `SET column = …` or `SET (column, …) = (…)`.
-    fn assigned<'n>(&self, value: Option<&'n Node>) -> Result<Option<&'n Node>> {
+    fn assigned<'n>(&self, value: Option<&'n Node>) -> Result<Assigned<'n>> {
         let Some(NodeEnum::MultiAssignRef(part)) = value.and_then(|node| node.node.as_ref()) else {
-            return Ok(value);
+            return Ok(Assigned::Value(value));
         };
-        let source = part.source.as_ref().and_then(|node| node.node.as_ref());
-        let Some(NodeEnum::RowExpr(row)) = source else {
-            return Err(SqlError::unsupported(
-                "assignment of several columns at once from something else than a row constructor",
-            ));
-        };
-        if usize::try_from(part.ncolumns) != Ok(row.args.len()) {
-            let message = "number of columns does not match number of values";
-            return Err(self.error("42601", message, row.location));
+        let count = |number: i32| usize::try_from(number).unwrap_or(0);
+        let (column, columns) = (count(part.colno - 1), count(part.ncolumns));
+        match part.source.as_ref().and_then(|node| node.node.as_ref()) {
+            Some(NodeEnum::RowExpr(row)) if row.args.len() == columns => {
+                Ok(Assigned::Value(row.args.get(column)))
+            }
+            Some(NodeEnum::RowExpr(row)) => {
+                let message = "number of columns does not match number of values";
+                Err(self.error("42601", message, row.location))
+            }
+            Some(NodeEnum::SubLink(link))
+                if link.sub_link_type() == protobuf::SubLinkType::ExprSublink =>
+            {
+                Ok(Assigned::OfRow { link, column, columns })
+            }
+            _ => {
+                let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                Err(self.error("0A000", message, -1))
+            }
         }
-        let column = usize::try_from(part.colno - 1).ok();
-        Ok(column.and_then(|column| row.args.get(column)))
+    }
+
+    fn assigned_value(&mut self, assigned: &Assigned<'_>) -> Result<Expr> {
+        match *assigned {
+            Assigned::Value(node) => self.expr_of(node),
+            Assigned::OfRow { link, column, columns } => self.column_of_row(link, column, columns),
+        }
     }
 
     pub(super) fn where_conditions(&mut self, node: Option<&Node>) -> Result<Vec<Expr>> {
@@ -342,5 +356,23 @@ impl Analyzer<'_> {
             split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
         }
         Ok(conditions)
+    }
+}
+
+/// What a column is assigned.
+enum Assigned<'n> {
+    Value(Option<&'n Node>),
+    /// One of the columns of a query's row.
+    OfRow {
+        link: &'n protobuf::SubLink,
+        column: usize,
+        columns: usize,
+    },
+}
+
+impl Assigned<'_> {
+    fn is_default(&self) -> bool {
+        let Self::Value(Some(node)) = self else { return false };
+        matches!(node.node.as_ref(), Some(NodeEnum::SetToDefault(_)))
     }
 }

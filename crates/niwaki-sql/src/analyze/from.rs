@@ -7,6 +7,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
 
+use super::json_records::function_of_objects;
 use super::scope::{Item, ItemColumn, Place};
 use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
@@ -99,7 +100,7 @@ impl Analyzer<'_> {
     }
 
     /// Refuses a second item of the same name.
-    fn check_alias(&self, name: &str) -> Result<()> {
+    pub(super) fn check_alias(&self, name: &str) -> Result<()> {
         let taken = self.scopes.last().is_some_and(|scope| {
             !name.is_empty() && scope.items.iter().any(|item| item.name == name)
         });
@@ -211,7 +212,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    fn renamed(
+    pub(super) fn renamed(
         &self,
         mut columns: Vec<ColumnInfo>,
         alias: Option<&protobuf::Alias>,
@@ -269,9 +270,6 @@ impl Analyzer<'_> {
         if range.is_rowsfrom || range.functions.len() != 1 {
             return Err(SqlError::unsupported("ROWS FROM"));
         }
-        if !range.coldeflist.is_empty() {
-            return Err(SqlError::unsupported("a column definition list"));
-        }
         let Some(NodeEnum::List(list)) = range.functions.first().and_then(|n| n.node.as_ref())
         else {
             return Err(SqlError::internal("a function in FROM without a call"));
@@ -284,6 +282,14 @@ impl Analyzer<'_> {
             && matches!(names_of(&unnest.funcname)[..], ["unnest"] | ["pg_catalog", "unnest"])
         {
             return self.unnest_several(range, unnest);
+        }
+        if let Some(NodeEnum::FuncCall(call)) = &call.node
+            && let Some(function) = function_of_objects(call)
+        {
+            return self.json_records(range, call, function);
+        }
+        if !range.coldeflist.is_empty() {
+            return Err(SqlError::unsupported("a column definition list of this function"));
         }
         let place = self.scope()?.place;
         // The set function is taken out of the list again just below.

@@ -8,7 +8,7 @@ use super::group_by::level_of;
 use super::named_arguments::has_names;
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
-use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
+use crate::aggregates::{AggregateKind, OrderedSet, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::collation::STRING_COMPARISON;
 use crate::expr::{Collation, Expr, ExprKind};
@@ -28,9 +28,6 @@ impl Analyzer<'_> {
         };
         // The grammar knows json_object, and names its schema.
         let shown = if name == "json_object" { name.to_owned() } else { names.join(".") };
-        if call.agg_within_group {
-            return Err(self.unsupported("WITHIN GROUP", location));
-        }
         if let Some(expr) = self.numbered_call(call)? {
             return Ok(expr);
         }
@@ -54,16 +51,36 @@ impl Analyzer<'_> {
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
         }
+        if crate::functions::of_json_objects(name).is_some() {
+            return Err(self.unsupported(format!("function {name} outside of FROM"), location));
+        }
         if crate::functions::is_unsupported(name) {
             return Err(self.unsupported(format!("function {name}"), location));
         }
-        if is_aggregate(name) {
+        let hypothetical = call.agg_within_group && OrderedSet::hypothetical(name).is_some();
+        if is_aggregate(name) || hypothetical {
             if call.func_variadic {
                 return Err(self.unsupported("VARIADIC in an aggregate", location));
             }
             return self.aggregate(call, name);
         }
+        if call.agg_within_group {
+            // What the rows are ordered by are arguments, too.
+            let keys = call.agg_order.iter().filter_map(|node| match &node.node {
+                Some(NodeEnum::SortBy(sort)) => sort.node.as_deref().cloned(),
+                _ => None,
+            });
+            let arguments: Vec<Node> = call.args.iter().cloned().chain(keys).collect();
+            let types = self.argument_types(&arguments)?;
+            choose(functions_named(name), &types)
+                .map_err(|reason| self.function_error(&shown, &types, location, &reason))?;
+            self.refuse_aggregate_syntax(call, &shown)?;
+        }
         if functions_named(name).iter().any(|function| matches!(function.eval, Eval::Window(_))) {
+            if OrderedSet::hypothetical(name).is_some() && !call.args.is_empty() {
+                let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+                return Err(self.error("42809", message, location));
+            }
             return self.call_over_window(call, name, &shown);
         }
         self.refuse_aggregate_syntax(call, &shown)?;
@@ -84,6 +101,7 @@ impl Analyzer<'_> {
         let only_for_aggregates = [
             (call.agg_star, format!("{shown}(*)")),
             (call.agg_distinct, "DISTINCT".to_owned()),
+            (call.agg_within_group, "WITHIN GROUP".to_owned()),
             (!call.agg_order.is_empty(), "ORDER BY".to_owned()),
             (call.agg_filter.is_some(), "FILTER".to_owned()),
         ];
@@ -335,7 +353,12 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         scope.within = within;
         scope.place = place;
-        let (arguments, filter, mut order) = inside?;
+        let (mut arguments, filter, mut order) = inside?;
+        // What the rows are ordered by are arguments, too.
+        let direct = call.agg_within_group.then_some(arguments.len());
+        if direct.is_some() {
+            arguments.extend(order.iter().map(|(key, ..)| key.clone()));
+        }
         let parts = arguments.iter().chain(&filter).chain(order.iter().map(|(key, ..)| key));
         if over.is_none() && level_of(parts) > 0 {
             // It would be computed here, from rows that are not its own.
@@ -353,6 +376,9 @@ impl Analyzer<'_> {
                 "count(*) must be used to call a parameterless aggregate function",
                 location,
             ));
+        } else if let (Some(direct), Some(kind)) = (direct, OrderedSet::hypothetical(name)) {
+            let wanted = self.types_of_hypothetical(name, &arguments, direct, location)?;
+            (AggregateKind::OrderedSet(kind), &[][..], wanted, kind.result_of_hypothetical())
         } else {
             let resolved = choose(aggregates_named(name), &types)
                 .map_err(|reason| self.function_error(name, &types, location, &reason))?;
@@ -361,12 +387,15 @@ impl Analyzer<'_> {
             };
             (kind, resolved.function.arguments, resolved.arguments, resolved.result)
         };
+        self.check_within_group(kind, name, call)?;
         let position = |key: &Expr| arguments.iter().position(|argument| argument.same(key));
         let positions: Vec<_> = order.iter().map(|(key, ..)| position(key)).collect();
         let mut converted = Vec::with_capacity(arguments.len());
         for (number, (argument, ty)) in arguments.into_iter().zip(&wanted).enumerate() {
             // What takes any value, takes one of a domain as it is.
-            let any = [ANY, ANY_ELEMENT, ANY_NONARRAY].contains(&declared[number]);
+            let any = declared
+                .get(number)
+                .is_some_and(|ty| [ANY, ANY_ELEMENT, ANY_NONARRAY].contains(ty));
             let domain = argument.domain.filter(|_| any);
             converted.push(Expr { domain, ..self.to_common(argument, *ty, name)? });
         }
@@ -387,6 +416,11 @@ impl Analyzer<'_> {
                 *key = argument.clone();
             }
         }
+        if let Some(direct) = direct {
+            for ((key, ..), argument) in order.iter_mut().zip(&converted[direct..]) {
+                *key = argument.clone();
+            }
+        }
         if call.agg_distinct {
             converted.iter().try_for_each(|argument| self.check_order_collation(argument))?;
         }
@@ -401,6 +435,7 @@ impl Analyzer<'_> {
             distinct: call.agg_distinct,
             filter,
             order,
+            direct,
         };
         if let Some(definition) = over {
             let call = self.window_aggregate(definition, new, result, location)?;
@@ -414,6 +449,56 @@ impl Analyzer<'_> {
             scope.aggregates.push(new);
         }
         Ok(Expr { derived, ..Expr::new(ExprKind::Aggregate(number), result, location) })
+    }
+
+    /// The types of the arguments of an aggregate about a row that is not there: each of its values has one with what the rows are
+    /// ordered by.
+    fn types_of_hypothetical(
+        &self,
+        name: &str,
+        arguments: &[Expr],
+        direct: usize,
+        location: i32,
+    ) -> Result<Vec<TypeOid>> {
+        let (own, keys) = arguments.split_at(direct);
+        if own.len() != keys.len() {
+            let types: Vec<_> = arguments.iter().map(|argument| argument.ty).collect();
+            let error = self.function_error(name, &types, location, &NoMatch::None);
+            return Err(error.with_hint(format!(
+                "To use the hypothetical-set aggregate {name}, the number of hypothetical direct arguments (here {}) must match the number of ordering columns (here {}).",
+                own.len(),
+                keys.len()
+            )));
+        }
+        let common = |(own, key): (&Expr, &Expr)| {
+            let types = [(key.ty, key.location), (own.ty, own.location)];
+            self.common_type(&types, "WITHIN GROUP")
+        };
+        let types = own.iter().zip(keys).map(common).collect::<Result<Vec<_>>>()?;
+        Ok(types.repeat(2))
+    }
+
+    /// Refuses WITHIN GROUP of other aggregates, and aggregates that need it without.
+    fn check_within_group(
+        &self,
+        kind: AggregateKind,
+        name: &str,
+        call: &protobuf::FuncCall,
+    ) -> Result<()> {
+        let (sqlstate, message) = match (kind, call.agg_within_group) {
+            (AggregateKind::OrderedSet(_), false) => {
+                ("42809", format!("WITHIN GROUP is required for ordered-set aggregate {name}"))
+            }
+            (AggregateKind::OrderedSet(_), true) if call.over.is_some() => {
+                ("0A000", format!("OVER is not supported for ordered-set aggregate {name}"))
+            }
+            (AggregateKind::OrderedSet(_), true) | (_, false) => return Ok(()),
+            (_, true) => {
+                let why = "is not an ordered-set aggregate, so it cannot have WITHIN GROUP";
+                ("42809", format!("{name} {why}"))
+            }
+        };
+        Err(self.error(sqlstate, message, call.location))
     }
 
     #[expect(clippy::type_complexity, reason = "used once, just above")]
@@ -485,6 +570,7 @@ pub(super) fn is_same(one: &AggregateCall, other: &AggregateCall) -> bool {
     one.kind == other.kind
         && one.name == other.name
         && one.distinct == other.distinct
+        && one.direct == other.direct
         && filters
         && all(&one.arguments, &other.arguments)
         && one.order.len() == other.order.len()

@@ -4,6 +4,7 @@ use super::Analyzer;
 use super::group_by::{GroupBy, level_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested};
+use crate::plan::AggregateCall;
 use crate::query::{Query, shift_depth};
 
 /// The row that grouping makes: group expressions first, aggregate results behind them, then those of GROUPING.
@@ -16,12 +17,43 @@ pub(super) struct GroupedRow<'g> {
     pub(super) aggregates: usize,
     /// The arguments of each GROUPING met so far.
     pub(super) calls: Vec<Vec<usize>>,
+    /// What is rewritten is an argument before WITHIN GROUP.
+    pub(super) direct: bool,
 }
 
 impl Analyzer<'_> {
     /// Rewrites an expression over the query's rows to one over the rows that grouping makes.
     pub(super) fn grouped(&self, expr: &mut Expr, row: &mut GroupedRow<'_>) -> Result<()> {
         self.grouped_at(expr, row.groups, 0, row)
+    }
+
+    /// Checks what stands before WITHIN GROUP: it is the same for all rows of a group.
+    pub(super) fn check_direct_arguments(
+        &self,
+        calls: &[AggregateCall],
+        sets: &[Vec<usize>],
+        row: &mut GroupedRow<'_>,
+    ) -> Result<()> {
+        row.direct = true;
+        for call in calls {
+            for argument in &call.arguments[..call.direct.unwrap_or(0)] {
+                let mut grouped = argument.clone();
+                self.grouped(&mut grouped, row)?;
+                // It would be NULL in the others, and is computed from rows.
+                let in_some_sets = |part: &Expr| match part.kind {
+                    ExprKind::Slot { depth: 0, slot } => {
+                        !sets.iter().all(|set| set.contains(&slot))
+                    }
+                    _ => false,
+                };
+                if grouped.any(&mut |part| in_some_sets(part)) {
+                    let what = "a column that some grouping sets have, as a direct argument";
+                    return Err(self.unsupported(what, argument.location));
+                }
+            }
+        }
+        row.direct = false;
+        Ok(())
     }
 
     /// The same for an expression `level` levels below the grouping, where the groups look like `groups`.
@@ -81,7 +113,13 @@ impl Analyzer<'_> {
             }
             ExprKind::Slot { depth, slot } if *depth == level => {
                 let (slot, location) = (*slot, expr.location);
-                return Err(self.ungrouped(slot, location, level > 0));
+                let error = self.ungrouped(slot, location, level > 0);
+                return Err(match row.direct && level == 0 {
+                    true => error.with_detail(
+                        "Direct arguments of an ordered-set aggregate must use only grouped columns.",
+                    ),
+                    false => error,
+                });
             }
             ExprKind::SubQuery(sub) => {
                 if let Nested::Query(query) = &mut sub.query {

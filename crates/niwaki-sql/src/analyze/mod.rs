@@ -20,6 +20,7 @@ mod function_call;
 mod group_by;
 mod grouping;
 mod insert;
+mod json_records;
 mod locking;
 mod merge;
 mod named_arguments;

@@ -142,7 +142,13 @@ impl Analyzer<'_> {
             self.add_dependent_groups(&mut by);
             let aggregates = self.scope()?.aggregates.len();
             let GroupBy { groups, clause, sets: grouping_sets, named } = by;
-            let mut row = GroupedRow { groups: &groups, written, aggregates, calls: Vec::new() };
+            let mut row = GroupedRow {
+                groups: &groups,
+                written,
+                aggregates,
+                calls: Vec::new(),
+                direct: false,
+            };
             for (number, target) in targets.iter_mut().enumerate() {
                 match named.iter().find(|(named, _)| *named == number) {
                     Some((_, group)) => {
@@ -164,8 +170,9 @@ impl Analyzer<'_> {
                 self.grouped(expr, &mut row)?;
             }
             self.scope()?.windowing = windowing;
-            let sets = GroupingSets { sets: grouping_sets, calls: row.calls };
             let calls = std::mem::take(&mut self.scope()?.aggregates);
+            self.check_direct_arguments(&calls, &grouping_sets, &mut row)?;
+            let sets = GroupingSets { sets: grouping_sets, calls: row.calls };
             grouping = Some(Grouping { groups, written, sets, clause, calls, having });
         }
         let recursive =

@@ -1,12 +1,15 @@
 //! FROM as text.
 
-use niwaki_types::{TypeOid, quote_identifier};
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use super::Level;
 use super::level::columns_of;
 use super::lines::{ITEM, JOIN, Lines};
 use super::query::{Style, conjunction, write_query};
 use crate::expr::object_name;
+use crate::plan::SetFunction;
 use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
 use crate::shown::Parent;
 
@@ -161,7 +164,15 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
         return;
     }
     out.push(&format!(" {}", quote_identifier(item.shown_name())));
-    if !columns.is_empty() {
+    if let ItemKind::Function { function: SetFunction::Records(records), .. } = &item.kind
+        && records.listed
+    {
+        let column = |(name, kind): &(Arc<str>, ColumnType)| {
+            format!("{} {}", quote_identifier(name), writer.type_name(*kind))
+        };
+        let columns: Vec<String> = records.fields.iter().map(column).collect();
+        out.push(&format!("({})", columns.join(", ")));
+    } else if !columns.is_empty() {
         let columns: Vec<String> = columns.iter().map(|name| quote_identifier(name)).collect();
         out.push(&format!("({})", columns.join(", ")));
     }

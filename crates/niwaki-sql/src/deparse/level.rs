@@ -129,14 +129,20 @@ pub(super) fn aggregate(call: &AggregateCall, writer: &Writer<'_, '_>) -> String
     }
     match call.arguments.as_slice() {
         [] => text.push('*'),
-        arguments => text.push_str(&writer.list(arguments)),
+        arguments => {
+            text.push_str(&writer.list(&arguments[..call.direct.unwrap_or(arguments.len())]))
+        }
+    }
+    if call.direct.is_some() {
+        text.push_str(") WITHIN GROUP (ORDER BY ");
+    } else if !call.order.is_empty() {
+        text.push_str(" ORDER BY ");
     }
     if !call.order.is_empty() {
         let keys = call.order.iter().map(|(expr, descending, nulls_first)| {
             let key = sort_key(expr, writer);
             key + direction(*descending, *nulls_first)
         });
-        text.push_str(" ORDER BY ");
         text.push_str(&keys.collect::<Vec<_>>().join(", "));
     }
     text.push(')');

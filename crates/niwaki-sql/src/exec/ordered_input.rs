@@ -2,16 +2,16 @@
 //!
 //! The rows of all groups go to one sort, by the number of their group and their keys. DISTINCT sorts by the arguments, in
 //! the order that is asked for first, as PostgreSQL does, and leaves out what is equal to the one before; what is
-//! remembered besides spares the sort repetitions.
+//! remembered besides spares the sort repetitions. WITHIN GROUP has the rows of a group counted before they come.
 
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
 
 use super::key_table::KeyTable;
 use super::spill::checked;
-use crate::aggregates::Accumulator;
+use crate::aggregates::{Accumulator, AggregateKind};
 use crate::error::Result;
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, ExprKind, Runtime};
 use crate::plan::AggregateCall;
 
 /// The rows of one call.
@@ -20,6 +20,8 @@ pub(super) struct OrderedInput {
     sorted: Option<Sorted<KeyedRows>>,
     /// For DISTINCT: keys that were taken, as many as there is room for.
     seen: Option<KeyTable>,
+    /// For WITHIN GROUP: how many rows each group has.
+    rows: Vec<u64>,
     number: u64,
     key: Vec<u8>,
     row: Vec<u8>,
@@ -36,6 +38,7 @@ impl OrderedInput {
             sorter: Some(rt.sorter(memory)?),
             sorted: None,
             seen: call.distinct.then(KeyTable::default),
+            rows: Vec::new(),
             number: 0,
             key: Vec::new(),
             row: Vec::new(),
@@ -51,13 +54,17 @@ impl OrderedInput {
         keys: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
+        if let AggregateKind::OrderedSet(kind) = call.kind {
+            if !kind.is_hypothetical() && keys.iter().any(Datum::is_null) {
+                return Ok(());
+            }
+            let group = group as usize;
+            self.rows.resize(self.rows.len().max(group + 1), 0);
+            self.rows[group] += 1;
+        }
         self.key.clear();
         self.key.extend_from_slice(&group.to_be_bytes());
-        for ((expr, descending, nulls_first), value) in call.order.iter().zip(keys) {
-            let (descending, nulls_first) = (*descending, *nulls_first);
-            let order = KeyOrder { oid: expr.ty, descending, nulls_first };
-            encode_key(value, order, &mut self.key);
-        }
+        encode_order(call, keys, &mut self.key);
         if call.distinct {
             // The order is one of arguments; the others follow them.
             let ordered = |argument: &Expr| call.order.iter().any(|(key, ..)| key.same(argument));
@@ -104,7 +111,9 @@ impl OrderedInput {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         let Some(sorted) = &mut self.sorted else { return Ok(()) };
+        let rows = self.rows.get(group as usize).copied().unwrap_or(0);
         let group = group.to_be_bytes();
+        let mut begun = false;
         let mut values = Vec::new();
         let mut charged = 0;
         self.key.clear();
@@ -118,6 +127,18 @@ impl OrderedInput {
                 self.key.extend_from_slice(record.key);
                 values.clear();
                 read_tagged_row(record.row, &mut values)?;
+                if let (Some(set), Some(direct)) = (state.ordered_rows(), call.direct) {
+                    let (direct, ordered) = values.split_at(direct.min(values.len()));
+                    if !begun {
+                        let mut key = Vec::new();
+                        encode_order(call, direct, &mut key);
+                        set.begin(rows, direct, &key)?;
+                        begun = true;
+                    }
+                    set.take(ordered, &record.key[GROUP_BYTES..]);
+                    sorted.next()?;
+                    continue;
+                }
                 let before = state.bytes();
                 state.add(&values, rt.exec)?;
                 let grown = state.bytes().saturating_sub(before);
@@ -128,8 +149,25 @@ impl OrderedInput {
             }
             sorted.next()?;
         }
+        // A fraction that is none is told of where there is no row, too.
+        if let (false, Some(set), Some(direct)) = (begun, state.ordered_rows(), call.direct) {
+            let direct = &call.arguments[..direct];
+            let reads_row = |part: &Expr| matches!(part.kind, ExprKind::Slot { depth: 0, .. });
+            if !direct.iter().any(|argument| argument.any(&mut |part| reads_row(part))) {
+                let values = direct.iter().map(|argument| argument.eval(&[], rt));
+                set.begin(0, &values.collect::<Result<Vec<_>>>()?, &[])?;
+            }
+        }
         // The state is finished now.
         rt.state.memory = rt.state.memory.saturating_sub(charged);
         Ok(())
+    }
+}
+
+/// Writes what a row is ordered by.
+fn encode_order(call: &AggregateCall, keys: &[Datum], out: &mut Vec<u8>) {
+    for ((expr, descending, nulls_first), value) in call.order.iter().zip(keys) {
+        let (descending, nulls_first) = (*descending, *nulls_first);
+        encode_key(value, KeyOrder { oid: expr.ty, descending, nulls_first }, out);
     }
 }

@@ -47,7 +47,10 @@ use niwaki_types::{Datum, TypeOid, quote_identifier};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-pub(crate) use json::{JsonAggregate, is_unsupported, path_input};
+pub(crate) use json::{
+    JsonAggregate, fields_of_objects, gives_set, is_unsupported, of_json_objects, path_input,
+    takes_json,
+};
 pub(crate) use operators::compare_function;
 pub(crate) use quote::quote_string;
 pub(crate) use random::SeededRandom;
@@ -120,7 +123,9 @@ impl fmt::Debug for Function {
 
 impl Function {
     pub(crate) fn returns_set(&self) -> bool {
-        matches!(self.eval, Eval::Set(_) | Eval::Rows(_))
+        // One object of JSON gives one row.
+        let one_object = of_json_objects(self.name).is_some() && !gives_set(self);
+        matches!(self.eval, Eval::Set(_) | Eval::Rows(_)) && !one_object
     }
 
     /// The schema that it is in.
@@ -157,7 +162,8 @@ impl Function {
     /// Names and types of its columns, if it has several.
     pub(crate) fn columns(&self) -> Option<&'static [(&'static str, TypeOid)]> {
         match &self.eval {
-            Eval::Rows(rows) => Some(rows.columns),
+            // Without any it has those that the query gives it.
+            Eval::Rows(rows) => Some(rows.columns).filter(|columns| !columns.is_empty()),
             _ => None,
         }
     }
@@ -209,6 +215,8 @@ impl T {
     pub(crate) const NAMES: TypeOid = TypeOid::NAME_ARRAY;
     pub(crate) const TEXTS: TypeOid = TypeOid::TEXT_ARRAY;
     pub(crate) const INTS: TypeOid = TypeOid::INT4_ARRAY;
+    pub(crate) const FLOATS: TypeOid = TypeOid::FLOAT8_ARRAY;
+    pub(crate) const INTERVALS: TypeOid = TypeOid::INTERVAL_ARRAY;
     pub(crate) const ANY: TypeOid = crate::types::ANY;
     pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
     pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
@@ -269,7 +277,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ),
     ("Format pictures", &[formatting::FUNCTIONS]),
     ("uuid", &[uuid::FUNCTIONS]),
-    ("JSON", &[json::FUNCTIONS]),
+    ("JSON", &[json::FUNCTIONS, json::RECORDS]),
     ("Over windows", &[windows::FUNCTIONS]),
     (
         "The session, the catalog and the server",

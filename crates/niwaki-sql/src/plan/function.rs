@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, TypeOid};
 use super::{PlanNode, fields_of_rows};
 use crate::context::{CommandTag, RecordFields};
 use crate::expr::{Expr, FieldNames, FunctionKey, UserFunction};
-use crate::functions::{Function, Volatility};
+use crate::functions::{Function, Volatility, gives_set};
 
 /// The bodies of the functions that a statement calls, and does not have in the place of the calls.
 pub(crate) type FunctionBodies = HashMap<FunctionKey, Arc<FunctionBody>>;
@@ -59,8 +59,22 @@ pub(crate) enum ResultShape {
 pub(crate) enum SetFunction {
     /// One of PostgreSQL's.
     Builtin(&'static Function),
+    /// One of PostgreSQL's that makes rows of JSON objects.
+    Records(Arc<JsonRecords>),
     /// A user's, with the columns that its rows have in FROM, if they have several.
     User { function: Arc<UserFunction>, fields: Option<RecordFields> },
+}
+
+/// Rows made of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`.
+#[derive(Debug)]
+pub(crate) struct JsonRecords {
+    pub(crate) function: &'static Function,
+    /// The columns.
+    pub(crate) fields: RecordFields,
+    /// Their values, of what stands in the object, which is in slot 0.
+    pub(crate) values: Vec<Expr>,
+    /// The query has the columns in a list.
+    pub(crate) listed: bool,
 }
 
 impl SetFunction {
@@ -68,6 +82,7 @@ impl SetFunction {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Builtin(function) => function.name,
+            Self::Records(records) => records.function.name,
             Self::User { function, .. } => &function.name,
         }
     }
@@ -76,7 +91,7 @@ impl SetFunction {
     pub(crate) fn column_name(&self) -> Option<&'static str> {
         match self {
             Self::Builtin(function) => function.column_name(),
-            Self::User { .. } => None,
+            Self::Records(_) | Self::User { .. } => None,
         }
     }
 
@@ -84,6 +99,7 @@ impl SetFunction {
     pub(crate) fn fields(&self, arguments: &[Expr]) -> Option<RecordFields> {
         match self {
             Self::Builtin(function) => fields_of_rows(function, arguments),
+            Self::Records(records) => Some(Arc::clone(&records.fields)),
             Self::User { fields, .. } => fields.clone(),
         }
     }
@@ -92,6 +108,7 @@ impl SetFunction {
     pub(crate) fn rows(&self) -> Option<f64> {
         match self {
             Self::Builtin(_) => None,
+            Self::Records(records) => (!gives_set(records.function)).then_some(1.0),
             Self::User { function, .. } => Some(function.rows),
         }
     }
@@ -100,6 +117,7 @@ impl SetFunction {
     pub(crate) fn is_volatile(&self) -> bool {
         let volatility = match self {
             Self::Builtin(function) => function.volatility,
+            Self::Records(records) => records.function.volatility,
             Self::User { function, .. } => function.volatility,
         };
         volatility == Volatility::Volatile

@@ -42,7 +42,9 @@ use crate::types::{ANY_ELEMENT, element_of};
 pub(crate) use append::{AppendMember, AppendPlan, is_early};
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
-pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody, ResultShape, SetFunction};
+pub(crate) use function::{
+    BodyStatement, FunctionBodies, FunctionBody, JsonRecords, ResultShape, SetFunction,
+};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use pruning::possible_leaves;
@@ -136,6 +138,8 @@ pub(crate) struct AggregateCall {
     pub(crate) filter: Option<Expr>,
     /// ORDER BY inside the call: expression, descending, NULLs first.
     pub(crate) order: Vec<(Expr, bool, bool)>,
+    /// WITHIN GROUP: how many of the arguments stand before it; the others are what `order` has.
+    pub(crate) direct: Option<usize>,
 }
 
 /// One set-returning function of a target list.

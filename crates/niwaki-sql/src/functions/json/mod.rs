@@ -6,6 +6,7 @@ mod convert;
 mod edit;
 mod expand;
 mod path;
+mod records;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::error::{Result, SqlError};
 
 pub(crate) use build::JsonAggregate;
 pub(crate) use path::path_input;
+pub(crate) use records::{fields_of_objects, gives_set, of_json_objects, takes_json};
 
 fn wrong() -> SqlError {
     SqlError::internal("a JSON function was given values of other types")
@@ -54,24 +56,16 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new("22023", message)
 }
 
-/// Functions of PostgreSQL that are refused by name: those that need composite values or text search.
-const UNSUPPORTED: &[&str] = &[
-    "json_populate_record",
-    "json_populate_recordset",
-    "json_to_record",
-    "json_to_recordset",
-    "jsonb_populate_record",
-    "jsonb_populate_recordset",
-    "jsonb_to_record",
-    "jsonb_to_recordset",
-    "json_to_tsvector",
-    "jsonb_to_tsvector",
-];
+/// Functions of PostgreSQL that are refused by name: those that need text search.
+const UNSUPPORTED: &[&str] = &["json_to_tsvector", "jsonb_to_tsvector"];
 
 /// Whether this is a function of JSON that Niwaki does not have.
 pub(crate) fn is_unsupported(name: &str) -> bool {
     UNSUPPORTED.contains(&name)
 }
+
+/// Those that make rows of objects.
+pub(super) const RECORDS: &[Function] = records::FUNCTIONS;
 
 /// Those that take their arguments as one array.
 pub(super) const VARIADIC: &[Function] = functions! {

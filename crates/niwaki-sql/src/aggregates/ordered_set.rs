@@ -1,0 +1,321 @@
+//! Aggregates over the rows of a group in an order: `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`.
+//!
+//! The rows come sorted, and how many they are is known before the first (`exec/ordered_input.rs`), so none is kept but those that are
+//! asked for.
+//!
+//! ```text
+//!   1   3   3   7   9        five rows      percentile_disc(0.5): row 2 (from 0)     percentile_cont(0.3): between rows 1 and 2
+//!         ▲ 4                               rank(4): three before it, so the fourth; dense_rank(4): two values before it, so the third
+//! ```
+
+use std::sync::Arc;
+
+use niwaki_types::{Array, Datum, TypeOid, compare, write_float8};
+
+use crate::error::{Result, SqlError};
+
+/// What is asked of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrderedSet {
+    /// The first value that so many of the rows, as a fraction, do not come after.
+    PercentileDisc,
+    /// The value at a fraction of the way, between two rows too.
+    PercentileCont,
+    /// The most frequent value.
+    Mode,
+    /// Where a row would stand that is not there.
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+}
+
+impl OrderedSet {
+    /// The aggregate of this name that is about a row which is not there. As functions over windows they are about rows that are.
+    pub(crate) fn hypothetical(name: &str) -> Option<Self> {
+        Some(match name {
+            "rank" => Self::Rank,
+            "dense_rank" => Self::DenseRank,
+            "percent_rank" => Self::PercentRank,
+            "cume_dist" => Self::CumeDist,
+            _ => return None,
+        })
+    }
+
+    /// What such an aggregate gives.
+    pub(crate) fn result_of_hypothetical(self) -> TypeOid {
+        if matches!(self, Self::PercentRank | Self::CumeDist) {
+            TypeOid::FLOAT8
+        } else {
+            TypeOid::INT8
+        }
+    }
+
+    /// Whether it is about a row that is not there.
+    pub(crate) fn is_hypothetical(self) -> bool {
+        matches!(self, Self::Rank | Self::DenseRank | Self::PercentRank | Self::CumeDist)
+    }
+}
+
+/// The running state of one in one group.
+#[derive(Clone, Debug)]
+pub(crate) enum OrderedRows {
+    Percentiles(Percentiles),
+    Mode(Mode),
+    Place(Place),
+}
+
+impl OrderedRows {
+    /// Before the first row; `ty` is the type of the value that the rows are ordered by first.
+    pub(super) fn new(kind: OrderedSet, ty: TypeOid) -> Self {
+        match kind {
+            OrderedSet::PercentileDisc | OrderedSet::PercentileCont => {
+                let continuous = kind == OrderedSet::PercentileCont;
+                Self::Percentiles(Percentiles { continuous, ty, taken: 0, asked: Asked::Nothing })
+            }
+            OrderedSet::Mode => Self::Mode(Mode {
+                ty,
+                last: Datum::Null,
+                last_rows: 0,
+                best: Datum::Null,
+                best_rows: 0,
+            }),
+            _ => Self::Place(Place {
+                kind,
+                rows: 0,
+                own: Vec::new(),
+                last: None,
+                before: 0,
+                values_before: 0,
+                beside: 0,
+            }),
+        }
+    }
+
+    /// So many rows will come; where none will, this is called if the arguments are known. `direct` are those before WITHIN GROUP, and `key`
+    /// is what a row with these would be ordered by.
+    ///
+    /// # Errors
+    /// 22003 for a fraction that is none.
+    pub(crate) fn begin(&mut self, rows: u64, direct: &[Datum], key: &[u8]) -> Result<()> {
+        match self {
+            Self::Percentiles(percentiles) => percentiles.begin(rows, direct.first())?,
+            Self::Mode(_) => {}
+            Self::Place(place) => {
+                place.rows = rows;
+                place.own = key.to_vec();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next row: what it is ordered by, and the same as bytes.
+    pub(crate) fn take(&mut self, values: &[Datum], key: &[u8]) {
+        match (self, values.first()) {
+            (Self::Percentiles(percentiles), Some(value)) => percentiles.take(value),
+            (Self::Mode(mode), Some(value)) => mode.take(value),
+            (Self::Place(place), _) => place.take(key),
+            _ => {}
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<Datum> {
+        match self {
+            Self::Percentiles(percentiles) => percentiles.finish(),
+            Self::Mode(mode) => Ok(mode.best),
+            Self::Place(place) => Ok(place.finish()),
+        }
+    }
+}
+
+/// Values at fractions of the way through the rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Percentiles {
+    /// Between two rows, where the fraction lies between them.
+    continuous: bool,
+    ty: TypeOid,
+    taken: u64,
+    asked: Asked,
+}
+
+#[derive(Clone, Debug)]
+enum Asked {
+    /// NULL, or there is no row.
+    Nothing,
+    One(Fraction),
+    /// Several at once, in the form in which they were asked for; some may be NULL.
+    Many(Arc<Array>, Vec<Option<Fraction>>),
+}
+
+/// Two rows, counted from 0, which may be one, their values, and how far from the first to the second it is.
+#[derive(Clone, Debug)]
+struct Fraction {
+    rows: [u64; 2],
+    values: [Datum; 2],
+    way: f64,
+}
+
+impl Fraction {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rows of a sort, as PostgreSQL computes them"
+    )]
+    fn of(fraction: f64, rows: u64, continuous: bool) -> Result<Self> {
+        if !(0.0..=1.0).contains(&fraction) {
+            let mut shown = Vec::new();
+            // Six significant digits, as C's %g has them.
+            write_float8(fraction, 6 - 15, &mut shown);
+            let shown = String::from_utf8_lossy(&shown);
+            let message = format!("percentile value {shown} is not between 0 and 1");
+            return Err(SqlError::new("22003", message));
+        }
+        let none = [Datum::Null, Datum::Null];
+        if !continuous {
+            let row = ((fraction * rows as f64).ceil() as u64).saturating_sub(1);
+            return Ok(Self { rows: [row; 2], values: none, way: 0.0 });
+        }
+        let place = fraction * rows.saturating_sub(1) as f64;
+        let rows = [place.floor() as u64, place.ceil() as u64];
+        Ok(Self { rows, values: none, way: place - place.floor() })
+    }
+
+    fn value(self, ty: TypeOid) -> Result<Datum> {
+        let [first, second] = self.values;
+        if self.rows[0] == self.rows[1] {
+            return Ok(first);
+        }
+        match (first, second) {
+            (Datum::Float8(first), Datum::Float8(second)) => {
+                Ok(Datum::Float8(first + self.way * (second - first)))
+            }
+            (Datum::Interval(first), Datum::Interval(second)) => {
+                let way = second.checked_sub(&first)?.multiply(self.way)?;
+                Ok(Datum::Interval(Arc::new(way.checked_add(&first)?)))
+            }
+            _ => Err(SqlError::internal(format!("a percentile between values of type {}", ty.0))),
+        }
+    }
+}
+
+impl Percentiles {
+    fn begin(&mut self, rows: u64, fractions: Option<&Datum>) -> Result<()> {
+        self.asked = match fractions {
+            Some(Datum::Float8(one)) => Asked::One(Fraction::of(*one, rows, self.continuous)?),
+            Some(Datum::Array(..)) if rows == 0 => Asked::Nothing,
+            Some(Datum::Array(_, array)) => {
+                let of = |value: &Datum| match value {
+                    Datum::Float8(one) => Fraction::of(*one, rows, self.continuous).map(Some),
+                    _ => Ok(None),
+                };
+                let all = array.iter().map(of).collect::<Result<_>>()?;
+                Asked::Many(Arc::clone(array), all)
+            }
+            _ => Asked::Nothing,
+        };
+        Ok(())
+    }
+
+    fn take(&mut self, value: &Datum) {
+        let row = self.taken;
+        self.taken += 1;
+        let note = |fraction: &mut Fraction| {
+            for (asked, kept) in fraction.rows.iter().zip(&mut fraction.values) {
+                if *asked == row {
+                    *kept = value.clone();
+                }
+            }
+        };
+        match &mut self.asked {
+            Asked::Nothing => {}
+            Asked::One(fraction) => note(fraction),
+            Asked::Many(_, fractions) => fractions.iter_mut().flatten().for_each(note),
+        }
+    }
+
+    fn finish(self) -> Result<Datum> {
+        let ty = self.ty;
+        match self.asked {
+            Asked::Nothing => Ok(Datum::Null),
+            Asked::One(fraction) => fraction.value(ty),
+            Asked::Many(array, fractions) => {
+                let value = |fraction: Option<Fraction>| {
+                    fraction.map_or(Ok(Datum::Null), |fraction| fraction.value(ty))
+                };
+                let values = fractions.into_iter().map(value).collect::<Result<Vec<_>>>()?;
+                Ok(Datum::Array(ty, Arc::new(array.with_values(values))))
+            }
+        }
+    }
+}
+
+/// The value with the most rows; of several the first.
+#[derive(Clone, Debug)]
+pub(crate) struct Mode {
+    ty: TypeOid,
+    last: Datum,
+    last_rows: u64,
+    best: Datum,
+    best_rows: u64,
+}
+
+impl Mode {
+    fn take(&mut self, value: &Datum) {
+        if self.last_rows == 0 || compare(self.ty, value, &self.last).is_ne() {
+            self.last = value.clone();
+            self.last_rows = 0;
+        }
+        self.last_rows += 1;
+        if self.last_rows > self.best_rows {
+            self.best_rows = self.last_rows;
+            if self.last_rows == 1 || compare(self.ty, &self.best, &self.last).is_ne() {
+                self.best = self.last.clone();
+            }
+        }
+    }
+}
+
+/// Where a row would stand.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    kind: OrderedSet,
+    rows: u64,
+    /// What it would be ordered by.
+    own: Vec<u8>,
+    /// What the last row before it is ordered by.
+    last: Option<Vec<u8>>,
+    before: u64,
+    /// How many different ones.
+    values_before: u64,
+    beside: u64,
+}
+
+impl Place {
+    fn take(&mut self, key: &[u8]) {
+        if key == self.own {
+            self.beside += 1;
+        } else if key < self.own.as_slice() {
+            self.before += 1;
+            if self.last.as_deref() != Some(key) {
+                self.values_before += 1;
+                self.last = Some(key.to_vec());
+            }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "PostgreSQL divides floats")]
+    fn finish(self) -> Datum {
+        let count = |rows: u64| Datum::Int8(i64::try_from(rows).unwrap_or(i64::MAX));
+        match self.kind {
+            OrderedSet::DenseRank => count(self.values_before + 1),
+            OrderedSet::PercentRank if self.rows == 0 => Datum::Float8(0.0),
+            OrderedSet::PercentRank => Datum::Float8(self.before as f64 / self.rows as f64),
+            OrderedSet::CumeDist => {
+                let until = self.before + self.beside + 1;
+                Datum::Float8(until as f64 / (self.rows + 1) as f64)
+            }
+            _ => count(self.before + 1),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Functions in FROM that make rows of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`, `jsonb_populate_record(row, …)`.
+
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::{NodeEnum, protobuf};
+
+use super::call::choose;
+use super::scope::Place;
+use super::{Analyzer, names_of};
+use crate::context::{ColumnInfo, RecordFields};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::functions::{Function, functions_named, of_json_objects, takes_json};
+use crate::plan::{JsonRecords, SetFunction};
+use crate::query::{ItemKind, JoinTree};
+use crate::types::CastContext;
+
+/// The function that a call names, if it makes rows of JSON objects.
+pub(super) fn function_of_objects(call: &protobuf::FuncCall) -> Option<&'static Function> {
+    match names_of(&call.funcname)[..] {
+        [name] | ["pg_catalog", name] => of_json_objects(name),
+        _ => None,
+    }
+}
+
+impl Analyzer<'_> {
+    pub(super) fn json_records(
+        &mut self,
+        range: &protobuf::RangeFunction,
+        call: &protobuf::FuncCall,
+        function: &'static Function,
+    ) -> Result<JoinTree> {
+        let (name, location) = (function.name, call.location);
+        self.refuse_aggregate_syntax(call, name)?;
+        let place = self.scope()?.place;
+        self.set_place(Place::From)?;
+        let arguments = self.exprs(&call.args);
+        self.set_place(place)?;
+        let arguments = arguments?;
+        let types: Vec<TypeOid> = arguments.iter().map(|argument| argument.ty).collect();
+        let resolved = choose(functions_named(name), &types)
+            .map_err(|reason| self.function_error(name, &types, location, &reason))?;
+        let wanted = arguments.into_iter().zip(&resolved.arguments);
+        let arguments = wanted
+            .map(|(argument, ty)| self.to_common(argument, *ty, name))
+            .collect::<Result<Vec<_>>>()?;
+        let listed = function.arguments.len() == 1;
+        let fields = match arguments.as_slice() {
+            [row, _] => self.fields_to_populate(range, row, name)?,
+            _ => self.listed_fields(range, location)?,
+        };
+        if listed && range.ordinality {
+            let message = "WITH ORDINALITY cannot be used with a column definition list";
+            return Err(self
+                .error("42601", message, location)
+                .with_hint("Put the column definition list inside ROWS FROM()."));
+        }
+        let json = arguments.last().map_or(TypeOid::JSONB, |argument| argument.ty);
+        let values = fields.iter().map(|(_, column)| self.value_of_key(*column, json));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let alias = range.alias.as_ref();
+        let item = alias.map_or(name, |alias| alias.aliasname.as_str()).to_owned();
+        self.check_alias(&item)?;
+        let column = |(name, kind): &(Arc<str>, ColumnType)| ColumnInfo::computed(&**name, *kind);
+        let mut columns: Vec<ColumnInfo> = fields.iter().map(column).collect();
+        if range.ordinality {
+            columns.push(ColumnInfo::computed("ordinality", ColumnType::new(TypeOid::INT8)));
+        }
+        let columns = self.renamed(columns, alias, &item)?;
+        let records = JsonRecords { function, fields, values, listed };
+        let kind = ItemKind::Function {
+            function: SetFunction::Records(Arc::new(records)),
+            arguments,
+            ordinality: range.ordinality,
+        };
+        let scope = self.scope()?;
+        let start = scope.add_columns(&item, &columns);
+        let tree = scope.add_source(kind, item, start);
+        scope.note_alias(alias, None);
+        Ok(tree)
+    }
+
+    /// The columns that the query lists.
+    fn listed_fields(
+        &self,
+        range: &protobuf::RangeFunction,
+        location: i32,
+    ) -> Result<RecordFields> {
+        if range.coldeflist.is_empty() {
+            let message = "a column definition list is required for functions returning \"record\"";
+            return Err(self.error("42601", message, location));
+        }
+        let mut fields: Vec<(Arc<str>, ColumnType)> = Vec::new();
+        for node in &range.coldeflist {
+            let Some(NodeEnum::ColumnDef(column)) = &node.node else { continue };
+            let Some(type_name) = &column.type_name else {
+                return Err(SqlError::internal("a column without a type"));
+            };
+            let name = column.colname.as_str();
+            if fields.iter().any(|(known, _)| &**known == name) {
+                let message = format!("column name \"{name}\" specified more than once");
+                return Err(self.error("42701", message, column.location));
+            }
+            if type_name.setof {
+                let message = format!("column \"{name}\" cannot be declared SETOF");
+                return Err(self.error("42P16", message, column.location));
+            }
+            fields.push((Arc::from(name), self.type_name(type_name)?));
+        }
+        Ok(fields.into())
+    }
+
+    /// The columns of the row that is populated.
+    fn fields_to_populate(
+        &self,
+        range: &protobuf::RangeFunction,
+        row: &Expr,
+        name: &str,
+    ) -> Result<RecordFields> {
+        if row.ty == TypeOid::RECORD {
+            return Err(self.unsupported("a row without a type that is populated", row.location));
+        }
+        let Some(fields) = self.fields_of(row.ty, row.location)? else {
+            let message = format!("first argument of {name} must be a row type");
+            return Err(self.error("42804", message, row.location));
+        };
+        if !range.coldeflist.is_empty() {
+            let message = "a column definition list is redundant for a function returning a named composite type";
+            return Err(self.error("42601", message, row.location));
+        }
+        Ok(fields.into_iter().map(|(name, column)| (Arc::from(name), column)).collect())
+    }
+
+    /// What a column gets of a field of an object, which is in slot 0: text, or JSON of this type.
+    fn value_of_key(&mut self, column: ColumnType, json: TypeOid) -> Result<Expr> {
+        let given = if takes_json(column) { json } else { TypeOid::TEXT };
+        let field = Expr::slot(0, ColumnType::new(given));
+        let Some(value) = self.coerce(field, column.oid, CastContext::Explicit)? else {
+            let shown = self.format_oid(column.oid);
+            return Err(self.unsupported(format!("a field of an object as {shown}"), -1));
+        };
+        let value = Self::with_typmod(value, column.typmod, false)?;
+        self.as_domain(value, column.domain)
+    }
+}

@@ -1,0 +1,252 @@
+//! Rows made of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`, `jsonb_populate_record(row, …)`.
+//!
+//! A field goes to its column as what `->>` gives of it, which the column's type reads; as it is to one of `json` and `jsonb`; and a JSON array
+//! as an array literal, since the other languages write arrays so.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, Datum, Jsonb, RawJson, RawKind, TypeOid};
+
+use super::super::{EmitRow, Function, RowsFunction, functions};
+use super::{invalid, text};
+use crate::context::{ExecContext, RecordFields};
+use crate::error::{Result, SqlError};
+use crate::types::element_of;
+
+/// The columns are named by the query.
+static BY_LIST: RowsFunction = RowsFunction { columns: &[], body: outside };
+
+fn outside(_: &mut ExecContext<'_>, _: &[Datum], _: EmitRow<'_>) -> Result<()> {
+    Err(SqlError::internal("rows of JSON objects without their columns"))
+}
+
+pub(in super::super) const FUNCTIONS: &[Function] = functions! {
+    "json_to_record" (JSON) RECORD strict single stable Rows(&BY_LIST);
+    "json_to_recordset" (JSON) RECORD nullable single stable Rows(&BY_LIST);
+    "jsonb_to_record" (JSONB) RECORD strict single stable Rows(&BY_LIST);
+    "jsonb_to_recordset" (JSONB) RECORD nullable single stable Rows(&BY_LIST);
+    "json_populate_record" (ELEMENT, JSON) ELEMENT nullable single stable Rows(&BY_LIST);
+    "json_populate_recordset" (ELEMENT, JSON) ELEMENT nullable single stable Rows(&BY_LIST);
+    "jsonb_populate_record" (ELEMENT, JSONB) ELEMENT nullable single stable Rows(&BY_LIST);
+    "jsonb_populate_recordset" (ELEMENT, JSONB) ELEMENT nullable single stable Rows(&BY_LIST);
+};
+
+/// The function of this name, if it makes rows of JSON objects.
+pub(crate) fn of_json_objects(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+/// What a value of JSON is to a row, in either of its forms.
+trait Value: Sized {
+    /// The value of a key; `None` also if this is no object.
+    fn field(&self, key: &str) -> Option<&Self>;
+    fn items(&self) -> Option<Vec<&Self>>;
+    fn is_object(&self) -> bool;
+    /// What a string says.
+    fn string(&self) -> Option<&str>;
+    /// What `->>` gives: nothing of `null`.
+    fn unquoted(&self) -> Option<Cow<'_, str>>;
+    /// The value itself.
+    fn whole(&self) -> Datum;
+    /// Its JSON text.
+    fn json(&self, exec: &ExecContext<'_>) -> String;
+}
+
+impl Value for RawJson<'_> {
+    fn field(&self, key: &str) -> Option<&Self> {
+        self.get(key)
+    }
+
+    fn items(&self) -> Option<Vec<&Self>> {
+        if let RawKind::Array(items) = &self.kind { Some(items.iter().collect()) } else { None }
+    }
+
+    fn is_object(&self) -> bool {
+        matches!(self.kind, RawKind::Object(_))
+    }
+
+    fn string(&self) -> Option<&str> {
+        if let RawKind::String(text) = &self.kind { Some(text) } else { None }
+    }
+
+    fn unquoted(&self) -> Option<Cow<'_, str>> {
+        RawJson::unquoted(self).map(Cow::Borrowed)
+    }
+
+    fn whole(&self) -> Datum {
+        Datum::text(self.text)
+    }
+
+    fn json(&self, _: &ExecContext<'_>) -> String {
+        self.text.to_owned()
+    }
+}
+
+impl Value for Arc<Jsonb> {
+    fn field(&self, key: &str) -> Option<&Self> {
+        if let Jsonb::Object(object) = &**self { object.get(key) } else { None }
+    }
+
+    fn items(&self) -> Option<Vec<&Self>> {
+        if let Jsonb::Array(array) = &**self { Some(array.items().iter().collect()) } else { None }
+    }
+
+    fn is_object(&self) -> bool {
+        matches!(**self, Jsonb::Object(_))
+    }
+
+    fn string(&self) -> Option<&str> {
+        if let Jsonb::String(text) = &**self { Some(text) } else { None }
+    }
+
+    fn unquoted(&self) -> Option<Cow<'_, str>> {
+        Jsonb::unquoted(self).map(Cow::Owned)
+    }
+
+    fn whole(&self) -> Datum {
+        Datum::Jsonb(Arc::clone(self))
+    }
+
+    fn json(&self, exec: &ExecContext<'_>) -> String {
+        niwaki_types::to_text(&self.whole(), TypeOid::JSONB, exec.text)
+    }
+}
+
+/// Whether a column of this type gets the field as it is.
+pub(crate) fn takes_json(column: ColumnType) -> bool {
+    matches!(column.oid, TypeOid::JSON | TypeOid::JSONB)
+}
+
+/// Calls `emit` with the fields of each object, in the order of the columns: text, or JSON where the column takes it; `None` where the object
+/// has no such key.
+///
+/// # Errors
+/// 22023 for what is no object, or no array of objects; 22P02 for what should be an array; 0A000 for an object in the place of a composite value.
+pub(crate) fn fields_of_objects(
+    function: &Function,
+    json: &Datum,
+    fields: &RecordFields,
+    exec: &ExecContext<'_>,
+    emit: &mut dyn FnMut(Vec<Option<Datum>>),
+) -> Result<()> {
+    match json {
+        Datum::Jsonb(value) => of_value(function, value, fields, exec, emit),
+        value => of_value(function, &RawJson::parse(text(value)?)?, fields, exec, emit),
+    }
+}
+
+fn of_value<V: Value>(
+    function: &Function,
+    value: &V,
+    fields: &RecordFields,
+    exec: &ExecContext<'_>,
+    emit: &mut dyn FnMut(Vec<Option<Datum>>),
+) -> Result<()> {
+    let name = function.name;
+    let one = |object: &V| -> Result<Vec<Option<Datum>>> {
+        let field = |(key, column): &(Arc<str>, ColumnType)| {
+            object.field(key).map(|value| as_field(value, key, *column, exec)).transpose()
+        };
+        fields.iter().map(field).collect()
+    };
+    if !gives_set(function) {
+        if value.is_object() {
+            emit(one(value)?);
+            return Ok(());
+        }
+        let what = if value.items().is_some() { "an array" } else { "a scalar" };
+        return Err(invalid(format!("cannot call populate_composite on {what}")));
+    }
+    let Some(items) = value.items() else {
+        let what = match value.is_object() {
+            _ if name.starts_with("jsonb") => "a non-array",
+            true => "an object",
+            false => "a scalar",
+        };
+        return Err(invalid(format!("cannot call {name} on {what}")));
+    };
+    for item in items {
+        if !item.is_object() {
+            return Err(invalid(format!("argument of {name} must be an array of objects")));
+        }
+        emit(one(item)?);
+    }
+    Ok(())
+}
+
+/// Whether it gives a row for each object of an array.
+pub(crate) fn gives_set(function: &Function) -> bool {
+    function.name.ends_with("recordset")
+}
+
+fn as_field<V: Value>(
+    value: &V,
+    key: &str,
+    column: ColumnType,
+    exec: &ExecContext<'_>,
+) -> Result<Datum> {
+    let Some(unquoted) = value.unquoted() else { return Ok(Datum::Null) };
+    if takes_json(column) {
+        return Ok(value.whole());
+    }
+    // What a string says is read as any other text.
+    if value.string().is_some() {
+        return Ok(Datum::text(&unquoted));
+    }
+    if let Some(element) = element_of(column.oid) {
+        let mut literal = String::new();
+        let items = value.items().ok_or_else(|| {
+            SqlError::new("22P02", "expected JSON array")
+                .with_hint(format!("See the value of key \"{key}\"."))
+        })?;
+        write_array(&items, element, exec, &mut literal)?;
+        return Ok(Datum::text(&literal));
+    }
+    refuse_composite(value, column.oid)?;
+    Ok(Datum::text(&unquoted))
+}
+
+fn refuse_composite<V: Value>(value: &V, oid: TypeOid) -> Result<()> {
+    if oid.is_composite() && value.is_object() {
+        return Err(SqlError::unsupported("a JSON object in the place of a composite value"));
+    }
+    Ok(())
+}
+
+/// Appends the literal of an array.
+fn write_array<V: Value>(
+    items: &[&V],
+    element: TypeOid,
+    exec: &ExecContext<'_>,
+    out: &mut String,
+) -> Result<()> {
+    out.push('{');
+    for (number, item) in items.iter().enumerate() {
+        if number > 0 {
+            out.push(',');
+        }
+        if let Some(inner) = item.items() {
+            write_array(&inner, element, exec, out)?;
+            continue;
+        }
+        let Some(mut text) = item.unquoted() else {
+            out.push_str("NULL");
+            continue;
+        };
+        if takes_json(ColumnType::new(element)) {
+            text = Cow::Owned(item.json(exec));
+        }
+        refuse_composite(*item, element)?;
+        out.push('"');
+        for character in text.chars() {
+            if matches!(character, '"' | '\\') {
+                out.push('\\');
+            }
+            out.push(character);
+        }
+        out.push('"');
+    }
+    out.push('}');
+    Ok(())
+}
