@@ -14,6 +14,15 @@ fn connect(database: &Database) -> Session {
     session
 }
 
+/// 3,000 jobs.
+fn queue(database: &Database) -> Session {
+    let mut session = connect(database);
+    let sql = "create table queue (id int primary key, payload text); \
+               insert into queue select g, 'job' from generate_series(1, 3000) g";
+    assert_eq!(run(&mut session, sql), "");
+    session
+}
+
 /// Whoever is asked sees what is there now for as long as it is open.
 fn old_snapshot(database: &Database, sql: &str) -> (Session, String) {
     let mut old = connect(database);
@@ -34,10 +43,7 @@ const TAKE: &str = "delete from queue where id = (select id from queue order by 
 #[test]
 fn a_queue_does_not_go_over_what_was_taken() {
     let database = Database::in_memory().unwrap();
-    let mut session = connect(&database);
-    let sql = "create table queue (id int primary key, payload text); \
-               insert into queue select g, 'job' from generate_series(1, 3000) g";
-    assert_eq!(run(&mut session, sql), "");
+    let mut session = queue(&database);
     let all = "select count(*), sum(id) from queue where id > 0";
     let (mut old, seen) = old_snapshot(&database, all);
     let mut take = |ids: std::ops::RangeInclusive<u64>| {
@@ -65,10 +71,7 @@ fn a_queue_does_not_go_over_what_was_taken() {
 #[test]
 fn a_limit_is_told_to_the_scan() {
     let database = Database::in_memory().unwrap();
-    let mut session = connect(&database);
-    let sql = "create table queue (id int primary key, payload text); \
-               insert into queue select g, 'job' from generate_series(1, 3000) g";
-    assert_eq!(run(&mut session, sql), "");
+    let mut session = queue(&database);
     let mut visited = |sql: &str| {
         let before = visits(&mut session);
         run(&mut session, sql);

@@ -92,8 +92,8 @@ impl OrderedRows {
         }
     }
 
-    /// So many rows will come; where none will, this is called if the arguments are known. `direct` are those before WITHIN GROUP, and `key`
-    /// is what a row with these would be ordered by.
+    /// So many rows will come; where none will, this is called if the arguments are known. `direct` are those before WITHIN GROUP, and `key`,
+    /// if they are a row that is not there, is what it would be ordered by.
     ///
     /// # Errors
     /// 22003 for a fraction that is none.

@@ -131,7 +131,10 @@ impl OrderedInput {
                     let (direct, ordered) = values.split_at(direct.min(values.len()));
                     if !begun {
                         let mut key = Vec::new();
-                        encode_order(call, direct, &mut key);
+                        if matches!(call.kind, AggregateKind::OrderedSet(kind) if kind.is_hypothetical())
+                        {
+                            encode_order(call, direct, &mut key);
+                        }
                         set.begin(rows, direct, &key)?;
                         begun = true;
                     }

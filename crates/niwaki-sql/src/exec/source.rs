@@ -10,7 +10,7 @@ use super::kept_rows::{KeptReader, RowKeeper};
 use super::shared_rows::SharedReader;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::functions::{Eval, Function, fields_of_objects, gives_set};
+use crate::functions::{Eval, Function, fields_of_objects};
 use crate::plan::{JsonRecords, PlanNode, SetFunction, fields_of_rows};
 
 /// One row without values.
@@ -271,7 +271,7 @@ fn rows_of_objects(
     };
     let mut objects = Vec::new();
     match values.last() {
-        Some(Datum::Null) | None if gives_set(records.function) => {}
+        Some(Datum::Null) | None if records.function.returns_set() => {}
         Some(Datum::Null) | None => objects.push(vec![None; width]),
         Some(json) => {
             let emit = &mut |object| objects.push(object);

@@ -48,8 +48,7 @@ use crate::context::ExecContext;
 use crate::error::Result;
 
 pub(crate) use json::{
-    JsonAggregate, fields_of_objects, gives_set, is_unsupported, of_json_objects, path_input,
-    takes_json,
+    JsonAggregate, fields_of_objects, is_unsupported, of_json_objects, path_input, takes_json,
 };
 pub(crate) use operators::compare_function;
 pub(crate) use quote::quote_string;
@@ -85,10 +84,21 @@ pub(crate) enum Eval {
     Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
     /// A set of rows of several columns: in FROM only.
     Rows(&'static RowsFunction),
+    /// Rows of columns that the query names, of JSON objects: in FROM only.
+    Objects(Objects),
     /// One value of many rows, made by the executor.
     Aggregate(crate::aggregates::AggregateKind),
     /// One value of the rows around the current one, made by the executor.
     Window(WindowFunction),
+}
+
+/// Of which objects there are rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Objects {
+    /// The argument is one.
+    One,
+    /// It is an array of them.
+    Each,
 }
 
 /// Gives one row, of as many values as there are columns.
@@ -123,9 +133,7 @@ impl fmt::Debug for Function {
 
 impl Function {
     pub(crate) fn returns_set(&self) -> bool {
-        // One object of JSON gives one row.
-        let one_object = of_json_objects(self.name).is_some() && !gives_set(self);
-        matches!(self.eval, Eval::Set(_) | Eval::Rows(_)) && !one_object
+        matches!(self.eval, Eval::Set(_) | Eval::Rows(_) | Eval::Objects(Objects::Each))
     }
 
     /// The schema that it is in.
@@ -162,8 +170,7 @@ impl Function {
     /// Names and types of its columns, if it has several.
     pub(crate) fn columns(&self) -> Option<&'static [(&'static str, TypeOid)]> {
         match &self.eval {
-            // Without any it has those that the query gives it.
-            Eval::Rows(rows) => Some(rows.columns).filter(|columns| !columns.is_empty()),
+            Eval::Rows(rows) => Some(rows.columns),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, TypeOid};
 use super::{PlanNode, fields_of_rows};
 use crate::context::{CommandTag, RecordFields};
 use crate::expr::{Expr, FieldNames, FunctionKey, UserFunction};
-use crate::functions::{Function, Volatility, gives_set};
+use crate::functions::{Function, Volatility};
 
 /// The bodies of the functions that a statement calls, and does not have in the place of the calls.
 pub(crate) type FunctionBodies = HashMap<FunctionKey, Arc<FunctionBody>>;
@@ -108,7 +108,7 @@ impl SetFunction {
     pub(crate) fn rows(&self) -> Option<f64> {
         match self {
             Self::Builtin(_) => None,
-            Self::Records(records) => (!gives_set(records.function)).then_some(1.0),
+            Self::Records(records) => (!records.function.returns_set()).then_some(1.0),
             Self::User { function, .. } => Some(function.rows),
         }
     }

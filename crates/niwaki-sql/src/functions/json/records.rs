@@ -8,28 +8,21 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, Datum, Jsonb, RawJson, RawKind, TypeOid};
 
-use super::super::{EmitRow, Function, RowsFunction, functions};
+use super::super::{Function, Objects, functions};
 use super::{invalid, text};
 use crate::context::{ExecContext, RecordFields};
 use crate::error::{Result, SqlError};
 use crate::types::element_of;
 
-/// The columns are named by the query.
-static BY_LIST: RowsFunction = RowsFunction { columns: &[], body: outside };
-
-fn outside(_: &mut ExecContext<'_>, _: &[Datum], _: EmitRow<'_>) -> Result<()> {
-    Err(SqlError::internal("rows of JSON objects without their columns"))
-}
-
 pub(in super::super) const FUNCTIONS: &[Function] = functions! {
-    "json_to_record" (JSON) RECORD strict single stable Rows(&BY_LIST);
-    "json_to_recordset" (JSON) RECORD nullable single stable Rows(&BY_LIST);
-    "jsonb_to_record" (JSONB) RECORD strict single stable Rows(&BY_LIST);
-    "jsonb_to_recordset" (JSONB) RECORD nullable single stable Rows(&BY_LIST);
-    "json_populate_record" (ELEMENT, JSON) ELEMENT nullable single stable Rows(&BY_LIST);
-    "json_populate_recordset" (ELEMENT, JSON) ELEMENT nullable single stable Rows(&BY_LIST);
-    "jsonb_populate_record" (ELEMENT, JSONB) ELEMENT nullable single stable Rows(&BY_LIST);
-    "jsonb_populate_recordset" (ELEMENT, JSONB) ELEMENT nullable single stable Rows(&BY_LIST);
+    "json_to_record" (JSON) RECORD strict single stable Objects(Objects::One);
+    "json_to_recordset" (JSON) RECORD nullable single stable Objects(Objects::Each);
+    "jsonb_to_record" (JSONB) RECORD strict single stable Objects(Objects::One);
+    "jsonb_to_recordset" (JSONB) RECORD nullable single stable Objects(Objects::Each);
+    "json_populate_record" (ELEMENT, JSON) ELEMENT nullable single stable Objects(Objects::One);
+    "json_populate_recordset" (ELEMENT, JSON) ELEMENT nullable single stable Objects(Objects::Each);
+    "jsonb_populate_record" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(Objects::One);
+    "jsonb_populate_recordset" (ELEMENT, JSONB) ELEMENT nullable single stable Objects(Objects::Each);
 };
 
 /// The function of this name, if it makes rows of JSON objects.
@@ -150,7 +143,7 @@ fn of_value<V: Value>(
         };
         fields.iter().map(field).collect()
     };
-    if !gives_set(function) {
+    if !function.returns_set() {
         if value.is_object() {
             emit(one(value)?);
             return Ok(());
@@ -173,11 +166,6 @@ fn of_value<V: Value>(
         emit(one(item)?);
     }
     Ok(())
-}
-
-/// Whether it gives a row for each object of an array.
-pub(crate) fn gives_set(function: &Function) -> bool {
-    function.name.ends_with("recordset")
 }
 
 fn as_field<V: Value>(
