@@ -61,6 +61,11 @@ fn json_records() {
 }
 
 #[test]
+fn order_left_out() {
+    check("order_left_out", include_str!("../testscripts/order_left_out.test"));
+}
+
+#[test]
 fn custom_plans() {
     check("custom_plans", include_str!("../testscripts/custom_plans.test"));
 }

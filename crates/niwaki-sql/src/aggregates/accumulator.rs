@@ -1,5 +1,6 @@
 //! The running state of one aggregate in one group.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
@@ -305,8 +306,7 @@ impl Accumulator {
                 });
             }
             Self::Extreme { best, greatest, ty } => {
-                let order = compare(*ty, first, best);
-                if best.is_null() || (order.is_gt() == *greatest && order.is_ne()) {
+                if best.is_null() || is_better(*ty, first, best, *greatest) {
                     *best = first.clone();
                 }
             }
@@ -386,11 +386,9 @@ impl Accumulator {
                 });
             }
             (Self::Extreme { best, greatest, ty }, Self::Extreme { best: other, .. }) => {
-                if !other.is_null() {
-                    let order = compare(*ty, &other, best);
-                    if best.is_null() || (order.is_gt() == *greatest && order.is_ne()) {
-                        *best = other;
-                    }
+                let better = best.is_null() || is_better(*ty, &other, best, *greatest);
+                if !other.is_null() && better {
+                    *best = other;
                 }
             }
             (Self::Bool { value, and }, Self::Bool { value: Some(other), .. }) => {
@@ -460,6 +458,15 @@ impl Accumulator {
             Self::Json(state, _) => state.finish()?,
             Self::OrderedSet(rows) => rows.finish()?,
         })
+    }
+}
+
+/// Whether a value takes the place of the least or the greatest so far. As in PostgreSQL the last of those that are equal is shown
+/// where they do not look the same (numeric 1.0 and 1.00), but of `char(n)` the first.
+fn is_better(ty: TypeOid, new: &Datum, best: &Datum, greatest: bool) -> bool {
+    match compare(ty, new, best) {
+        Ordering::Equal => !matches!(new, Datum::Text(_)),
+        order => order.is_gt() == greatest,
     }
 }
 

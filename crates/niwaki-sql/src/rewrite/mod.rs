@@ -2,6 +2,7 @@
 //!
 //! In this order, the innermost queries first:
 //! 0. calls of users' functions become what these compute, where that is one expression ([`inline_call`]);
+//!    an order that nobody asks about is left out ([`orders`]);
 //! 1. a WITH query that is named once becomes a FROM item ([`shared`]); constants in conditions are computed
 //!    ([`constants`]); what all sides of an OR ask for stands beside it ([`common_parts`]);
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
@@ -15,6 +16,7 @@ mod constants;
 mod equalities;
 mod flatten;
 mod nulls;
+mod orders;
 mod outer_joins;
 mod push_down;
 mod shared;
@@ -66,7 +68,10 @@ impl Rewriter<'_, '_> {
     /// The queries among the FROM items of a query whose expressions are done, then the query itself.
     fn body(&mut self, query: &mut Query) {
         match &mut query.body {
-            Body::Select(select) => self.level(&mut level_of(select)),
+            Body::Select(select) => {
+                orders::leave_out(select);
+                self.level(&mut level_of(select));
+            }
             Body::Values(_) => {}
             Body::Modify(modify) => self.modify(modify),
             Body::Set(set) => {
