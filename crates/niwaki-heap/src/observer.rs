@@ -104,6 +104,9 @@ pub trait KeyObserver: fmt::Debug + Send + Sync {
     /// counted. As long as no version has come to the root since `arrived`, none that is in its chain has their keys.
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived);
 
+    /// Whether so much waits that whoever need not make more of it shall not: what is too much is forgotten.
+    fn is_busy(&self) -> bool;
+
     /// Whether no entry that stays can have a payload of a version that went.
     fn payloads_right(&self) -> bool;
 }
@@ -149,5 +152,12 @@ impl Heap<'_> {
             observers.current.lock().1 = Some(Arc::clone(observer));
             observers.address.store(address, Ordering::Relaxed);
         }
+    }
+
+    /// Whether passes that nobody needs shall wait: what they would leave to be seen to has no room.
+    pub(crate) fn sees_to_enough(&self) -> bool {
+        let observers = &self.relation.shared.records.observers;
+        self.removed_is_half_full()
+            || observers.current().is_some_and(|(_, observer)| observer.is_busy())
     }
 }

@@ -175,6 +175,10 @@ impl KeyObserver for Observer {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.indexes.iter().any(|index| index.suspects.is_half_full())
+    }
+
     fn payloads_right(&self) -> bool {
         self.indexes.iter().all(|index| index.definition.include.is_empty())
     }

@@ -29,6 +29,10 @@ impl KeyObserver for Notes {
         notes.extend(left.iter().map(|(_, key)| (root, record, arrived, key.to_vec())));
     }
 
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     fn payloads_right(&self) -> bool {
         true
     }
