@@ -135,7 +135,8 @@ impl DeletionOracle for DeadEntries<'_> {
 
     fn gives_up(&self) -> bool {
         let Some(Inserting { tx, interrupted, .. }) = &self.inserting else { return false };
-        let Err(why) = tx.session().check_interrupts() else { return false };
+        // The leaf is latched.
+        let Err(why) = tx.session().interrupted() else { return false };
         *interrupted.borrow_mut() = Some(why);
         true
     }

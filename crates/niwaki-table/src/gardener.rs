@@ -38,7 +38,7 @@ use niwaki_heap::{Arrived, DeadProbe, Deadness, KeyObserver, RemovedVersion, Ver
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
-use niwaki_txn::Horizon;
+use niwaki_txn::{Horizon, SessionControl};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
@@ -98,14 +98,16 @@ impl Table {
         self.indexes.iter().for_each(|index| index.suspects.lose());
     }
 
-    /// Sees to all that waits now, however little it is: for who does it when the writers have gone.
+    /// Sees to all that waits now, however little it is: for who does it when the writers have gone. Lets others run, by
+    /// `session`.
     ///
     /// # Errors
     /// Storage's.
-    pub(crate) fn tend_all(&self) -> Result<()> {
+    pub(crate) fn tend_all(&self, session: &SessionControl) -> Result<()> {
         // What comes meanwhile is for the next round.
         let rounds = self.gardener_waiting().div_ceil(BATCH_MAX);
         for _ in 0..rounds {
+            session.let_others_run();
             self.tend_by(|_| 0)?;
         }
         self.tend_values()

@@ -22,7 +22,7 @@
 
 use niwaki_heap::Look;
 use niwaki_storage::{Csn, Lsn};
-use niwaki_txn::Horizon;
+use niwaki_txn::{Horizon, SessionControl};
 
 use crate::error::Result;
 use crate::stats::count;
@@ -96,19 +96,24 @@ impl Round {
 
 impl Table {
     /// One round. The caller holds the table in ROW EXCLUSIVE mode, as writers do. `quiet`: where the log ended a while ago;
-    /// pages changed since are let be.
+    /// pages changed since are let be. Between two pages it lets others run, by `session`.
     ///
     /// # Errors
     /// Storage's. What was done stays done.
-    pub fn round(&self, rounds: &mut Rounds, quiet: Lsn) -> Result<Round> {
+    pub fn round(
+        &self,
+        session: &SessionControl,
+        rounds: &mut Rounds,
+        quiet: Lsn,
+    ) -> Result<Round> {
         let waiting = self.gardener_waiting();
         if waiting > 0 && (waiting == rounds.waiting || self.gardener_is_half_full()) {
-            self.tend_all()?;
+            self.tend_all(session)?;
             // Roots settle by it.
             rounds.changed();
         }
         let mut round = Round::default();
-        self.look_after_pages(rounds, quiet, &mut round)?;
+        self.look_after_pages(session, rounds, quiet, &mut round)?;
         rounds.waiting = self.gardener_waiting();
         let tended = rounds.waiting == 0;
         let packing = tended && self.pack_indexes()?;
@@ -120,7 +125,13 @@ impl Table {
         Ok(round)
     }
 
-    fn look_after_pages(&self, rounds: &mut Rounds, quiet: Lsn, round: &mut Round) -> Result<()> {
+    fn look_after_pages(
+        &self,
+        session: &SessionControl,
+        rounds: &mut Rounds,
+        quiet: Lsn,
+        round: &mut Round,
+    ) -> Result<()> {
         let horizon = self.engine.transactions().horizon();
         if rounds.rests_at == Some(horizon.oldest()) {
             round.rests = !rounds.unfinished;
@@ -128,8 +139,8 @@ impl Table {
         }
         rounds.rests_at = None;
         match self.heap().has_visibility_map()? {
-            true => self.look_after_mapped(rounds, quiet, &horizon, round),
-            false => self.look_after_unmapped(rounds, quiet, &horizon, round),
+            true => self.look_after_mapped(session, rounds, quiet, &horizon, round),
+            false => self.look_after_unmapped(session, rounds, quiet, &horizon, round),
         }
     }
 
@@ -145,6 +156,7 @@ impl Table {
     /// Goes on over the pages of which the map says nothing.
     fn look_after_mapped(
         &self,
+        session: &SessionControl,
         rounds: &mut Rounds,
         quiet: Lsn,
         horizon: &Horizon,
@@ -160,6 +172,7 @@ impl Table {
                 return Ok(());
             };
             rounds.next_block = block + 1;
+            session.let_others_run();
             let look = heap.look_after(block, quiet, horizon);
             rounds.note(look);
             round.note(look);
@@ -174,6 +187,7 @@ impl Table {
     /// Looks at all pages: there are few, as there is no map.
     fn look_after_unmapped(
         &self,
+        session: &SessionControl,
         rounds: &mut Rounds,
         quiet: Lsn,
         horizon: &Horizon,
@@ -182,6 +196,7 @@ impl Table {
         let heap = self.heap();
         rounds.begin_pages(horizon.oldest());
         for block in 0..heap.blocks()?.min(LOOKS_MAX) {
+            session.let_others_run();
             if let Some(look) = heap.look_after_unmapped(block, quiet, horizon) {
                 rounds.note(look);
                 round.note(look);

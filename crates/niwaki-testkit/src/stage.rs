@@ -371,8 +371,8 @@ impl Stage {
         let mut rounds = Rounds::default();
         for _ in 0..count {
             let quiet = self.engine.storage().wal().insert_lsn();
-            transaction(&self.engine, |_| {
-                self.table.round(&mut rounds, quiet).expect("a round");
+            transaction(&self.engine, |tx| {
+                self.table.round(tx.session(), &mut rounds, quiet).expect("a round");
                 true
             });
         }

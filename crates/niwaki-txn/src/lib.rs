@@ -18,6 +18,7 @@ mod registry;
 mod session;
 mod snapshot;
 mod transaction;
+mod turns;
 mod view;
 mod xact;
 

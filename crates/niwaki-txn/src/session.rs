@@ -12,6 +12,7 @@ use crate::error::Interrupted;
 use crate::locks::{FastSlots, LockKey, WaitInfo};
 use crate::manager::TransactionManager;
 use crate::snapshot::Registration;
+use crate::turns::Turns;
 
 const CANCEL: u32 = 1;
 const TERMINATE: u32 = 2;
@@ -52,6 +53,7 @@ pub struct SessionControl {
     gives_way: AtomicBool,
     /// When the running statement began, in microseconds since 1970; 0 if nobody said so.
     statement_us: plain_atomic::AtomicI64,
+    turns: Turns,
 }
 
 /// A session, as monitoring shows it.
@@ -95,6 +97,7 @@ impl SessionControl {
             waits: AtomicU64::new(0),
             gives_way: AtomicBool::new(false),
             statement_us: plain_atomic::AtomicI64::new(0),
+            turns: Turns::default(),
         }
     }
 
@@ -157,6 +160,7 @@ impl SessionControl {
     /// `timeout` (`statement_timeout`; `None` for no limit).
     #[inline]
     pub fn begin_statement(&self, timeout: Option<Duration>) {
+        self.turns.begin();
         match timeout {
             None => {
                 if self.flags.load(Ordering::Relaxed) & (CANCEL | DEADLINE) != 0 {
@@ -203,13 +207,30 @@ impl SessionControl {
         }
     }
 
-    /// Fails when the session was cancelled, told to end, or its statement is out of time. Cheap:
-    /// one relaxed load unless something is set. A cancel request is consumed by its report.
+    /// Between two steps of a long statement, with no latch held: lets other threads run if this one has had a processor for
+    /// long (`turns.rs`), then looks for interrupts ([`SessionControl::interrupted`]).
     ///
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
     #[inline]
     pub fn check_interrupts(&self) -> Result<(), Interrupted> {
+        self.let_others_run();
+        self.interrupted()
+    }
+
+    /// As [`SessionControl::check_interrupts`], for who is not to be interrupted.
+    #[inline]
+    pub fn let_others_run(&self) {
+        self.turns.step(|| micros(self.now()));
+    }
+
+    /// Fails when the session was cancelled, told to end, or its statement is out of time. Cheap:
+    /// one relaxed load unless something is set. A cancel request is consumed by its report. For who waits, or holds a latch.
+    ///
+    /// # Errors
+    /// [`Interrupted`], never [`Interrupted::LockTimeout`].
+    #[inline]
+    pub fn interrupted(&self) -> Result<(), Interrupted> {
         if self.flags.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
@@ -247,7 +268,7 @@ impl SessionControl {
     pub fn sleep(&self, duration: Duration) -> Result<(), Interrupted> {
         let end = self.now().saturating_add(duration);
         loop {
-            self.check_interrupts()?;
+            self.interrupted()?;
             let now = self.now();
             if now >= end {
                 return Ok(());
@@ -263,9 +284,9 @@ impl SessionControl {
     /// # Errors
     /// As [`SessionControl::sleep`].
     pub fn nap(&self, most: Duration) -> Result<(), Interrupted> {
-        self.check_interrupts()?;
+        self.interrupted()?;
         self.parker.park_timeout(most);
-        self.check_interrupts()
+        self.interrupted()
     }
 
     /// Whether `xid` is its transaction, or a subtransaction not rolled back.

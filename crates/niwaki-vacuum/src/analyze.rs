@@ -109,8 +109,11 @@ pub fn analyze(
     let columns = values
         .into_iter()
         .enumerate()
-        .map(|(column, values)| describe(table, column, values, rows))
-        .collect();
+        .map(|(column, values)| {
+            rests.rest(0, false)?;
+            Ok(describe(table, column, values, rows))
+        })
+        .collect::<Result<Vec<_>>>()?;
     Ok(TableStatistics { rows, blocks, columns })
 }
 

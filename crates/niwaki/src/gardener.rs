@@ -143,7 +143,7 @@ impl Gardener {
             let found = self.databases.table(number);
             if let Some(table) = found.as_ref().and_then(|(_, table)| table.table.as_ref()) {
                 let visited = self.tables.entry(number).or_default();
-                visit = Visit::Made(table.round(&mut visited.rounds, self.quiet)?);
+                visit = Visit::Made(table.round(&self.session, &mut visited.rounds, self.quiet)?);
             }
         }
         transaction.commit(Durability::Async)?;

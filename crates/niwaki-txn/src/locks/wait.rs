@@ -74,7 +74,7 @@ impl SessionControl {
             if self.granted() {
                 return Ok(());
             }
-            self.check_interrupts()?;
+            self.interrupted()?;
             let now = self.now();
             if lock_end.is_some_and(|end| now >= end) {
                 return Err(Interrupted::LockTimeout.into());
