@@ -13,6 +13,7 @@
 //! An index-only scan that comes to a page for want of a bit in the visibility map has a reason of its own for a pass:
 //! the next scan need not come ([`Heap::show_to_all`]).
 
+use niwaki_env::failpoints::SIMULATED;
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
 use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, PageKind, Pin};
 use niwaki_txn::{Horizon, XidStatus};
@@ -29,6 +30,8 @@ const ROOM_MIN: usize = PAGE_SIZE / 10;
 /// Versions that a reader walks past before it minds on a page with room: walking past them costs each
 /// reader about as much as one pass costs.
 const PASSED_MAX: u16 = 16;
+/// So many removable versions on a page that has become quiet are worth a pass.
+const LOOKED_FOR_MIN: usize = if SIMULATED { 1 } else { 16 };
 /// Room from which a page whose rows went is offered to insertions. Less is left to updates of the rows
 /// that stay.
 const ROOM_OFFERED: usize = PAGE_SIZE / 2;
@@ -150,13 +153,24 @@ impl Heap<'_> {
             let hint = page::prune_xid(&page);
             let ended = || self.txns.status(absolute(page::base(&page), hint));
             let goes = hint != 0
-                && matches!(ended(), XidStatus::Committed(end) if end <= horizon.oldest());
+                && (matches!(ended(), XidStatus::Committed(end) if end <= horizon.oldest())
+                    || self.many_are_gone(&page, horizon));
             if !goes && !self.may_be_seen_by_all(&page, block, horizon) {
                 return Look::Nothing;
             }
         }
         self.prune_on_access(&pin, horizon);
         Look::Passed
+    }
+
+    /// Whether a pass removes enough to be worth it, also of what an old snapshot is too old to see.
+    fn many_are_gone(&self, page: &Page, horizon: &Horizon) -> bool {
+        let base = page::base(page);
+        let versions = (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset));
+        versions
+            .filter(|tuple| self.is_gone(base, *tuple, None, horizon).0)
+            .nth(LOOKED_FOR_MIN - 1)
+            .is_some()
     }
 
     /// [`Heap::look_after`] in a heap without a map, which does not say where nothing is to be done: [`Look::Nothing`] where

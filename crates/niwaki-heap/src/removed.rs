@@ -264,11 +264,12 @@ impl Heap<'_> {
     }
 
     /// Somebody sees to as many entries.
-    pub fn take_told(&self, most: usize) {
+    pub fn take_told(&self, most: usize) -> usize {
         let told = &self.relation.shared.removed.told;
         let less = |told: usize| Some(told.saturating_sub(most));
         // Always `Ok`.
-        let _ = told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let before = told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.unwrap_or_default().min(most)
     }
 
     /// Hands out at most so many of those that wait, oldest first: who takes them sees to their entries.

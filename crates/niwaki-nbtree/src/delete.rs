@@ -14,7 +14,7 @@ use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Found;
-use crate::pack::Fullness;
+use crate::pack::{Density, Fullness};
 use crate::page::{IndexPage, META_BLOCK};
 use crate::recycle::Pass;
 use crate::search::{Target, is_beyond, lower_bounds};
@@ -183,7 +183,7 @@ impl Index {
                 }
             }
         }
-        if summary.fullness.is_sparse() {
+        if summary.fullness.is_sparse(Density::WITH_ROOM) {
             // As between two pages: nothing waits for a decision.
             let unlinked =
                 self.pack_all(&mut || Ok(visitor.between_pages(0, true).map(drop)?))?;

@@ -13,8 +13,13 @@
 //! these mean to others: nothing here is new to whoever reads, inserts or vacuums meanwhile.
 //!
 //! Only leaves of which their parent has a third too many are packed; an eighth of a page stays free for insertions.
-//! Vacuum does it after a pass that found leaves that sparse, and who looks after quiet tables when enough entries went
-//! ([`Index::pack_some`]); then of leaves in memory only. Left alone are what merges and shifts leave alone: leaves of one key, the
+//! Vacuum does it after a pass that found leaves that sparse, and who looks after tables when enough entries went
+//! ([`Index::pack_some`]); then of leaves in memory only.
+//!
+//! An index that grows at its right end only, of times of change or numbers of jobs, has no insertions for sparse leaves: they are filled
+//! up wholly, and a fifth too many are enough. That is done while the table is written, too, since nothing else makes such leaves
+//! fewer. Other indexes wait until writers pause: what went may come again, and packed leaves would split.
+//! Left alone are what merges and shifts leave alone: leaves of one key, the
 //! rightmost leaf, and each parent's last child, which only takes entries over.
 
 use niwaki_env::failpoints::SIMULATED;
@@ -36,10 +41,24 @@ use crate::split_point::Room;
 use crate::stats::count;
 use crate::tuple::PivotTuple;
 
-/// A leaf is packed with so many parts full.
-pub(crate) const PACKED_PARTS: usize = 28;
-/// Leaves are worth packing if they have so many parts full on average, or fewer: two thirds.
-const SPARSE_MEAN_PARTS: usize = 21;
+/// How leaves are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Density {
+    /// A leaf is packed with so many parts full.
+    pub(crate) packed_parts: usize,
+    /// Leaves are worth packing if they have so many parts full on average, or fewer.
+    sparse_mean_parts: usize,
+}
+
+impl Density {
+    /// With room for insertions: those that have lost a third.
+    pub(crate) const WITH_ROOM: Self = Self { packed_parts: 28, sparse_mean_parts: 21 };
+    /// Where nothing is inserted any more: those that have lost a fifth.
+    const FULL: Self = Self { packed_parts: PARTS, sparse_mean_parts: 26 };
+}
+
+/// An index grows at its right end if at least so many of eight splits are of its rightmost leaf.
+const GROWS_AT_END: u64 = 7;
 /// A right sibling with less room than so many parts is not filled up.
 const GIVEN_PARTS_MIN: usize = 2;
 /// After so many deletions a page, leaves in memory are looked at.
@@ -58,10 +77,10 @@ impl Fullness {
         self.parts += parts;
     }
 
-    /// Whether so many leaves are a third too many, and packing makes them fewer.
-    pub(crate) fn is_sparse(self) -> bool {
-        self.parts <= self.leaves * SPARSE_MEAN_PARTS
-            && self.parts.div_ceil(PACKED_PARTS) < self.leaves
+    /// Whether so many leaves are a third too many, or a fifth, and packing makes them fewer.
+    pub(crate) fn is_sparse(self, density: Density) -> bool {
+        self.parts <= self.leaves * density.sparse_mean_parts
+            && self.parts.div_ceil(density.packed_parts) < self.leaves
     }
 }
 
@@ -70,8 +89,11 @@ impl Fullness {
 pub(crate) struct Packing {
     /// Entries deleted since leaves were looked at.
     deleted: AtomicU64,
-    /// Where the look that is under way goes on.
-    at: Mutex<Option<PackedTo>>,
+    /// Splits of leaves until then, and those of them at the right end.
+    splits: AtomicU64,
+    end_splits: AtomicU64,
+    /// Where the look that is under way goes on, and how it packs.
+    at: Mutex<Option<(PackedTo, Density)>>,
 }
 
 impl Packing {
@@ -79,10 +101,6 @@ impl Packing {
     pub(crate) fn deleted(&self, entries: u64) {
         // Relaxed, here and below: it decides only when somebody looks.
         self.deleted.fetch_add(entries, Ordering::Relaxed);
-    }
-
-    fn begin_anew(&self) {
-        self.deleted.store(0, Ordering::Relaxed);
     }
 }
 
@@ -104,37 +122,65 @@ struct Siblings {
 
 impl Index {
     /// Packs some leaves that are in memory, if enough entries were deleted since it looked at all of them: those of at most
-    /// `parents` pages of level 1. Whether there is more to look at.
+    /// `parents` pages of level 1. `written`: somebody writes the table, so only an index that grows at its right end is packed.
+    /// Whether there is more to look at.
     ///
     /// # Errors
     /// Storage's. What was packed stays packed.
-    pub fn pack_some(&self, parents: u32) -> Result<bool> {
+    pub fn pack_some(&self, parents: u32, written: bool) -> Result<bool> {
         // Another one who comes meanwhile begins nothing: there is little to do yet.
         let under_way = self.packing.at.lock().take();
-        let mut at = match under_way {
+        let (mut at, density) = match under_way {
             Some(at) => at,
-            None if self.is_due()? => PackedTo::Nothing,
-            None => return Ok(false),
+            None => match self.due(written)? {
+                Some(density) => (PackedTo::Nothing, density),
+                None => return Ok(false),
+            },
         };
         for _ in 0..parents {
-            match self.pack_next(&at, true, &mut 0)? {
+            match self.pack_next(&at, density, true, &mut 0)? {
                 Some(next) => at = next,
                 None => return Ok(false),
             }
         }
-        *self.packing.at.lock() = Some(at);
+        *self.packing.at.lock() = Some((at, density));
         Ok(true)
     }
 
-    /// Whether enough was deleted; then it is counted anew from now on.
-    fn is_due(&self) -> Result<bool> {
+    /// How to pack, if enough was deleted; then it is counted anew from now on.
+    fn due(&self, written: bool) -> Result<Option<Density>> {
         let deleted = self.packing.deleted.load(Ordering::Relaxed);
         let pages = u64::from(self.blocks()?).saturating_sub(self.free_pages() as u64);
-        let due = deleted > 0 && deleted >= pages * DUE_PER_PAGE;
-        if due {
-            self.packing.begin_anew();
+        if deleted == 0 || deleted < pages * DUE_PER_PAGE {
+            return Ok(None);
         }
-        Ok(due)
+        if written && self.density() != Density::FULL {
+            return Ok(None);
+        }
+        Ok(Some(self.begin_packing()))
+    }
+
+    /// How to pack, by where leaves were split since they were looked at.
+    fn density(&self) -> Density {
+        let since = |counter: &AtomicU64, then: &AtomicU64| {
+            counter.load(Ordering::Relaxed).wrapping_sub(then.load(Ordering::Relaxed))
+        };
+        let splits = since(&self.counters.leaf_splits, &self.packing.splits);
+        let end_splits = since(&self.counters.right_end_splits, &self.packing.end_splits);
+        let at_end = splits > 0 && end_splits * 8 >= splits * GROWS_AT_END;
+        if at_end { Density::FULL } else { Density::WITH_ROOM }
+    }
+
+    /// All leaves are about to be looked at: how to pack them. From now on it is counted anew.
+    fn begin_packing(&self) -> Density {
+        let (density, packing, counters) = (self.density(), &self.packing, &self.counters);
+        packing.deleted.store(0, Ordering::Relaxed);
+        let now = |counter: &AtomicU64, then: &AtomicU64| {
+            then.store(counter.load(Ordering::Relaxed), Ordering::Relaxed);
+        };
+        now(&counters.leaf_splits, &packing.splits);
+        now(&counters.right_end_splits, &packing.end_splits);
+        density
     }
 
     /// Packs all leaves, in memory or not. `rest` is called between the pages of level 1, with no latch held. Returns how many
@@ -143,10 +189,10 @@ impl Index {
     /// # Errors
     /// Storage's, and that of `rest`.
     pub(crate) fn pack_all(&self, rest: &mut dyn FnMut() -> Result<()>) -> Result<u32> {
-        self.packing.begin_anew();
+        let density = self.begin_packing();
         let (mut at, mut unlinked) = (PackedTo::Nothing, 0);
         // Ends: each turn goes right.
-        while let Some(next) = self.pack_next(&at, false, &mut unlinked)? {
+        while let Some(next) = self.pack_next(&at, density, false, &mut unlinked)? {
             at = next;
             rest()?;
         }
@@ -157,14 +203,15 @@ impl Index {
     fn pack_next(
         &self,
         at: &PackedTo,
+        density: Density,
         resident: bool,
         unlinked: &mut u32,
     ) -> Result<Option<PackedTo>> {
         let Some(siblings) = self.siblings_behind(at)? else { return Ok(None) };
-        if self.are_sparse(&siblings.leaves, resident)? {
+        if self.are_sparse(&siblings.leaves, density, resident)? {
             count(&self.counters.packed_parents, 1);
             for &leaf in siblings.leaves.iter().rev().skip(1) {
-                *unlinked += self.pack_leaf(leaf, resident)?;
+                *unlinked += self.pack_leaf(leaf, density, resident)?;
             }
         }
         Ok(siblings.bound.map(PackedTo::Bound))
@@ -213,7 +260,7 @@ impl Index {
 
     /// Whether these leaves are worth packing. Those that are not in memory count as full, if only `resident` ones are
     /// packed.
-    fn are_sparse(&self, leaves: &[Link], resident: bool) -> Result<bool> {
+    fn are_sparse(&self, leaves: &[Link], density: Density, resident: bool) -> Result<bool> {
         let mut fullness = Fullness::default();
         for &link in leaves {
             if resident && !self.is_resident(link.block) {
@@ -222,7 +269,7 @@ impl Index {
                 fullness.add(self.parts_full(&leaf));
             }
         }
-        Ok(fullness.is_sparse())
+        Ok(fullness.is_sparse(density))
     }
 
     fn is_resident(&self, block: BlockNumber) -> bool {
@@ -230,7 +277,8 @@ impl Index {
     }
 
     /// A leaf gives its right sibling all it has, or what that has room for. Returns how many pages left the tree.
-    fn pack_leaf(&self, link: Link, resident: bool) -> Result<u32> {
+    fn pack_leaf(&self, link: Link, density: Density, resident: bool) -> Result<u32> {
+        let packed_parts = density.packed_parts;
         if resident && !self.is_resident(link.block) {
             return Ok(0);
         }
@@ -249,15 +297,15 @@ impl Index {
             return Ok(0);
         }
         let right = self.write(leaf.next(), 0)?;
-        if self.takes_all(&right, &leaf, PACKED_PARTS) {
+        if self.takes_all(&right, &leaf, packed_parts) {
             let gave = self.give_all_right(leaf, right)?;
             return Ok(u32::from(gave && self.unlink(link.block)?));
         }
         let full = self.parts_full(&right);
-        if right.is_rightmost() || right.is_half_dead() || full + GIVEN_PARTS_MIN > PACKED_PARTS {
+        if right.is_rightmost() || right.is_half_dead() || full + GIVEN_PARTS_MIN > packed_parts {
             return Ok(0);
         }
-        let kept_free = |all: usize| all / PARTS * (PARTS - PACKED_PARTS);
+        let kept_free = |all: usize| all / PARTS * (PARTS - packed_parts);
         let room = self.room_on(&right);
         let room = Room {
             bytes: room.bytes.saturating_sub(kept_free(USABLE_BYTES)),

@@ -49,8 +49,9 @@ use crate::suspects::{Found, Taken};
 use crate::table::Table;
 use crate::unique::storage;
 
-/// So many removed versions are waited for, and so many are seen to at once: an update leaves about one.
+/// So many removed versions are waited for, and so many a write sees to: an update leaves about one.
 const BATCH: usize = if SIMULATED { 1 } else { 16 };
+/// So many entries of such, and versions by who has time.
 const BATCH_MAX: usize = 64;
 
 /// A suspect that is to be looked at, and what was found of it before, where that is to be known first.
@@ -108,48 +109,56 @@ impl Table {
         let rounds = self.gardener_waiting().div_ceil(BATCH_MAX);
         for _ in 0..rounds {
             session.let_others_run();
-            self.tend_by(|_| 0)?;
+            self.tend_by(|_| 0, true)?;
         }
         self.tend_values()
     }
 
     #[cold]
     fn tend_now(&self) -> Result<()> {
-        self.tend_by(|index_bytes| index_bytes)
+        self.tend_by(|index_bytes| index_bytes, SIMULATED)
     }
 
-    /// Sees to a batch; of each index to as many suspects as are due if it has so many bytes.
-    fn tend_by(&self, weight: impl Fn(u64) -> u64) -> Result<()> {
-        self.heap().take_told(BATCH_MAX);
-        let removed = self.heap().take_removed(BATCH_MAX);
+    /// Sees to a batch: of each index to as many suspects as are due if it has so many bytes. Of all indexes, or of one after another until
+    /// these were twice what came: what one write does for others is to be little, also where an old snapshot's end leaves much in each.
+    fn tend_by(&self, weight: impl Fn(u64) -> u64, of_all: bool) -> Result<()> {
+        let mut come = self.heap().take_told(BATCH_MAX);
+        // They leave some entries each.
+        let removed = self.heap().take_removed(if of_all { BATCH_MAX } else { BATCH });
         // Asked once, after they were taken: who empties the table, or cuts it, holds a lock that excludes this.
         let blocks = self.heap().blocks()?;
         let (mut row, mut key) = (Vec::new(), Vec::new());
         row.resize(if removed.is_empty() { 0 } else { self.definition.columns.len() }, Datum::Null);
         for removed in removed {
             if removed.root.block.0 < blocks {
-                self.suspect(&removed, &mut row, &mut key)?;
+                come += self.suspect(&removed, &mut row, &mut key)?;
             }
         }
+        let mut seen = 0;
         let horizon = self.engine.transactions().horizon();
         // One that is being built has none.
-        for (at, index) in self.indexes.iter().enumerate() {
+        for at in self.keys.in_turn() {
+            let index = &self.indexes[at];
             let size = u64::from(index.handle.blocks()?) * PAGE_SIZE as u64;
             if let Some(taken) = index.suspects.take(weight(size)) {
                 self.delete_stale(at, &taken, &horizon)?;
+                seen += taken.len();
+                if !of_all && seen >= 2 * come {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
     /// Suspects the entries of a removed version that no version on its page has too. `row`, `key`: places for its
-    /// values, and for a key of it.
+    /// values, and for a key of it. How many.
     fn suspect(
         &self,
         removed: &RemovedVersion,
         row: &mut [Datum],
         key: &mut Vec<u8>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let RemovedVersion { root, record, was_last, row: ref version } = *removed;
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
@@ -159,7 +168,7 @@ impl Table {
             true => ColumnMask::none(),
             false => self.keys_kept(root, version)?,
         };
-        let mut missed = false;
+        let (mut missed, mut suspected) = (false, 0);
         for (at, index) in self.indexes.iter().enumerate() {
             // The build sees to what it makes.
             if !index.definition.valid {
@@ -188,12 +197,13 @@ impl Table {
             // One that is forgotten stays counted in the record.
             let found = Found { root, record, arrived: None };
             let kept = index.suspects.push(key, found, false);
+            suspected += 1;
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {
             self.heap().seen_to(root, record, self.keys.payloads_right());
         }
-        Ok(())
+        Ok(suspected)
     }
 
     /// Appends the key of a version that went; false: its row has no entry. `None`: pieces of its values are gone. `row`: a

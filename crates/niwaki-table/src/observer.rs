@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::sometimes;
+use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_heap::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
 use niwaki_storage::Tid;
 use niwaki_types::{ColumnMask, form_tells};
@@ -32,6 +33,8 @@ pub(crate) struct Observer {
     depends: Box<[(ColumnMask, ColumnMask)]>,
     /// The indexes in the order of their first columns: a row is gone through from its front.
     in_order: Box<[usize]>,
+    /// Which index the next writer looks at first.
+    turn: AtomicUsize,
 }
 
 impl Observer {
@@ -48,6 +51,7 @@ impl Observer {
         in_order.sort_by_key(first_column);
         Self {
             in_order,
+            turn: AtomicUsize::default(),
             definition: Arc::clone(definition),
             indexes: Arc::clone(indexes),
             counters: Arc::clone(counters),
@@ -60,6 +64,12 @@ impl Observer {
                 })
                 .collect(),
         }
+    }
+
+    /// The numbers of the indexes, beginning with another one each time.
+    pub(crate) fn in_turn(&self) -> impl Iterator<Item = usize> {
+        let (count, first) = (self.indexes.len(), self.turn.fetch_add(1, Ordering::Relaxed));
+        (0..count).map(move |at| (first % count + at) % count)
     }
 
     /// Adds to `kept` the indexes of which `stays` has the key of `gone`, told by the stored bytes of their columns alone:

@@ -1,5 +1,4 @@
-//! Rounds over a table whose writers have gone: what they left is seen to, and the visibility map speaks of its pages
-//! again.
+//! Rounds over a table: what its writers left when they went is seen to, and the visibility map speaks of its pages again.
 //!
 //! ```text
 //!  nobody wrote since the last round ──► what waits for the gardener, all of it         (gardener.rs)
@@ -7,6 +6,9 @@
 //!  of a table without a map, all its pages
 //!  leaves of its indexes that deletions left half empty ──► packed                     (niwaki-nbtree, pack.rs)
 //! ```
+//!
+//! Tables that somebody writes all the time have rounds, too: what came and went behind an old snapshot lies on pages that may
+//! have no other visitor, and an index whose entries go one by one becomes as large as what is left on its sparse leaves.
 //!
 //! The map is the list of what is to be done: it needs no memory, and cannot be lost. A page that changes all the time is
 //! never quiet, and nobody sets a bit that is cleared a moment later. Pages on disk are left to vacuum: a round reads
@@ -46,12 +48,14 @@ pub struct Rounds {
     unfinished: bool,
     /// By this oldest snapshot nothing was to be done on any page: nothing is until it is another one.
     rests_at: Option<Csn>,
+    /// Somebody has changed the table since the last round.
+    written: bool,
 }
 
 impl Rounds {
     /// Somebody has changed the table, or may have.
     pub fn changed(&mut self) {
-        self.rests_at = None;
+        (self.rests_at, self.written) = (None, true);
     }
 
     fn begin_pages(&mut self, oldest: Csn) {
@@ -110,15 +114,17 @@ impl Table {
         if waiting > 0 && (waiting == rounds.waiting || self.gardener_is_half_full()) {
             self.tend_all(session)?;
             // Roots settle by it.
-            rounds.changed();
+            rounds.rests_at = None;
         }
         let mut round = Round::default();
         self.look_after_pages(session, rounds, quiet, &mut round)?;
         rounds.waiting = self.gardener_waiting();
         let tended = rounds.waiting == 0;
-        let packing = tended && self.pack_indexes()?;
+        // Where somebody writes all the time, something waits always.
+        let written = std::mem::take(&mut rounds.written) || !tended;
+        let packing = !self.gardener_is_half_full() && self.pack_indexes(written)?;
         round.soon |= packing;
-        round.rests &= tended && !packing;
+        round.rests &= !written && !packing;
         count(&self.counters.rounds, 1);
         count(&self.counters.round_pages, round.looks.into());
         count(&self.counters.round_passes, round.passes.into());
@@ -144,11 +150,11 @@ impl Table {
         }
     }
 
-    /// Packs leaves that deletions left half empty. Whether there are more to look at.
-    fn pack_indexes(&self) -> Result<bool> {
+    /// Packs leaves that deletions left half empty. `written`: somebody writes the table. Whether there are more to look at.
+    fn pack_indexes(&self, written: bool) -> Result<bool> {
         let mut more = false;
         for index in self.indexes.iter().filter(|index| index.definition.valid) {
-            more |= index.handle.pack_some(PARENTS_MAX)?;
+            more |= index.handle.pack_some(PARENTS_MAX, written)?;
         }
         Ok(more)
     }

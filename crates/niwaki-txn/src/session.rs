@@ -97,7 +97,7 @@ impl SessionControl {
             waits: AtomicU64::new(0),
             gives_way: AtomicBool::new(false),
             statement_us: plain_atomic::AtomicI64::new(0),
-            turns: Turns::default(),
+            turns: Turns::new(),
         }
     }
 
@@ -221,7 +221,7 @@ impl SessionControl {
     /// As [`SessionControl::check_interrupts`], for who is not to be interrupted.
     #[inline]
     pub fn let_others_run(&self) {
-        self.turns.step(|| micros(self.now()));
+        self.turns.step();
     }
 
     /// Fails when the session was cancelled, told to end, or its statement is out of time. Cheap:

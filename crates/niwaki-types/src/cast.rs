@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::arith::{float_overflow, float_underflow};
+use crate::compare::bpchar_trimmed;
 use crate::error::{Result, TypeError};
 use crate::text_io::{check_text, fit_length, input, to_text, truncated_name};
 use crate::{
@@ -190,7 +191,7 @@ fn to_text_type(
     let text: &str = match value {
         // The padding of char(n) means nothing to any other type.
         Datum::Text(text) if from == TypeOid::BPCHAR && to.oid != TypeOid::BPCHAR => {
-            text.trim_end_matches(' ')
+            bpchar_trimmed(text)
         }
         Datum::Text(text) if from == TypeOid::CHAR && to.oid != TypeOid::CHAR => {
             shown = quoted_char::shown(text);

@@ -35,7 +35,7 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Float8(a), Datum::Float4(b)) => float_order(*a, f64::from(*b)),
         (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
         (Datum::Text(a), Datum::Text(b)) if oid == TypeOid::BPCHAR => {
-            bpchar_trimmed(a).as_bytes().cmp(bpchar_trimmed(b).as_bytes())
+            bpchar_trimmed_bytes(a.as_bytes()).cmp(bpchar_trimmed_bytes(b.as_bytes()))
         }
         (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
         (Datum::Bytea(a), Datum::Bytea(b)) => a.cmp(b),
@@ -129,13 +129,16 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
 /// `text` without its trailing blanks: what `char(n)` compares.
 #[inline]
 pub(crate) fn bpchar_trimmed(text: &str) -> &str {
-    text.trim_end_matches(' ')
+    &text[..bpchar_trimmed_bytes(text.as_bytes()).len()]
 }
 
 /// [`bpchar_trimmed`] of the bytes of a text.
 #[inline]
 pub(crate) fn bpchar_trimmed_bytes(text: &[u8]) -> &[u8] {
-    let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+    // Eight at a time: mostly it is all padding, up to the column's length.
+    let blanks = text.rchunks_exact(8).take_while(|eight| *eight == [b' '; 8]).count() * 8;
+    let rest = &text[..text.len() - blanks];
+    let end = rest.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     &text[..end]
 }
 
@@ -200,6 +203,16 @@ mod tests {
 
     use super::*;
     use crate::test_values::{any_type, value_or_null};
+
+    #[test]
+    fn padding_of_any_length_is_left_out() {
+        for kept in ["", "a", " a", "a  b", "12345678", "        x", "é", "\t", "a       \n"] {
+            for blanks in 0..40 {
+                let padded = format!("{kept}{}", " ".repeat(blanks));
+                assert_eq!(bpchar_trimmed(&padded), kept);
+            }
+        }
+    }
 
     fn hash_of(oid: TypeOid, value: &Datum) -> u64 {
         let mut state = DefaultHasher::new();

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_storage::ReadAhead;
 use niwaki_table::{PageRows, Result, Table};
 use niwaki_txn::{Snapshot, Transaction};
@@ -65,7 +66,7 @@ pub fn analyze(
 ) -> Result<TableStatistics> {
     let blocks = table.blocks()?;
     let width = table.definition().columns.len();
-    let rng = &tx.manager().env().rng;
+    let rng = SeededRng::new(tx.manager().env().rng.next_u64());
     let chosen = sample_blocks(blocks, SAMPLE_ROWS as u32, || rng.next_u64());
     let all = ColumnMask::all(width);
     let mut values: Vec<Vec<Sampled>> = vec![Vec::new(); width];

@@ -87,6 +87,60 @@ fn what_an_old_snapshot_sees_stays_until_it_ends() {
     assert_eq!(heap_fetches(&mut session), "0");
 }
 
+/// A queue beside a report: no snapshot sees the jobs that came and went since it began, and nobody comes by their pages again.
+#[test]
+fn what_came_and_went_behind_an_old_snapshot_goes() {
+    let (database, mut session) = filled();
+    tend(&database);
+    let mut report = database.session();
+    run(&mut report, "begin isolation level repeatable read");
+    let sum = "select sum(k), count(*) from t";
+    let before = run(&mut report, sum);
+    let insert = "insert into t select g, g, repeat('n', 60) from generate_series(5001, 8000) g";
+    for sql in [insert, "delete from t where id > 5000", "delete from t where id <= 500"] {
+        run(&mut session, sql);
+    }
+    let gone = "select pruned_by_interval from niwaki_stat_tables where relname = 't'";
+    let pruned = run(&mut session, gone).parse::<u32>().unwrap();
+    tend(&database);
+    // Of those that share a page with rows that stay, there may be too few for a pass.
+    let pruned = run(&mut session, gone).parse::<u32>().unwrap() - pruned;
+    assert!((2950..=3000).contains(&pruned), "{pruned}");
+    assert_eq!(run(&mut report, sum), before);
+    assert_eq!(run(&mut session, "select count(*) from t"), "4500");
+    let size = "select pg_relation_size('t')";
+    let full = run(&mut session, size);
+    run(&mut session, insert);
+    assert_eq!(run(&mut session, size), full, "others take their places");
+    run(&mut report, "commit");
+}
+
+/// Where somebody writes all the time, something always waits to be seen to.
+#[test]
+fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
+    let (database, mut session) = filled();
+    tend(&database);
+    let packed =
+        "select indexrelname from niwaki_stat_indexes where relname = 't' and pages_packed > 0";
+    assert_eq!(run(&mut session, packed), "");
+    run(&mut session, "delete from t where id % 4 <> 0");
+    (0..2).for_each(|_| database.tend().unwrap());
+    let waiting = "select gardener_waiting from niwaki_stat_tables where relname = 't'";
+    let mut id = 0;
+    for round in 1..=12 {
+        // More than the last time: what has waited for a round is seen to.
+        for _ in 0..2 * round {
+            id += 4;
+            run(&mut session, &format!("delete from t where id = {id}"));
+        }
+        database.tend().unwrap();
+        assert_ne!(run(&mut session, waiting), "0", "round {round}");
+    }
+    assert_eq!(run(&mut session, packed), "t_pkey");
+    (0..2).for_each(|_| tend(&database));
+    assert_eq!(run(&mut session, LEFT), "0|0|0");
+}
+
 /// A report right behind the end of an old snapshot meets, on each page, what this one kept. Its passes leave more entries behind than
 /// there is room for, if nothing holds them back, and no writer is there to take them away.
 #[test]

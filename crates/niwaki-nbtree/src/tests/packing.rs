@@ -59,6 +59,42 @@ fn an_index_is_as_small_as_a_fresh_one_whatever_part_of_it_stays() {
     }
 }
 
+/// Nothing is inserted on its sparse leaves any more: they are filled up, also while somebody writes.
+#[test]
+fn an_index_that_grows_at_its_end_is_packed_while_it_is_written() {
+    let index = index(IndexOptions::default());
+    let tid = |row: u32| Tid::new(row / 100, 1 + (row % 100) as u16);
+    let all: Vec<_> = (0..ROWS).map(|row| (row.to_be_bytes(), tid(row))).collect();
+    for (key, tid) in &all {
+        insert(&index, key, *tid);
+    }
+    let rng = SeededRng::new(7);
+    let go: Vec<_> = all.iter().filter(|_| rng.below(100) < 30).collect();
+    let list: Vec<(&[u8], Tid)> = go.iter().map(|(key, tid)| (&key[..], *tid)).collect();
+    let decide = &mut |_| Ok((EntryDecision::Delete, None));
+    index.delete_listed(&list, Xid::INVALID, decide).unwrap();
+    let (left, before) = (checked(&index), pages(&index));
+    while index.pack_some(1, true).unwrap() {}
+    let (after, fresh) = (pages(&index), built(&left));
+    assert!(after <= fresh + 2 && fresh < before * 8 / 10, "{before} to {after}, fresh {fresh}");
+    assert_eq!(checked(&index), left);
+    for row in ROWS..ROWS + 1000 {
+        insert(&index, &row.to_be_bytes(), tid(row));
+    }
+    assert_eq!(checked(&index).len(), left.len() + 1000);
+}
+
+#[test]
+fn another_index_waits_until_nobody_writes() {
+    let index = index(IndexOptions::default());
+    thinned(&index, 40);
+    assert!(!index.pack_some(100, true).unwrap());
+    assert_eq!(index.stats().packed_parents, 0);
+    assert!(!index.pack_some(100, false).unwrap());
+    assert!(index.stats().packed_parents > 0);
+    assert!(ratio(&index) < 1.15);
+}
+
 #[test]
 fn what_is_two_thirds_full_is_left_alone() {
     let index = index(IndexOptions::default());
@@ -121,17 +157,17 @@ fn leaves_are_looked_at_after_so_many_deletions_and_step_by_step() {
     };
     let due = 2 * 32 * index.blocks().unwrap() as usize;
     step(0..due - 2);
-    assert!(!index.pack_some(1).unwrap());
+    assert!(!index.pack_some(1, false).unwrap());
     assert_eq!(index.stats().packed_parents, 0, "too few went");
     step(due - 2..all.len());
     let parents = level(&index, 1).len();
     for _ in 0..parents - 1 {
-        assert!(index.pack_some(1).unwrap(), "there is more");
+        assert!(index.pack_some(1, false).unwrap(), "there is more");
     }
-    assert!(!index.pack_some(1).unwrap());
+    assert!(!index.pack_some(1, false).unwrap());
     assert_eq!(index.stats().packed_parents, parents as u64);
     assert!(ratio(&index) < 1.15);
-    assert!(!index.pack_some(9).unwrap());
+    assert!(!index.pack_some(9, false).unwrap());
     assert_eq!(index.stats().packed_parents, parents as u64, "nothing went since");
 }
 
@@ -145,7 +181,7 @@ fn who_looks_after_quiet_tables_reads_no_leaf() {
     let (before, left) = (reads(), pages(&index));
     let checked_at = reads();
     assert!(checked_at > before, "a check reads what is not there");
-    assert!(!index.pack_some(100).unwrap());
+    assert!(!index.pack_some(100, false).unwrap());
     let read = reads() - checked_at;
     // Those of the levels above, at most.
     assert!(read <= 2, "{read}");
