@@ -263,7 +263,7 @@ impl Heap<'_> {
         self.relation.shared.removed.told.load(Ordering::Relaxed)
     }
 
-    /// Somebody sees to as many entries.
+    /// Somebody sees to as many entries; how many there were of these.
     pub fn take_told(&self, most: usize) -> usize {
         let told = &self.relation.shared.removed.told;
         let less = |told: usize| Some(told.saturating_sub(most));

@@ -77,7 +77,8 @@ impl Turns {
     }
 }
 
-#[cfg(test)]
+// A schedule has no processors to share.
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
 mod tests {
     use std::cell::Cell;
 
