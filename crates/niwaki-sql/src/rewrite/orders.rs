@@ -5,7 +5,7 @@
 use niwaki_types::TypeOid;
 
 use crate::aggregates::AggregateKind;
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::AggregateCall;
 use crate::query::{Body, Distinct, ItemKind, Query, Select, volatile_inside};
 
@@ -35,7 +35,11 @@ pub(super) fn leave_out(select: &mut Select) {
 fn has_order_only(query: &Query) -> bool {
     let by_order = match &query.body {
         Body::Select(select) => {
-            !select.locks.is_empty() || matches!(select.distinct, Distinct::On(_))
+            // What rows are only sorted by may fail.
+            let mut only_sorted_by = select.targets.iter().skip(query.columns.len());
+            !select.locks.is_empty()
+                || matches!(select.distinct, Distinct::On(_))
+                || !only_sorted_by.all(|key| matches!(key.kind, ExprKind::Slot { .. }))
         }
         Body::Set(_) | Body::Values(_) => false,
         Body::Modify(_) => true,
