@@ -8,7 +8,8 @@ import time
 
 from accept_03 import Held, windows
 from servers import Niwaki, Postgres, Postgres18
-from steps import BINARY, command, pages
+from steps import BINARY, command
+from wire import Client, Failure
 
 # 9 and 11 November 2020, 3 January 2021; what the trigger did there is in the UPDATE.
 INDEXES = {"accounts_pkey": "unique index accounts_pkey on accounts (aid)", "accounts_mtime": "index accounts_mtime on accounts (mtime, aid)",
@@ -108,11 +109,30 @@ class Snapshots(threading.Thread):
         self.join()
 
 
+class Watcher:
+    """Who asks for the report and for sizes: one connection, as an application has it. A process for each question took more from the load than the questions."""
+
+    def __init__(self, server, names):
+        self.client, self.names = Client(server.port, timeout=600), names
+
+    def ask(self, sql):
+        answer = self.client.query(sql)[-1]
+        if isinstance(answer, Failure):
+            raise RuntimeError(f"{sql}: {answer.message}")
+        return answer.rows
+
+    def pages(self):
+        """Size of each relation's main fork, in blocks of 8 KiB."""
+        names = ", ".join(f"'{name}'" for name in self.names)
+        sizes = self.ask(f"select n, pg_relation_size(n::regclass) / 8192 from unnest(array[{names}]) n")
+        return {name.decode(): int(size) for name, size in sizes}
+
+
 def one(server, rows, seconds, parts):
     """The load for so long, by `parts` windows, each as long as a snapshot's life."""
     fill(server, rows)
-    names = [*INDEXES, "queue_pkey", "accounts", "queue"]
-    fresh = pages(server, *names)
+    watcher = Watcher(server, [*INDEXES, "queue_pkey", "accounts", "queue"])
+    fresh = watcher.pages()
     (server.dir / "update.sql").write_text(UPDATE.format(rows=rows))
     (server.dir / "queue.sql").write_text(QUEUE)
     most = {name: ended(run) / 10 for name, run in [(name, start(server, name, 10)) for name in CLIENTS]}
@@ -125,9 +145,9 @@ def one(server, rows, seconds, parts):
     runs = [start(server, name, seconds, max(1, int(0.4 * most[name]))) for name in CLIENTS]
     while any(run.poll() is None for run in runs):
         at = time.time() - begun
-        server.psql(report)
+        watcher.ask(report)
         reports.append((at, time.time() - begun - at))
-        sizes.append((at, pages(server, *names)))
+        sizes.append((at, watcher.pages()))
         time.sleep(max(0.0, 1 - (time.time() - begun - at)))
     counts = {name: ended(run) for name, run in zip(CLIENTS, runs)}
     control.kill()
