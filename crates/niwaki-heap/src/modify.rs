@@ -10,7 +10,7 @@
 //! ```
 
 use niwaki_env::seeded_bug;
-use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, LoggedPage, Mixed, OffsetNumber, PageKind, PageWrite};
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{RowLockMode, Transaction, View};
@@ -18,8 +18,9 @@ use niwaki_txn::{RowLockMode, Transaction, View};
 use crate::change::{EndVersion, UpdateOnPage, encode_end, kind};
 use crate::counters::count;
 use crate::error::{Result, corruption};
+use crate::follow::{HOPS_MAX, successor};
 use crate::freespace::{has_room, next_offset};
-use crate::header::{NO_LINK, TUPLE_HEADER_SIZE, Tuple, absolute, flags};
+use crate::header::{NO_LINK, Tuple, absolute, flags};
 use crate::insert::{page_log, place, session_slot, tuple_size};
 use crate::judge::Judgement;
 use crate::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
@@ -28,9 +29,6 @@ use crate::read::{row_ref, visible};
 use crate::relation::Heap;
 use crate::rows::RowRef;
 use crate::visibility::PageVisibility;
-
-/// Pages that a follower crosses before the links must be running in a circle.
-const HOPS_MAX: u32 = 1 << 20;
 
 /// Where a change can be made, or why not.
 enum Position {
@@ -478,18 +476,4 @@ fn targeted<'p>(view: &View<'_>, page: &'p Page, target: RowTarget) -> Option<(u
         (mine && root && version.block == target.root.block).then_some((version.offset.0, tuple))
     });
     locked.or_else(|| visible(page, target.root.offset.0, view))
-}
-
-/// The version at a link, if it is still the one that was linked: inserted by `expected`
-/// (rule 9b.7). Anything else there means that the row was deleted.
-fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple<'_>> {
-    if page.kind() != PageKind::Heap
-        || page.item_id(OffsetNumber(offset)).state() != ItemState::Normal
-    {
-        return None;
-    }
-    let tuple = page::tuple(page, offset)?;
-    debug_assert!(TUPLE_HEADER_SIZE <= usize::from(page.item_id(OffsetNumber(offset)).len()));
-    let is_it = page::xmin(page::base(page), tuple) == expected || seeded_bug!("hop-check");
-    is_it.then_some(tuple)
 }

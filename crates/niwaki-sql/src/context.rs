@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, SearchPath, SystemSource};
+use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
+use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
@@ -289,6 +290,14 @@ pub trait Environment {
     /// How full the queue of notifications is, from 0 to 1.
     fn notification_queue_usage(&self) -> f64 {
         0.0
+    }
+    /// The row of a table that a cursor is on, for `WHERE CURRENT OF`: of which table, or partition of it, and where it was when
+    /// the cursor came to it. `None` if it is of another partition than this one.
+    ///
+    /// # Errors
+    /// `34000` when there is no such cursor, `24000` when it is on no row of the table; `0A000` where there are no cursors.
+    fn row_of_cursor(&self, _cursor: &str, _table: &Relation) -> Result<Option<(Oid, Tid)>> {
+        Err(crate::SqlError::unsupported("a cursor outside of a session"))
     }
     /// Name of the current user.
     fn current_user(&self) -> String;

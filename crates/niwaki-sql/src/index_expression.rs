@@ -168,7 +168,8 @@ pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
         | ExprKind::Aggregate(_)
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)
-        | ExprKind::SetReturning(_) => true,
+        | ExprKind::SetReturning(_)
+        | ExprKind::CurrentOf { .. } => true,
         _ => false,
     })
 }

@@ -196,6 +196,9 @@ impl Store for Nothing {
     ) -> Result<Option<Tid>> {
         none()
     }
+    fn address_now(&mut self, _: &Relation, _: Tid) -> Result<Option<Tid>> {
+        none()
+    }
     fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
         none()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_types::{Datum, TypeOid};
 
+use crate::analyze::CursorTable;
 use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
 use crate::error::Result;
 use crate::exec::measure::Measures;
@@ -45,6 +46,8 @@ pub struct Planned {
     volatile: bool,
     /// With other values of its parameters another plan may be better.
     wants_values: bool,
+    /// Where rows of a cursor's query are.
+    cursor_tables: Vec<CursorTable>,
 }
 
 impl Planned {
@@ -78,6 +81,7 @@ impl Planned {
             names,
             volatile: false,
             wants_values: false,
+            cursor_tables: Vec::new(),
         }
     }
 
@@ -99,6 +103,17 @@ impl Planned {
     /// The same statement, of which is known whether other values ask for another plan.
     pub(crate) fn with_wish(self, wants_values: bool) -> Self {
         Self { wants_values, ..self }
+    }
+
+    /// The same statement, whose rows say behind their columns where they are.
+    pub(crate) fn with_cursor_tables(self, cursor_tables: Vec<CursorTable>) -> Self {
+        Self { cursor_tables, ..self }
+    }
+
+    /// The tables of which each row says, behind its columns, where the table's row is: its address and the table, which may be a
+    /// partition. Only of a cursor's query.
+    pub fn cursor_tables(&self) -> &[CursorTable] {
+        &self.cursor_tables
     }
 
     /// Whether a plan for the values of the parameters may be better than this one, which is for any.
@@ -329,7 +344,7 @@ impl Execution {
             }
         }
         let mut rows = 0;
-        let width = planned.columns.len();
+        let width = planned.columns.len() + 2 * planned.cursor_tables.len();
         while !self.done {
             if max_rows > 0 && rows == max_rows {
                 return Ok(Progress::Suspended { rows });

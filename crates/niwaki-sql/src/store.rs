@@ -279,6 +279,13 @@ pub trait Store {
         row: &mut [Datum],
     ) -> Result<Option<Tid>>;
 
+    /// Where the version is that the statement sees of a row which was at `tid` for this transaction before: its address now,
+    /// wherever it went. `None` when it sees none.
+    ///
+    /// # Errors
+    /// I/O and corruption.
+    fn address_now(&mut self, relation: &Relation, tid: Tid) -> Result<Option<Tid>>;
+
     /// Inserts a row (all columns).
     ///
     /// # Errors

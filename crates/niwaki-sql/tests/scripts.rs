@@ -50,6 +50,9 @@ impl Store for NoStore {
     ) -> Result<Option<Tid>> {
         no_tables()
     }
+    fn address_now(&mut self, _: &Relation, _: Tid) -> Result<Option<Tid>> {
+        no_tables()
+    }
     fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
         no_tables()
     }

@@ -52,6 +52,20 @@ impl Table {
         }
     }
 
+    /// Where the version is that the snapshot sees of a row which had its root at `root` for this transaction or an open snapshot,
+    /// wherever it went since ([`niwaki_heap::Heap::root_seen`]).
+    ///
+    /// # Errors
+    /// Storage's, and corruption.
+    pub fn root_seen(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        root: Tid,
+    ) -> Result<Option<Tid>> {
+        Ok(self.heap().root_seen(&tx.view(snapshot), root)?)
+    }
+
     /// The row that the snapshot sees whose whole key in `index`, a unique one, is `key` (encoded):
     /// writes its `needed` columns into `out` and returns its address.
     ///

@@ -580,6 +580,11 @@ fn copy_where() {
 }
 
 #[test]
+fn where_current_of() {
+    check_told("where_current_of", include_str!("../testscripts/where_current_of.test"));
+}
+
+#[test]
 fn cursors_in_use() {
     check_told("cursors_in_use", include_str!("../testscripts/cursors_in_use.test"));
 }

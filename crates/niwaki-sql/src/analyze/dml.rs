@@ -218,12 +218,24 @@ impl Analyzer<'_> {
         };
         let mut conditions =
             written.view.as_ref().map_or_else(Vec::new, |view| view.conditions.clone());
-        conditions.extend(self.where_conditions(change.condition)?);
+        // A newer version of a row is judged again by these.
+        let mut recheck = None;
+        match change.condition.and_then(|node| node.node.as_ref()) {
+            Some(NodeEnum::CurrentOfExpr(current)) => {
+                if written.view.is_some() {
+                    let message = "WHERE CURRENT OF on a view is not implemented";
+                    return Err(SqlError::new("0A000", message));
+                }
+                conditions = self.current_of(&current.cursor_name, relation)?;
+                recheck = Some(Vec::new());
+            }
+            _ => conditions.extend(self.where_conditions(change.condition)?),
+        }
         let (returning, infos) = self.returning(change.returning)?;
         let scope = self.scope()?;
         let items = std::mem::take(&mut scope.sources);
         let width = scope.width();
-        let from = From { items, tree: Some(tree), conditions, width, recheck: None };
+        let from = From { items, tree: Some(tree), conditions, width, recheck };
         let source = ModifySource::From(Box::new(from));
         let relation = Arc::clone(relation);
         let mut query = self.modify(change.kind, relation, name, source, 0, values, returning)?;

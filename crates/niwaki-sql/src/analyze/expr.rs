@@ -137,7 +137,7 @@ impl Analyzer<'_> {
                 Err(self.error("42601", "DEFAULT is not allowed in this context", default.location))
             }
             NodeEnum::RowExpr(row) => self.row_constructor(row),
-            NodeEnum::CurrentOfExpr(_) => Err(SqlError::unsupported("WHERE CURRENT OF")),
+            NodeEnum::CurrentOfExpr(_) => Err(SqlError::internal("CURRENT OF outside of WHERE")),
             NodeEnum::XmlExpr(_) | NodeEnum::XmlSerialize(_) => Err(SqlError::unsupported("XML")),
             NodeEnum::MultiAssignRef(_) => {
                 Err(SqlError::unsupported("assignment of several columns at once"))

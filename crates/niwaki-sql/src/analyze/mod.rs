@@ -12,6 +12,7 @@ mod coerce;
 mod collations;
 mod composite;
 mod conflict;
+mod current_of;
 mod dml;
 mod domain;
 mod expr;
@@ -64,6 +65,7 @@ use crate::rewrite::{Values, rewrite};
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
+pub use current_of::CursorTable;
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_expression, define_domain_check};
 pub use routine::{CalledFunctions, analyze_function, check_function};
@@ -131,6 +133,10 @@ pub(crate) struct Analyzer<'a> {
     input_collation: Option<Oid>,
     /// Where the call stands that is a FROM item.
     from_call: Option<i32>,
+    /// The next query is a cursor's: where its rows are is to be known.
+    for_cursor: bool,
+    /// Of which tables it is known.
+    cursor_tables: Vec<CursorTable>,
 }
 
 /// Analyzes and plans one statement. Parameter types that the client gave are taken as they are; for
@@ -168,6 +174,25 @@ pub fn analyze_for_values(
     let context = AnalyzeContext { functions: Some(&functions), ..*context };
     let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.to_vec());
     analyzer.values = values;
+    analyzer.any_statement(statement)
+}
+
+/// As [`analyze_for_values`], for the query of a cursor, whose rows WHERE CURRENT OF may mean: if they are rows of tables, each says
+/// behind its columns where it is ([`Planned::cursor_tables`]).
+///
+/// # Errors
+/// As [`analyze`].
+pub fn analyze_for_cursor(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+    parameter_types: &[TypeOid],
+    values: &[Datum],
+) -> Result<Statement> {
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.to_vec());
+    analyzer.values = values;
+    analyzer.for_cursor = true;
     analyzer.any_statement(statement)
 }
 
@@ -263,6 +288,8 @@ impl<'a> Analyzer<'a> {
             routine: None,
             input_collation: None,
             from_call: None,
+            for_cursor: false,
+            cursor_tables: Vec::new(),
         }
     }
 
@@ -295,7 +322,7 @@ impl<'a> Analyzer<'a> {
                 self.note_relation(relation, *lock);
             }
         }
-        let wanted = values.wanted || plan.wants_values;
+        let wanted = self.values.is_empty() && (values.wanted || plan.wants_values);
         let planned = Planned::new(
             Arc::new(plan.root),
             columns,
@@ -305,6 +332,7 @@ impl<'a> Analyzer<'a> {
             plan.sub_plans,
             self.context.catalog.version(),
         );
+        let planned = planned.with_cursor_tables(std::mem::take(&mut self.cursor_tables));
         Ok(planned.with_functions(bodies).with_volatility(volatile).with_wish(wanted))
     }
 

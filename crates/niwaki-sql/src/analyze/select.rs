@@ -33,6 +33,7 @@ impl Analyzer<'_> {
         to_text: bool,
     ) -> Result<Query> {
         self.check_stack()?;
+        let for_cursor = std::mem::take(&mut self.for_cursor);
         let names_before = self.ctes.len();
         if let Some(with) = &select.with_clause {
             self.with_clause(with)?;
@@ -41,7 +42,7 @@ impl Analyzer<'_> {
         let result =
             if select.op() == SetOperation::SetopNone || select.op() == SetOperation::Undefined {
                 if select.values_lists.is_empty() {
-                    self.select(select, wanted, to_text)
+                    self.select(select, wanted, to_text, for_cursor)
                 } else {
                     self.values(select, wanted, to_text)
                 }
@@ -58,6 +59,7 @@ impl Analyzer<'_> {
         select: &protobuf::SelectStmt,
         wanted: Option<&[ColumnType]>,
         to_text: bool,
+        for_cursor: bool,
     ) -> Result<Query> {
         if select.into_clause.is_some() {
             return Err(SqlError::new("42601", "SELECT ... INTO is not allowed here"));
@@ -77,6 +79,10 @@ impl Analyzer<'_> {
                     target.expr = self.to_common(expr, column.oid, "INSERT")?;
                 }
             }
+        }
+        let written_targets = targets.len();
+        if for_cursor {
+            self.add_places(select, &mut targets)?;
         }
         self.set_place(Place::Where)?;
         let mut conditions = Vec::new();
@@ -110,6 +116,9 @@ impl Analyzer<'_> {
         });
         let columns: Vec<ColumnInfo> = described.collect();
         let locks = self.locking_clause(&select.locking_clause)?;
+        if for_cursor {
+            self.settle_places(select, &locks, &mut targets, written_targets)?;
+        }
         let grouped = having.is_some()
             || !self.scope()?.aggregates.is_empty()
             || self.scope()?.asks_for_sets

@@ -376,6 +376,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
             Nested::Query(_) => "(SubPlan)".to_owned(),
         },
+        ExprKind::CurrentOf { cursor, .. } => {
+            format!("CURRENT OF {}", niwaki_types::quote_identifier(cursor))
+        }
         ExprKind::Aggregate(_)
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)

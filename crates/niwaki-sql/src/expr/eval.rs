@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Relation;
 use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
@@ -287,6 +288,7 @@ impl Expr {
             ExprKind::UserCall { function, arguments } => {
                 crate::exec::function::call(function, arguments, row, rt)
             }
+            ExprKind::CurrentOf { cursor, table } => current_of(cursor, table, self.ty, rt),
             ExprKind::Aggregate(_)
             | ExprKind::Grouping(_)
             | ExprKind::Window(_)
@@ -438,6 +440,24 @@ fn compare_any<'v>(
         }
     }
     Ok(if unknown { Datum::Null } else { Datum::Bool(!any) })
+}
+
+/// What `ExprKind::CurrentOf` of this type means: NULL where the row is gone.
+fn current_of(
+    cursor: &str,
+    table: &Relation,
+    wanted: TypeOid,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    let Some((oid, tid)) = rt.exec.environment.row_of_cursor(cursor, table)? else {
+        return Ok(Datum::Null);
+    };
+    if wanted == TypeOid::OID {
+        return Ok(Datum::Oid(oid.0));
+    }
+    let Some(of_table) = rt.exec.catalog.relation(oid) else { return Ok(Datum::Null) };
+    let now = rt.exec.store.address_now(of_table, tid)?;
+    Ok(now.map_or(Datum::Null, |tid| Datum::Tid(tid.block.0, tid.offset.0)))
 }
 
 fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {

@@ -13,7 +13,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use niwaki_catalog::Oid;
+use niwaki_catalog::{Oid, Relation};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::functions::Function;
@@ -177,6 +177,11 @@ pub(crate) enum ExprKind {
     Window(usize),
     /// A set-returning function, by its number in the query's list; replaced by a slot.
     SetReturning(usize),
+    /// Of the row that a cursor is on: its address (`tid`), or the table that it is of (`oid`), which may be a partition.
+    CurrentOf {
+        cursor: Arc<str>,
+        table: Arc<Relation>,
+    },
 }
 
 /// What the fields of a row are called, in their order.

@@ -14,7 +14,8 @@ impl ExprKind {
             | ExprKind::CaseOperand
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
-            | ExprKind::SetReturning(_) => {}
+            | ExprKind::SetReturning(_)
+            | ExprKind::CurrentOf { .. } => {}
             ExprKind::Call { arguments, .. }
             | ExprKind::UserCall { arguments, .. }
             | ExprKind::And(arguments)
@@ -92,7 +93,8 @@ impl Expr {
             | ExprKind::CaseOperand
             | ExprKind::Aggregate(_)
             | ExprKind::Window(_)
-            | ExprKind::SetReturning(_) => Ok(()),
+            | ExprKind::SetReturning(_)
+            | ExprKind::CurrentOf { .. } => Ok(()),
             ExprKind::Call { arguments, .. }
             | ExprKind::UserCall { arguments, .. }
             | ExprKind::And(arguments)

@@ -2,7 +2,7 @@
 
 use super::comparison::comparison;
 use super::scan::{Candidate, DISABLED_COST, ScanPath, Table};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 
 pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
     let (context, costs) = (table.context, &table.context.settings.costs);
@@ -23,7 +23,11 @@ pub(super) fn tid_candidates(table: &Table<'_>) -> Vec<Candidate> {
                 covered: vec![number],
                 rows: 1.0,
                 startup: 0.0,
-                cost: costs.random_page_cost + costs.cpu_tuple_cost + disabled,
+                cost: match found.value.kind {
+                    // The one row that it means, however small the table is, and whatever is not to be used.
+                    ExprKind::CurrentOf { .. } => 0.0,
+                    _ => costs.random_page_cost + costs.cpu_tuple_cost + disabled,
+                },
                 ordered: 0,
                 groups: 1.0,
             }),

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::Oid;
+use hashbrown::HashMap;
+use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{DeclareCursor, Fetch, Utility};
-use niwaki_sql::{ColumnInfo, RowSink, SqlError};
+use niwaki_sql::{ColumnInfo, CommandTag, CursorTable, RowSink, SqlError};
+use niwaki_storage::Tid;
 use niwaki_types::{Datum, TypeOid};
 use pg_query::NodeEnum;
 
-use super::extended::Action;
+use super::extended::{Action, Statement};
 use super::portal::{CursorKind, Portal, PortalState};
 use super::{Block, Session};
 use crate::Result;
@@ -38,11 +40,16 @@ impl Session {
                 "DECLARE CURSOR can only be used in transaction blocks",
             ));
         }
-        let (types, values) = parameters.iter().cloned().unzip();
-        let statement = self.prepare_parsed(Some(statement_of(&declared.query, source)), types)?;
-        let Action::Query(planned) = &statement.action else {
+        let (types, values): (Vec<TypeOid>, Vec<Datum>) = parameters.iter().cloned().unzip();
+        let parsed = statement_of(&declared.query, source);
+        if niwaki_sql::utility::read(&parsed.node, &parsed.source)?.is_some() {
             return Err(SqlError::new("42601", "DECLARE CURSOR needs a SELECT"));
-        };
+        }
+        self.refuse_in_failed_block()?;
+        self.ensure_transaction()?;
+        let planned = self.plan_until_locked(|context| {
+            niwaki_sql::analyze_for_cursor(&parsed, context, &types, &values)
+        })?;
         if planned.changes_in_with() {
             let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
             return Err(SqlError::new("0A000", message));
@@ -55,6 +62,8 @@ impl Session {
         let scrolls = declared.scroll.unwrap_or(by_itself);
         // What is hashed may come in another order the second time.
         let repeatable = !planned.is_volatile() && planned.goes_backward();
+        let version = self.plan_version();
+        let statement = Statement::of_query(parsed, types, planned, version);
         let mut portal = self.new_portal(Arc::new(statement), values);
         portal.kind = CursorKind { scrolls, holds: declared.hold, binary: declared.binary };
         // A cursor sees what was there when it was declared.
@@ -141,6 +150,61 @@ impl Session {
     pub(super) fn close_portals(&mut self) {
         self.portals.retain(|_, portal| portal.held);
     }
+}
+
+/// Of the row that a cursor is on, the row of `table` or of a partition of it: of which, and where it was then. `None` where `table` is
+/// a partition and the row one of another. As PostgreSQL, a query that locks rows is asked for the table that it locks, any other
+/// must have one table.
+///
+/// # Errors
+/// 34000, 24000.
+pub(super) fn row_of_cursor(
+    portals: &HashMap<String, Portal>,
+    state: &CatalogState,
+    cursor: &str,
+    table: &Relation,
+) -> Result<Option<(Oid, Tid)>> {
+    let refused = |why: String| Err(SqlError::new("24000", format!("cursor \"{cursor}\" {why}")));
+    let portal = portals.get(cursor).ok_or_else(|| no_cursor(cursor))?;
+    match &portal.statement.action {
+        Action::Query(planned) if planned.tag() == CommandTag::Select => {}
+        _ => return refused("is not a SELECT query".to_owned()),
+    }
+    if portal.held {
+        return refused("is held from a previous transaction".to_owned());
+    }
+    let locks = portal.tables().iter().any(|table| table.locked);
+    let is_meant =
+        |(_, from): &(usize, &CursorTable)| from.locked == locks && is_in(state, table, from.table);
+    let mut meant = portal.tables().iter().enumerate().filter(is_meant);
+    let name = &table.name;
+    let number = match (meant.next(), meant.next()) {
+        (Some((number, _)), None) => number,
+        (Some(_), Some(_)) => {
+            return refused(format!(
+                "has multiple FOR UPDATE/SHARE references to table \"{name}\""
+            ));
+        }
+        _ if locks => {
+            return refused(format!(
+                "does not have a FOR UPDATE/SHARE reference to table \"{name}\""
+            ));
+        }
+        _ => return refused(format!("is not a simply updatable scan of table \"{name}\"")),
+    };
+    match portal.addresses().and_then(|mut rows| rows.nth(number)) {
+        Some((Datum::Tid(block, offset), Datum::Oid(oid))) => {
+            let row = (Oid(*oid), Tid::new(*block, *offset));
+            Ok((table.is_partitioned() || row.0 == table.oid).then_some(row))
+        }
+        _ => refused("is not positioned on a row".to_owned()),
+    }
+}
+
+/// Whether a table is this one, or a part of it.
+fn is_in(state: &CatalogState, table: &Relation, whole: Oid) -> bool {
+    let above = table.partition_of.as_ref().and_then(|of| state.relation(of.parent));
+    table.oid == whole || above.is_some_and(|above| is_in(state, above, whole))
 }
 
 fn no_cursor(name: &str) -> SqlError {

@@ -3,15 +3,19 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use niwaki_catalog::{CatalogState, Oid, RelationKind, table_number};
+use hashbrown::HashMap;
+use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, table_number};
 use niwaki_env::Env;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
+use niwaki_storage::Tid;
 use niwaki_table::Sequence;
 use niwaki_txn::{
     AdvisoryKey, AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy,
 };
 
+use super::cursor::row_of_cursor;
+use super::portal::Portal;
 use super::store::read_only;
 use super::utility::of_transaction;
 use crate::Result;
@@ -23,7 +27,7 @@ pub(super) const UNIX_TO_POSTGRES_US: i64 = 946_684_800_000_000;
 /// What `nextval` gave in this session.
 #[derive(Debug, Default)]
 pub(super) struct SequenceValues {
-    values: hashbrown::HashMap<u32, i64>,
+    values: HashMap<u32, i64>,
     last: Option<u32>,
 }
 
@@ -46,6 +50,7 @@ pub(super) struct SessionEnvironment<'s> {
     pub(super) pending: &'s mut Pending,
     pub(super) notifications: &'s Notifications,
     pub(super) warnings: &'s mut Vec<SqlError>,
+    pub(super) portals: &'s HashMap<String, Portal>,
     pub(super) user: &'s str,
     pub(super) statement_started_us: i64,
 }
@@ -250,6 +255,10 @@ impl Environment for SessionEnvironment<'_> {
 
     fn notification_queue_usage(&self) -> f64 {
         self.notifications.usage()
+    }
+
+    fn row_of_cursor(&self, cursor: &str, table: &Relation) -> Result<Option<(Oid, Tid)>> {
+        row_of_cursor(self.portals, self.state, cursor, table)
     }
 
     fn current_user(&self) -> String {

@@ -29,6 +29,26 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
+    /// A query with its plan, which depends on `version`.
+    pub(super) fn of_query(
+        parsed: ParsedStatement,
+        given_types: Vec<TypeOid>,
+        planned: Arc<Planned>,
+        version: (u64, u64),
+    ) -> Self {
+        Self {
+            described: Prepared {
+                parameters: Arc::from(planned.params()),
+                columns: planned.returns_rows().then(|| Arc::from(planned.columns())),
+            },
+            parsed: Some(parsed),
+            given_types,
+            action: Action::Query(planned),
+            version,
+            custom: CustomPlans::default(),
+        }
+    }
+
     /// The query text it is in; positions refer to it.
     pub(super) fn text(&self) -> &str {
         self.parsed.as_ref().map_or("", |parsed| &parsed.source)
@@ -114,17 +134,9 @@ impl Session {
         self.ensure_transaction()?;
         let version = self.plan_version();
         match self.analyze(&parsed, &given_types)? {
-            Analyzed::Query(planned) => Ok(Statement {
-                described: Prepared {
-                    parameters: Arc::from(planned.params()),
-                    columns: planned.returns_rows().then(|| Arc::from(planned.columns())),
-                },
-                parsed: Some(parsed),
-                given_types,
-                action: Action::Query(planned),
-                version,
-                custom: CustomPlans::default(),
-            }),
+            Analyzed::Query(planned) => {
+                Ok(Statement::of_query(parsed, given_types, planned, version))
+            }
             Analyzed::Utility(_) => Err(SqlError::unsupported("this statement")),
         }
     }

@@ -13,11 +13,13 @@
 use std::sync::Arc;
 
 use niwaki_sql::utility::{FetchCount, FetchTo};
-use niwaki_sql::{Completion, NumberedRows, Progress, RowSink, SqlError, TEMP_CHUNK_BYTES};
+use niwaki_sql::{
+    Completion, CursorTable, NumberedRows, Progress, RowSink, SqlError, TEMP_CHUNK_BYTES,
+};
 use niwaki_types::Datum;
 
 use super::Session;
-use super::extended::Statement;
+use super::extended::{Action, Statement};
 use super::query::Running;
 use crate::Result;
 
@@ -37,6 +39,8 @@ pub(super) struct Portal {
     pub(super) kind: CursorKind,
     pub(super) place: Place,
     kept: Option<Kept>,
+    /// Where the row is that it is on: as many values as a row has behind its columns ([`Planned::cursor_tables`]).
+    here: Vec<Datum>,
     /// Its transaction is committed: everything that it may give is kept.
     pub(super) held: bool,
     /// Its end, as long as nobody was told.
@@ -141,6 +145,26 @@ impl RowSink for Passing<'_> {
     }
 }
 
+/// Passes rows on without what they have behind their columns: where they are, of which the last is known then.
+struct Visible<'p> {
+    out: &'p mut dyn RowSink,
+    columns: usize,
+    here: Vec<Datum>,
+}
+
+impl RowSink for Visible<'_> {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        let (row, here) = row.split_at(self.columns.min(row.len()));
+        self.here.clear();
+        self.here.extend_from_slice(here);
+        self.out.row(row)
+    }
+
+    fn takes_numbers(&self, column: usize) -> bool {
+        self.out.takes_numbers(column)
+    }
+}
+
 impl Portal {
     /// Not begun, and going forward only.
     pub(super) fn new(
@@ -158,6 +182,7 @@ impl Portal {
             kind: CursorKind::default(),
             place: Place::START,
             kept: None,
+            here: Vec::new(),
             held: false,
             completion: None,
             created_us,
@@ -173,6 +198,27 @@ impl Portal {
     pub(super) fn ran(&mut self, rows: u64) {
         self.state = PortalState::Done;
         self.place.went_forward(rows, None);
+    }
+
+    /// The tables whose rows its rows are, as far as it says where they are.
+    pub(super) fn tables(&self) -> &[CursorTable] {
+        match &self.statement.action {
+            Action::Query(planned) => planned.cursor_tables(),
+            Action::Empty | Action::Utility(_) => &[],
+        }
+    }
+
+    /// The addresses of the rows that its row is, each with the table: one for each of [`Portal::tables`], if it is on a row.
+    pub(super) fn addresses(&self) -> Option<impl Iterator<Item = (&Datum, &Datum)>> {
+        let on_row = !self.place.at_start && !self.place.at_end;
+        let (pairs, _) = self.here.as_chunks::<2>();
+        on_row.then(|| pairs.iter().map(|[address, table]| (address, table)))
+    }
+
+    /// How many columns its rows have for who sees them, if they have something more.
+    fn visible_columns(&self) -> Option<usize> {
+        let columns = self.statement.described.columns.as_deref().unwrap_or_default();
+        (!self.tables().is_empty()).then_some(columns.len())
     }
 
     /// 55000 if it failed before.
@@ -301,6 +347,21 @@ impl Session {
         wanted: Option<u64>,
         out: &mut dyn RowSink,
     ) -> Result<u64> {
+        let Some(columns) = portal.visible_columns() else {
+            return self.go_forward(portal, wanted, out);
+        };
+        let mut visible = Visible { out, columns, here: std::mem::take(&mut portal.here) };
+        let given = self.go_forward(portal, wanted, &mut visible);
+        portal.here = visible.here;
+        given
+    }
+
+    fn go_forward(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<u64>,
+        out: &mut dyn RowSink,
+    ) -> Result<u64> {
         if portal.place.at_end || wanted == Some(0) {
             return Ok(0);
         }
@@ -351,6 +412,21 @@ impl Session {
 
     /// Gives the rows before this one, the nearest first, as many as `wanted` (`None`: all) if there are; how many.
     fn back(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<u64>,
+        out: &mut dyn RowSink,
+    ) -> Result<u64> {
+        let Some(columns) = portal.visible_columns() else {
+            return self.go_back(portal, wanted, out);
+        };
+        let mut visible = Visible { out, columns, here: std::mem::take(&mut portal.here) };
+        let given = self.go_back(portal, wanted, &mut visible);
+        portal.here = visible.here;
+        given
+    }
+
+    fn go_back(
         &mut self,
         portal: &mut Portal,
         wanted: Option<u64>,

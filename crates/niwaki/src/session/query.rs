@@ -257,6 +257,7 @@ impl Session {
             pending: &mut self.pending,
             notifications: self.connection.notifications(),
             warnings: &mut self.warnings,
+            portals: &self.portals,
             user: &self.user,
             statement_started_us: self.statement_started_us,
         };

@@ -545,6 +545,12 @@ impl Store for TableStore<'_> {
             .map_err(|e| of_table(e, relation, self.state))
     }
 
+    fn address_now(&mut self, relation: &Relation, tid: Tid) -> Result<Option<Tid>> {
+        table(relation)?
+            .root_seen(self.transaction, seen(&self.nested, self.snapshot), tid)
+            .map_err(|e| of_table(e, relation, self.state))
+    }
+
     fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid> {
         let tid = table(relation)?
             .insert(self.transaction, row, self.work)

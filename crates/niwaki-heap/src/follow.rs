@@ -1,0 +1,72 @@
+//! Links from page to page: from a replaced version to those that came after it.
+
+use niwaki_env::seeded_bug;
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{BlockNumber, OffsetNumber, PageKind, Tid, Xid};
+use niwaki_txn::View;
+
+use crate::error::{Result, corruption};
+use crate::header::{TUPLE_HEADER_SIZE, Tuple};
+use crate::page::{self, Chain};
+use crate::read::sees;
+use crate::relation::Heap;
+
+/// Pages that a follower crosses before the links must be running in a circle.
+pub(crate) const HOPS_MAX: u32 = 1 << 20;
+
+impl Heap<'_> {
+    /// Where the version is that `view` sees of a row which had its root at `root` for this transaction or an open snapshot,
+    /// also if it has gone to other pages since: the root of its chain. `None` when no version is seen.
+    ///
+    /// # Errors
+    /// Storage's, and corruption.
+    pub fn root_seen(&self, view: &View<'_>, root: Tid) -> Result<Option<Tid>> {
+        let mut at = root;
+        // Who inserted the version that is linked there, of another page (rule 9b.7).
+        let mut expected = None;
+        for _ in 0..HOPS_MAX {
+            if at.block == BlockNumber::INVALID || !self.has_block(at)? {
+                return Ok(None);
+            }
+            let pin = self.pin(at.block.0)?;
+            let page = pin.read();
+            if page.kind() != PageKind::Heap {
+                return Ok(None);
+            }
+            let root = match expected {
+                None => at.offset.0,
+                Some(inserter) => match successor(&page, at.offset.0, inserter) {
+                    Some(tuple) => tuple.root(),
+                    None => return Ok(None),
+                },
+            };
+            let base = page::base(&page);
+            let mut last = None;
+            for (_, tuple) in Chain::new(&page, root) {
+                if sees(view, base, tuple) {
+                    return Ok(Some(Tid { block: at.block, offset: OffsetNumber(root) }));
+                }
+                last = Some(tuple);
+            }
+            let Some(last) = last.filter(|tuple| tuple.has_deleter()) else { return Ok(None) };
+            expected = Some(page::xmax(base, last));
+            at = last.link();
+        }
+        let page = self.page_id(root.block.0);
+        Err(corruption(page, Some(root.offset.0), "H3", "links run in a circle"))
+    }
+}
+
+/// The version at a link, if it is still the one that was linked: inserted by `expected`
+/// (rule 9b.7). Anything else there means that the row was deleted.
+pub(crate) fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple<'_>> {
+    if page.kind() != PageKind::Heap
+        || page.item_id(OffsetNumber(offset)).state() != ItemState::Normal
+    {
+        return None;
+    }
+    let tuple = page::tuple(page, offset)?;
+    debug_assert!(TUPLE_HEADER_SIZE <= usize::from(page.item_id(OffsetNumber(offset)).len()));
+    let is_it = page::xmin(page::base(page), tuple) == expected || seeded_bug!("hop-check");
+    is_it.then_some(tuple)
+}
