@@ -17,8 +17,10 @@
 //! ([`Index::pack_some`]); then of leaves in memory only.
 //!
 //! An index that grows at its right end only, of times of change or numbers of jobs, has no insertions for sparse leaves: they are filled
-//! up wholly, and a fifth too many are enough. That is done while the table is written, too, since nothing else makes such leaves
-//! fewer. Other indexes wait until writers pause: what went may come again, and packed leaves would split.
+//! up wholly, and an eighth too many are enough. That is done while the table is written, too, since nothing else makes such leaves
+//! fewer, and often, by few leaves at a time: the file is as large as its leaves were at their most. Judged by parents of some
+//! hundred leaves, each time half as many entries as the index has went, it grew for hours. Other indexes wait until writers pause: what
+//! went may come again, and packed leaves would split.
 //! Left alone are what merges and shifts leave alone: leaves of one key, the
 //! rightmost leaf, and each parent's last child, which only takes entries over.
 
@@ -48,21 +50,25 @@ pub(crate) struct Density {
     pub(crate) packed_parts: usize,
     /// Leaves are worth packing if they have so many parts full on average, or fewer.
     sparse_mean_parts: usize,
+    /// So many neighbours are judged together, and packed.
+    together: usize,
+    /// After so many deletions a page, leaves in memory are looked at.
+    due_per_page: u64,
 }
 
 impl Density {
     /// With room for insertions: those that have lost a third.
-    pub(crate) const WITH_ROOM: Self = Self { packed_parts: 28, sparse_mean_parts: 21 };
-    /// Where nothing is inserted any more: those that have lost a fifth.
-    const FULL: Self = Self { packed_parts: PARTS, sparse_mean_parts: 26 };
+    pub(crate) const WITH_ROOM: Self =
+        Self { packed_parts: 28, sparse_mean_parts: 21, together: usize::MAX, due_per_page: 32 };
+    /// Where nothing is inserted any more: those that have lost an eighth.
+    const FULL: Self =
+        Self { packed_parts: PARTS, sparse_mean_parts: 28, together: 32, due_per_page: 8 };
 }
 
 /// An index grows at its right end if at least so many of eight splits are of its rightmost leaf.
 const GROWS_AT_END: u64 = 7;
 /// A right sibling with less room than so many parts is not filled up.
 const GIVEN_PARTS_MIN: usize = 2;
-/// After so many deletions a page, leaves in memory are looked at.
-const DUE_PER_PAGE: u64 = if SIMULATED { 0 } else { 32 };
 
 /// How full leaves are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +83,7 @@ impl Fullness {
         self.parts += parts;
     }
 
-    /// Whether so many leaves are a third too many, or a fifth, and packing makes them fewer.
+    /// Whether so many leaves are a third too many, or an eighth, and packing makes them fewer.
     pub(crate) fn is_sparse(self, density: Density) -> bool {
         self.parts <= self.leaves * density.sparse_mean_parts
             && self.parts.div_ceil(density.packed_parts) < self.leaves
@@ -149,15 +155,14 @@ impl Index {
 
     /// How to pack, if enough was deleted; then it is counted anew from now on.
     fn due(&self, written: bool) -> Result<Option<Density>> {
+        let density = self.density();
+        if written && density != Density::FULL {
+            return Ok(None);
+        }
         let deleted = self.packing.deleted.load(Ordering::Relaxed);
         let pages = u64::from(self.blocks()?).saturating_sub(self.free_pages() as u64);
-        if deleted == 0 || deleted < pages * DUE_PER_PAGE {
-            return Ok(None);
-        }
-        if written && self.density() != Density::FULL {
-            return Ok(None);
-        }
-        Ok(Some(self.begin_packing()))
+        let due = if SIMULATED { 0 } else { pages * density.due_per_page };
+        Ok((deleted > 0 && deleted >= due).then(|| self.begin_packing()))
     }
 
     /// How to pack, by where leaves were split since they were looked at.
@@ -208,12 +213,17 @@ impl Index {
         unlinked: &mut u32,
     ) -> Result<Option<PackedTo>> {
         let Some(siblings) = self.siblings_behind(at)? else { return Ok(None) };
-        if self.are_sparse(&siblings.leaves, density, resident)? {
-            count(&self.counters.packed_parents, 1);
-            for &leaf in siblings.leaves.iter().rev().skip(1) {
-                *unlinked += self.pack_leaf(leaf, density, resident)?;
+        let mut packed = false;
+        // Once some have given what they had, those left of them are judged.
+        for leaves in siblings.leaves.rchunks(density.together) {
+            if self.are_sparse(leaves, density, resident)? {
+                packed = true;
+                for &leaf in leaves.iter().rev().skip(1) {
+                    *unlinked += self.pack_leaf(leaf, density, resident)?;
+                }
             }
         }
+        count(&self.counters.packed_parents, packed.into());
         Ok(siblings.bound.map(PackedTo::Bound))
     }
 
