@@ -18,8 +18,8 @@
 //!
 //! An index that grows at its right end only, of times of change or numbers of jobs, has no insertions for sparse leaves: they are filled
 //! up wholly, and an eighth too many are enough. That is done while the table is written, too, since nothing else makes such leaves
-//! fewer, and often, by few leaves at a time: the file is as large as its leaves were at their most. Judged by parents of some
-//! hundred leaves, each time half as many entries as the index has went, it grew for hours. Other indexes wait until writers pause: what
+//! fewer, and often, by few leaves at a time: the file is as large as its leaves were at their most, and judged by parents of some
+//! hundred leaves, each time 32 entries a page went, they go up and down by an eighth. Other indexes wait until writers pause: what
 //! went may come again, and packed leaves would split.
 //! Left alone are what merges and shifts leave alone: leaves of one key, the
 //! rightmost leaf, and each parent's last child, which only takes entries over.
