@@ -297,3 +297,43 @@ fn small_tables_are_clean_after_a_while() {
     assert_eq!(of_table(&mut session, ["rounds"]), rounds, "nothing is left to do");
     checked(&mut session);
 }
+
+/// A value that grows is written into any row, as the time of its last change is, beside a report: the leaves that are left half
+/// empty are filled anew before their number goes up and down by much, so that the file keeps its size.
+#[test]
+fn an_index_of_times_of_changes_keeps_its_size() {
+    const ROWS: u64 = 10_000;
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    exec(&mut session, "create table t (id int primary key, at bigint)");
+    exec(&mut session, &format!("insert into t select g, 0 from generate_series(1, {ROWS}) g"));
+    exec(&mut session, "create index t_at on t (at, id)");
+    let report = || {
+        let mut old = database.session();
+        run(&mut old, "begin isolation level repeatable read; select count(*) from t where id = 1");
+        old
+    };
+    let (mut old, mut x, mut time) = (report(), 88_172_645_463_325_252_u64, 0);
+    let mut pages = [0; 5];
+    for window in &mut pages {
+        for _ in 0..3 * ROWS {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            time += 1;
+            let id = x % ROWS + 1;
+            exec(&mut session, &format!("update t set at = {time} where id = {id}"));
+            if time % 100 == 0 {
+                database.tend().unwrap();
+            }
+        }
+        let size = "select pages from niwaki_stat_indexes where indexrelname = 't_at'";
+        *window = run(&mut session, size).parse::<i64>().unwrap();
+        let next = report();
+        run(&mut old, "commit");
+        old = next;
+    }
+    let [first, .., last] = pages;
+    assert!(last <= first + 1, "{pages:?}");
+    checked(&mut session);
+}

@@ -153,11 +153,7 @@ pub fn analyze(
         .iter()
         .map(|oid| if oid.0 == 0 { TypeOid::UNKNOWN } else { *oid })
         .collect();
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let mut analyzer = Analyzer::new(&context, &statement.source, params);
-    analyzer.infer_params = true;
-    analyzer.any_statement(statement)
+    analyzed(statement, context, params, &[], |analyzer| analyzer.infer_params = true)
 }
 
 /// Analyzes and plans one statement, whose parameters have these types, for values of theirs: with others its plan is wrong.
@@ -170,11 +166,7 @@ pub fn analyze_for_values(
     parameter_types: &[TypeOid],
     values: &[Datum],
 ) -> Result<Statement> {
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.to_vec());
-    analyzer.values = values;
-    analyzer.any_statement(statement)
+    analyzed(statement, context, parameter_types.to_vec(), values, |_| ())
 }
 
 /// As [`analyze_for_values`], for the query of a cursor, whose rows WHERE CURRENT OF may mean: if they are rows of tables, each says
@@ -188,12 +180,8 @@ pub fn analyze_for_cursor(
     parameter_types: &[TypeOid],
     values: &[Datum],
 ) -> Result<Statement> {
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.to_vec());
-    analyzer.values = values;
-    analyzer.for_cursor = true;
-    analyzer.any_statement(statement)
+    let for_cursor = |analyzer: &mut Analyzer<'_>| analyzer.for_cursor = true;
+    analyzed(statement, context, parameter_types.to_vec(), values, for_cursor)
 }
 
 /// Analyzes and plans one statement of a simple query, which can have no parameters.
@@ -204,9 +192,23 @@ pub fn analyze_without_parameters(
     statement: &ParsedStatement,
     context: &AnalyzeContext<'_>,
 ) -> Result<Statement> {
+    analyzed(statement, context, Vec::new(), &[], |_| ())
+}
+
+/// By an analyzer that is told what is special about the statement.
+fn analyzed(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+    parameter_types: Vec<TypeOid>,
+    values: &[Datum],
+    tell: impl FnOnce(&mut Analyzer<'_>),
+) -> Result<Statement> {
     let functions = CalledFunctions::new(context);
     let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    Analyzer::new(&context, &statement.source, Vec::new()).any_statement(statement)
+    let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types);
+    analyzer.values = values;
+    tell(&mut analyzer);
+    analyzer.any_statement(statement)
 }
 
 impl<'a> Analyzer<'a> {

@@ -347,11 +347,22 @@ impl Session {
         wanted: Option<u64>,
         out: &mut dyn RowSink,
     ) -> Result<u64> {
+        self.go(portal, wanted, out, Self::go_forward)
+    }
+
+    /// Goes a way whose rows are shown without what they have behind their columns.
+    fn go(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<u64>,
+        out: &mut dyn RowSink,
+        way: fn(&mut Self, &mut Portal, Option<u64>, &mut dyn RowSink) -> Result<u64>,
+    ) -> Result<u64> {
         let Some(columns) = portal.visible_columns() else {
-            return self.go_forward(portal, wanted, out);
+            return way(self, portal, wanted, out);
         };
         let mut visible = Visible { out, columns, here: std::mem::take(&mut portal.here) };
-        let given = self.go_forward(portal, wanted, &mut visible);
+        let given = way(self, portal, wanted, &mut visible);
         portal.here = visible.here;
         given
     }
@@ -417,13 +428,7 @@ impl Session {
         wanted: Option<u64>,
         out: &mut dyn RowSink,
     ) -> Result<u64> {
-        let Some(columns) = portal.visible_columns() else {
-            return self.go_back(portal, wanted, out);
-        };
-        let mut visible = Visible { out, columns, here: std::mem::take(&mut portal.here) };
-        let given = self.go_back(portal, wanted, &mut visible);
-        portal.here = visible.here;
-        given
+        self.go(portal, wanted, out, Self::go_back)
     }
 
     fn go_back(
