@@ -229,11 +229,11 @@ pub trait Environment {
     fn setval(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64>;
     /// `SHOW name`; `None` when there is no such setting.
     fn setting(&self, name: &str) -> Option<String>;
-    /// `SET [LOCAL] name`, returning the new value as shown.
+    /// `SET [LOCAL] name`, or RESET without a value, returning the new value as shown.
     ///
     /// # Errors
     /// `42704` for an unknown name, `22023` for a bad value.
-    fn set_setting(&mut self, name: &str, value: &str, local: bool) -> Result<String>;
+    fn set_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String>;
     /// The running transaction's number, which it gets now if it had none (`txid_current`).
     ///
     /// # Errors

@@ -97,6 +97,12 @@ impl SqlError {
         Self::new("0A000", format!("{construct} is not supported yet"))
     }
 
+    /// `3F000`: there is no schema of this name.
+    #[cold]
+    pub fn undefined_schema(name: impl fmt::Display) -> Self {
+        Self::new("3F000", format!("schema \"{name}\" does not exist"))
+    }
+
     /// `XX000`: a state that should be impossible, reported instead of a panic.
     #[cold]
     pub fn internal(message: impl Into<String>) -> Self {

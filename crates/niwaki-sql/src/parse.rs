@@ -229,6 +229,10 @@ fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
     } else if message.starts_with("frame start") || message.starts_with("frame end") {
         // Bounds of a window's frame that cannot be together.
         "42P20"
+    } else if message.starts_with("unrecognized partitioning strategy")
+        || message.starts_with("column number must be in range")
+    {
+        "22023"
     } else {
         "42601"
     };

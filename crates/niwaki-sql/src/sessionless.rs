@@ -263,7 +263,7 @@ impl Environment for NoSession<'_> {
     fn setting(&self, _: &str) -> Option<String> {
         None
     }
-    fn set_setting(&mut self, _: &str, _: &str, _: bool) -> Result<String> {
+    fn set_setting(&mut self, _: &str, _: Option<&str>, _: bool) -> Result<String> {
         none()
     }
     fn current_user(&self) -> String {

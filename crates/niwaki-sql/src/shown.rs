@@ -15,7 +15,7 @@ use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
 use crate::error::Result;
 use crate::explain::type_text;
-use crate::expr::{BoolTest, Expr, ExprKind};
+use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind};
 use crate::plan::SetFunction;
 use crate::sessionless;
 
@@ -65,7 +65,7 @@ pub(crate) fn show(
     let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
     // What an assignment would convert, is not shown to be converted.
     let expr = match expr.kind {
-        ExprKind::Cast { argument, explicit: false, .. }
+        ExprKind::Cast { argument, purpose: CastPurpose::Implied, .. }
         | ExprKind::Length { argument, explicit: false } => *argument,
         _ => expr,
     };
@@ -315,7 +315,11 @@ impl Writer<'_, '_> {
         let of_group = || self.level.and_then(|level| level.group_type(expr));
         if let Some(own) = expr.made_type().or_else(of_group).filter(|own| *own != expr.ty) {
             let argument = Expr { ty: own, typmod: -1, domain: None, ..expr.clone() };
-            let kind = ExprKind::Cast { argument: Box::new(argument), from: own, explicit: true };
+            let kind = ExprKind::Cast {
+                argument: Box::new(argument),
+                from: own,
+                purpose: CastPurpose::Written,
+            };
             return self.show(&Expr::new(kind, expr.ty, expr.location), parent);
         }
         if let Some(text) = self.level.and_then(|level| self.inside(level, expr, parent)) {
@@ -374,6 +378,10 @@ impl Writer<'_, '_> {
             ExprKind::UserCall { function, arguments } => {
                 let name = function.shown(self.exec.catalog, self.exec.path);
                 format!("{name}({})", self.list(arguments))
+            }
+            // The comparison takes both types.
+            ExprKind::Cast { argument, purpose: CastPurpose::Compared, .. } => {
+                self.show(argument, parent)
             }
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }

@@ -122,8 +122,8 @@ impl Environment for FixedSession {
     fn setting(&self, _: &str) -> Option<String> {
         None
     }
-    fn set_setting(&mut self, _: &str, value: &str, _: bool) -> Result<String> {
-        Ok(value.to_owned())
+    fn set_setting(&mut self, _: &str, value: Option<&str>, _: bool) -> Result<String> {
+        Ok(value.unwrap_or_default().to_owned())
     }
     fn current_user(&self) -> String {
         "postgres".to_owned()

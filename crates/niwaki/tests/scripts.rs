@@ -660,3 +660,34 @@ fn materialized_view_catalogs() {
     let script = include_str!("../testscripts/materialized_view_catalogs.test");
     check_told("materialized_view_catalogs", script);
 }
+
+#[test]
+fn missing_schemas() {
+    check("missing_schemas", include_str!("../testscripts/missing_schemas.test"));
+}
+
+#[test]
+fn missing_and_passed_over() {
+    check_told(
+        "missing_and_passed_over",
+        include_str!("../testscripts/missing_and_passed_over.test"),
+    );
+}
+
+#[test]
+fn settings_of_applications() {
+    check("settings_of_applications", include_str!("../testscripts/settings_of_applications.test"));
+}
+
+#[test]
+fn times_beyond_ranges() {
+    check("times_beyond_ranges", include_str!("../testscripts/times_beyond_ranges.test"));
+}
+
+#[test]
+fn deferred_keys_of_partitions() {
+    check(
+        "deferred_keys_of_partitions",
+        include_str!("../testscripts/deferred_keys_of_partitions.test"),
+    );
+}

@@ -8,12 +8,25 @@ use niwaki_types::{ColumnType, TypeOid};
 use super::Analyzer;
 use crate::aggregates::is_aggregate;
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{CastPurpose, Expr, ExprKind};
 use crate::functions::{Function, functions_named, operators_named};
 use crate::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
     CastContext, array_of, cast_path, category, element_of, is_preferred, type_by_name,
 };
+
+/// An operand of a comparison that was converted from another type for it: of times the range is not that of the type.
+pub(super) fn compared(mut operand: Expr, from: TypeOid) -> Expr {
+    if let ExprKind::Cast { purpose, from: own, .. } = &mut operand.kind
+        && *own == from
+        && *purpose == CastPurpose::Implied
+        && matches!(from, TypeOid::DATE | TypeOid::TIMESTAMP)
+        && matches!(operand.ty, TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ)
+    {
+        *purpose = CastPurpose::Compared;
+    }
+    operand
+}
 
 /// What a call can mean: something with a signature.
 pub(super) trait Candidate: Clone {
@@ -323,9 +336,13 @@ impl Analyzer<'_> {
         let mut arguments = Vec::with_capacity(operands.len());
         for (operand, ty) in operands.into_iter().zip(&resolved.arguments) {
             let from = operand.ty;
-            arguments.push(self.coerce(operand, *ty, CastContext::Implicit)?.ok_or_else(|| {
-                self.operator_error(name, &[from, *ty], location, &NoMatch::None)
-            })?);
+            let operand = self
+                .coerce(operand, *ty, CastContext::Implicit)?
+                .ok_or_else(|| self.operator_error(name, &[from, *ty], location, &NoMatch::None))?;
+            arguments.push(match resolved.result {
+                TypeOid::BOOL => compared(operand, from),
+                _ => operand,
+            });
         }
         Ok(Expr::call(resolved.function, arguments, resolved.result, location))
     }

@@ -5,7 +5,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, object_input, shows_names};
+use crate::expr::{CastPurpose, Expr, ExprKind, object_input, shows_names};
 use crate::functions::path_input;
 use crate::types::{CastContext, CastPath, cast_path, category, is_preferred};
 
@@ -78,7 +78,10 @@ impl Analyzer<'_> {
             ExprKind::Cast {
                 argument: Box::new(expr),
                 from,
-                explicit: context == CastContext::Explicit,
+                purpose: match context {
+                    CastContext::Explicit => CastPurpose::Written,
+                    _ => CastPurpose::Implied,
+                },
             },
             to,
             location,
@@ -121,7 +124,11 @@ impl Analyzer<'_> {
             }
             // NULL out of a nested query and the like: there is nothing to read.
             _ => Ok(Expr::new(
-                ExprKind::Cast { argument: Box::new(expr), from: TypeOid::TEXT, explicit: true },
+                ExprKind::Cast {
+                    argument: Box::new(expr),
+                    from: TypeOid::TEXT,
+                    purpose: CastPurpose::Written,
+                },
                 to,
                 location,
             )),

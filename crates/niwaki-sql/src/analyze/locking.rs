@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
-use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy};
+use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
@@ -12,17 +12,29 @@ use crate::plan::LockTarget;
 use crate::query::{Body, Distinct, FromItem, ItemKind, Query};
 use crate::store::{LockWait, RowLock, TableLock};
 
+fn lock_of(clause: &LockingClause) -> RowLock {
+    match clause.strength() {
+        LockClauseStrength::LcsForkeyshare => RowLock::KeyShare,
+        LockClauseStrength::LcsForshare => RowLock::Share,
+        LockClauseStrength::LcsFornokeyupdate => RowLock::NoKeyUpdate,
+        _ => RowLock::Update,
+    }
+}
+
+/// The lock that a query asks for first, whether there are rows that can have it or not.
+pub(super) fn asked_lock(nodes: &[Node]) -> Option<RowLock> {
+    nodes.iter().find_map(|node| match &node.node {
+        Some(NodeEnum::LockingClause(clause)) => Some(lock_of(clause)),
+        _ => None,
+    })
+}
+
 impl Analyzer<'_> {
     pub(super) fn locking_clause(&mut self, nodes: &[Node]) -> Result<Vec<LockTarget>> {
         let mut targets: Vec<LockTarget> = Vec::new();
         for node in nodes {
             let Some(NodeEnum::LockingClause(clause)) = &node.node else { continue };
-            let lock = match clause.strength() {
-                LockClauseStrength::LcsForkeyshare => RowLock::KeyShare,
-                LockClauseStrength::LcsForshare => RowLock::Share,
-                LockClauseStrength::LcsFornokeyupdate => RowLock::NoKeyUpdate,
-                _ => RowLock::Update,
-            };
+            let lock = lock_of(clause);
             let wait = match clause.wait_policy() {
                 LockWaitPolicy::LockWaitSkip => LockWait::Skip,
                 LockWaitPolicy::LockWaitError => LockWait::Error,

@@ -6,6 +6,7 @@ use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf::{self, AExprKind};
 use pg_query::{Node, NodeEnum};
 
+use super::call::compared;
 use super::rows::{compares_rows, row_of};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
@@ -231,7 +232,8 @@ impl Analyzer<'_> {
                 location,
             ));
         }
-        let left = self.to_common(left, resolved.arguments[0], "ANY")?;
+        let from = left.ty;
+        let left = compared(self.to_common(left, resolved.arguments[0], "ANY")?, from);
         let array = array_of(resolved.arguments[1])
             .ok_or_else(|| self.unsupported("ANY over this type", location))?;
         let right = self.to_common(right, array, "ANY")?;

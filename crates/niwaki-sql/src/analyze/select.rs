@@ -6,6 +6,7 @@ use pg_query::protobuf::{self, SetOperation};
 use super::Analyzer;
 use super::group_by::GroupBy;
 use super::grouping::GroupedRow;
+use super::locking::asked_lock;
 use super::scope::{Place, Scope};
 use super::targets::column_info;
 use crate::context::ColumnInfo;
@@ -13,7 +14,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::split_conjuncts;
 use crate::query::{Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select};
-use crate::store::TableLock;
+use crate::store::{RowLock, TableLock};
 
 impl Analyzer<'_> {
     /// Analyzes a query in a scope of its own. `wanted` are types that its untyped columns should get.
@@ -123,7 +124,10 @@ impl Analyzer<'_> {
             || !self.scope()?.aggregates.is_empty()
             || self.scope()?.asks_for_sets
             || !select.group_clause.is_empty();
-        if !locks.is_empty() && (grouped || distinct != Distinct::None) {
+        let asked = asked_lock(&select.locking_clause).map(RowLock::clause);
+        if let Some(clause) = asked
+            && (grouped || distinct != Distinct::None)
+        {
             let what = if distinct != Distinct::None {
                 "DISTINCT clause"
             } else if !select.group_clause.is_empty() {
@@ -133,12 +137,11 @@ impl Analyzer<'_> {
             } else {
                 "aggregate functions"
             };
-            return Err(SqlError::new("0A000", format!("FOR UPDATE is not allowed with {what}")));
+            return Err(SqlError::new("0A000", format!("{clause} is not allowed with {what}")));
         }
-        if let Some(lock) = locks.first()
+        if let Some(clause) = asked
             && !self.scope()?.windowing.is_empty()
         {
-            let clause = lock.lock.clause();
             let message = format!("{clause} is not allowed with window functions");
             return Err(SqlError::new("0A000", message));
         }

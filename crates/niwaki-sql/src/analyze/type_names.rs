@@ -42,6 +42,10 @@ impl Analyzer<'_> {
             _ => return Err(self.error("42601", "improper qualified type name", location)),
         };
         let undefined = || {
+            let catalog = self.context.catalog;
+            if let Some(schema) = schema.filter(|of| catalog.schema_by_name(of).is_none()) {
+                return SqlError::undefined_schema(schema).with_position(self.at(location));
+            }
             let shown = schema.map_or_else(|| base.to_owned(), |s| format!("{s}.{base}"));
             self.error("42704", format!("type \"{shown}\" does not exist"), location)
         };

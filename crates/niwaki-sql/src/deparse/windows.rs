@@ -5,7 +5,7 @@
 use niwaki_types::Datum;
 
 use super::level::{Level, aggregate, direction, sort_key};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{CastPurpose, Expr, ExprKind};
 use crate::plan::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
 use crate::shown::{Parent, Writer};
 
@@ -60,7 +60,9 @@ fn frame(frame: &Frame, writer: &Writer<'_, '_>) -> Option<String> {
     let counted = frame.mode != FrameMode::Range;
     let distance = |offset: &Expr| match &offset.kind {
         ExprKind::Const(Datum::Int8(count)) if counted => count.to_string(),
-        ExprKind::Cast { argument, explicit: false, .. } => writer.show(argument, Parent::Tight),
+        ExprKind::Cast { argument, purpose: CastPurpose::Implied, .. } => {
+            writer.show(argument, Parent::Tight)
+        }
         _ => writer.show(offset, Parent::Tight),
     };
     let bound = |bound: &Bound| match bound {

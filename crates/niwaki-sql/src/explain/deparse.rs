@@ -7,7 +7,7 @@ use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::context::ExecContext;
-use crate::expr::{BoolTest, Expr, ExprKind, Nested, is_hashed, value_text};
+use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
 use crate::functions::quote_string;
 use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode, WindowBody};
 use crate::types::format_type;
@@ -261,6 +261,7 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
         ExprKind::UserCall { function, arguments } => {
             format!("{}({})", function.shown(exec.catalog, exec.path), list(arguments))
         }
+        ExprKind::Cast { argument, purpose: CastPurpose::Compared, .. } => show(argument),
         ExprKind::Cast { argument, .. }
         | ExprKind::Length { argument, .. }
         | ExprKind::Domain { argument, .. } => {

@@ -120,6 +120,35 @@ pub(crate) fn cast_value(
     }
 }
 
+/// Converts a time that is not NULL, to be compared with times of another type: one beyond their range is before or behind them all,
+/// but for those that are infinite.
+///
+/// # Errors
+/// As [`cast_value`], but none of the range.
+pub(crate) fn cast_compared(
+    value: &Datum,
+    from: TypeOid,
+    to: TypeOid,
+    exec: &ExecContext<'_>,
+) -> Result<Datum> {
+    let outside = match cast_value(value, from, to, false, exec) {
+        Err(error) if error.sqlstate == "22008" => error,
+        done => return done,
+    };
+    let is_behind = match value {
+        Datum::Date(days) => *days > 0,
+        Datum::Timestamp(us) => *us > 0,
+        _ => return Err(outside),
+    };
+    // Next to infinity, where no finite time is.
+    let us = if is_behind { i64::MAX - 1 } else { i64::MIN + 1 };
+    match to {
+        TypeOid::TIMESTAMP => Ok(Datum::Timestamp(us)),
+        TypeOid::TIMESTAMPTZ => Ok(Datum::TimestampTz(us)),
+        _ => Err(outside),
+    }
+}
+
 /// A value as text, with names for numbers of objects.
 pub(crate) fn value_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
     match value {
@@ -253,7 +282,10 @@ pub(crate) fn regclass_input(
         // A composite type is a relation to PostgreSQL.
         Err(error) => match catalog.resolve_type(path, schema, name) {
             Some(found) if found.attributes().is_some() => Ok(Datum::Oid(found.oid.0)),
-            _ => Err(error.into()),
+            _ => Err(match schema.filter(|schema| catalog.schema_by_name(schema).is_none()) {
+                Some(schema) => SqlError::undefined_schema(schema),
+                None => error.into(),
+            }),
         },
     }
 }

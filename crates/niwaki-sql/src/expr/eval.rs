@@ -7,7 +7,10 @@ use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
 use super::hashed::is_hashed;
-use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
+use super::{
+    BoolTest, CastPurpose, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_compared,
+    cast_value, coerce_length,
+};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::function::Calls;
@@ -77,12 +80,18 @@ impl Expr {
                 let value = call(function, arguments, row, rt)?;
                 Ok(if function.returns_any_array() { self.array_of_type(value) } else { value })
             }
-            ExprKind::Cast { argument, from, explicit } => {
+            ExprKind::Cast { argument, from, purpose } => {
                 let value = argument.eval(row, rt)?;
                 if value.is_null() {
                     return Ok(Datum::Null);
                 }
-                cast_value(&value, *from, self.ty, *explicit, rt.exec)
+                match purpose {
+                    CastPurpose::Compared => cast_compared(&value, *from, self.ty, rt.exec),
+                    CastPurpose::Written | CastPurpose::Implied => {
+                        let explicit = *purpose == CastPurpose::Written;
+                        cast_value(&value, *from, self.ty, explicit, rt.exec)
+                    }
+                }
             }
             ExprKind::Length { argument, explicit } => {
                 let value = argument.eval(row, rt)?;

@@ -22,7 +22,7 @@ use crate::query::Query;
 use crate::types::is_polymorphic;
 
 pub(crate) use batch::{Batch, Rows, Values};
-pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
+pub(crate) use cast::{cast_compared, cast_value, coerce_length, shows_names, value_text};
 pub(crate) use collation::Collation;
 pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
@@ -49,6 +49,17 @@ pub(crate) struct Expr {
     pub(crate) location: i32,
 }
 
+/// Why a value is converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CastPurpose {
+    /// The statement says so: over-long strings are cut off instead of refused.
+    Written,
+    /// Its place wants another type.
+    Implied,
+    /// It is compared with a value of that type: a time that is beyond its range is before or behind all of them.
+    Compared,
+}
+
 /// What an expression does.
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
@@ -71,11 +82,11 @@ pub(crate) enum ExprKind {
         function: Arc<UserFunction>,
         arguments: Vec<Expr>,
     },
-    /// A conversion; `explicit` truncates over-long strings instead of failing.
+    /// A conversion.
     Cast {
         argument: Box<Expr>,
         from: TypeOid,
-        explicit: bool,
+        purpose: CastPurpose,
     },
     /// Fits a string or number to the modifier of the expression's type.
     Length {

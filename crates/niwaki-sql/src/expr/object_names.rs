@@ -175,7 +175,7 @@ fn builtin_part(text: &str, kind: &str) -> Result<String> {
         [name] => Ok(name.clone()),
         [schema, name] if schema == "pg_catalog" => Ok(name.clone()),
         [schema, _] if schema != "public" && schema != "information_schema" => {
-            Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))
+            Err(SqlError::undefined_schema(schema))
         }
         _ => Err(SqlError::new("42883", format!("{kind} \"{text}\" does not exist"))),
     }
@@ -183,7 +183,6 @@ fn builtin_part(text: &str, kind: &str) -> Result<String> {
 
 /// The type that an SQL type name means, one that Niwaki does not have among them.
 fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
-    let undefined = || SqlError::new("42704", format!("type \"{}\" does not exist", text.trim()));
     let syntax = || SqlError::new("42601", format!("invalid type name \"{text}\""));
     let parsed = crate::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
     let Some(NodeEnum::SelectStmt(select)) = parsed.first().map(|statement| &*statement.node)
@@ -203,10 +202,15 @@ fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32>
             _ => None,
         })
         .collect();
+    let missing = || SqlError::new("42704", format!("type \"{}\" does not exist", text.trim()));
     let (schema, base) = match strings.as_slice() {
         [base] => (None, *base),
         [schema, base] => (Some(*schema), *base),
-        _ => return Err(undefined()),
+        _ => return Err(missing()),
+    };
+    let undefined = || match schema.filter(|schema| catalog.schema_by_name(schema).is_none()) {
+        Some(schema) => SqlError::undefined_schema(schema),
+        None => missing(),
     };
     let builtin = || {
         let known = type_by_name(base).map(|oid| oid.0);
@@ -264,7 +268,7 @@ fn functions_meant(
         && !SYSTEM.contains(&schema)
         && catalog.schema_by_name(schema).is_none()
     {
-        return Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")));
+        return Err(SqlError::undefined_schema(schema));
     }
     let mut found = Vec::new();
     if schema.is_none_or(|schema| schema == "pg_catalog") {
@@ -365,7 +369,7 @@ fn regrole(text: &str) -> Result<u32> {
 fn regnamespace(text: &str, catalog: &CatalogState) -> Result<u32> {
     let name = single(text)?;
     let found = catalog.schema_by_name(&name).map(|schema| schema.oid.0);
-    found.ok_or_else(|| SqlError::new("3F000", format!("schema \"{name}\" does not exist")))
+    found.ok_or_else(|| SqlError::undefined_schema(name))
 }
 
 fn regcollation(text: &str) -> Result<u32> {

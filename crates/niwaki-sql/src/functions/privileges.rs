@@ -68,7 +68,7 @@ const SCHEMA: Kind = Kind {
     exists: |exec, number| exec.catalog.schema(Oid(number)).is_some(),
     named: |exec, name| match exec.catalog.schema_by_name(name) {
         Some(_) => Ok(()),
-        None => Err(SqlError::new("3F000", format!("schema \"{name}\" does not exist"))),
+        None => Err(SqlError::undefined_schema(name)),
     },
 };
 

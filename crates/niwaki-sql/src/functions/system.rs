@@ -66,8 +66,14 @@ fn current_setting(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
 }
 
 fn set_config(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let [name, value, Datum::Bool(local)] = values else { return Ok(Datum::Null) };
-    exec.environment.set_setting(text(name)?, text(value)?, *local).map(string)
+    let [name, value, local] = values else { return Err(wrong()) };
+    if name.is_null() {
+        return Err(SqlError::new("22004", "SET requires parameter name"));
+    }
+    // What is not said: the default, for the session.
+    let value = if value.is_null() { None } else { Some(text(value)?) };
+    let local = matches!(local, Datum::Bool(true));
+    exec.environment.set_setting(text(name)?, value, local).map(string)
 }
 
 fn version(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {

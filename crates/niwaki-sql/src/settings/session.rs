@@ -127,9 +127,33 @@ pub struct SettingRow {
 }
 
 struct Undo {
-    index: usize,
-    previous: Value,
+    previous: Previous,
     local: bool,
+}
+
+/// What a setting was.
+enum Previous {
+    Known { index: usize, value: Value },
+    Custom { key: String, value: String },
+}
+
+impl Previous {
+    /// Whether it is of the same setting.
+    fn is_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Known { index: a, .. }, Self::Known { index: b, .. }) => a == b,
+            (Self::Custom { key: a, .. }, Self::Custom { key: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// A setting that Niwaki does not know. Once it was named it is there, empty if nothing else is said.
+#[derive(Clone, Debug, Default)]
+struct Custom {
+    value: String,
+    /// What RESET brings back.
+    reset: String,
 }
 
 /// One session's settings.
@@ -137,8 +161,8 @@ pub struct Settings {
     values: Vec<Value>,
     /// What RESET brings back: server's values, then the session's start-up options.
     reset: Vec<Value>,
-    /// Names with a dot that Niwaki does not know: kept as text (PostgreSQL's placeholders).
-    custom: BTreeMap<String, String>,
+    /// Names with a dot that Niwaki does not know, in lower case: kept as text (PostgreSQL's placeholders).
+    custom: BTreeMap<String, Custom>,
     undo: Vec<Undo>,
     hot: HotSettings,
     changed_reports: Vec<usize>,
@@ -239,7 +263,11 @@ impl Settings {
         text: &str,
         server: bool,
     ) -> Result<(), SettingError> {
-        let Some(index) = position(name) else { return self.set_custom(name, text) };
+        let Some(index) = position(name) else {
+            let (value, reset) = (text.to_owned(), text.to_owned());
+            self.custom.insert(custom_key(name)?, Custom { value, reset });
+            return Ok(());
+        };
         let definition = &SETTINGS[index];
         match definition.context {
             Context::Internal => return Err(cannot_change(definition)),
@@ -259,7 +287,10 @@ impl Settings {
     /// # Errors
     /// 42704, 22023, 55P02.
     pub fn set(&mut self, name: &str, text: &str, local: bool) -> Result<(), SettingError> {
-        let Some(index) = position(name) else { return self.set_custom(name, text) };
+        let Some(index) = position(name) else {
+            self.assign_custom(custom_key(name)?, text.to_owned(), local);
+            return Ok(());
+        };
         let definition = &SETTINGS[index];
         self.may_change(definition)?;
         let value = self.check(index, text)?;
@@ -273,7 +304,10 @@ impl Settings {
     /// 42704, 55P02.
     pub fn reset(&mut self, name: &str, local: bool) -> Result<(), SettingError> {
         let Some(index) = position(name) else {
-            return if self.custom.remove(name).is_some() { Ok(()) } else { Err(unknown(name)) };
+            let key = custom_key(name)?;
+            let reset = self.custom.get(&key).map(|custom| custom.reset.clone());
+            self.assign_custom(key, reset.unwrap_or_default(), local);
+            return Ok(());
         };
         self.may_change(&SETTINGS[index])?;
         self.assign(index, self.reset[index].clone(), local);
@@ -291,7 +325,12 @@ impl Settings {
                 self.assign(index, self.reset[index].clone(), false);
             }
         }
-        self.custom.clear();
+        let others = self.custom.iter().filter(|(_, custom)| custom.value != custom.reset);
+        let others: Vec<_> =
+            others.map(|(key, custom)| (key.clone(), custom.reset.clone())).collect();
+        for (key, reset) in others {
+            self.assign_custom(key, reset, false);
+        }
     }
 
     /// `SHOW name`.
@@ -301,7 +340,10 @@ impl Settings {
     pub fn show(&self, name: &str) -> Result<String, SettingError> {
         match position(name) {
             Some(index) => Ok(self.values[index].show(&SETTINGS[index])),
-            None => self.custom.get(name).cloned().ok_or_else(|| unknown(name)),
+            None => {
+                let custom = self.custom.get(&name.to_ascii_lowercase());
+                custom.map(|custom| custom.value.clone()).ok_or_else(|| unknown(name))
+            }
         }
     }
 
@@ -397,7 +439,7 @@ impl Settings {
         }
         while self.undo.len() > mark {
             if let Some(undo) = self.undo.pop() {
-                self.store(undo.index, undo.previous);
+                self.bring_back(undo.previous);
             }
         }
         self.refresh_hot();
@@ -419,18 +461,18 @@ impl Settings {
         if self.undo.is_empty() {
             return;
         }
-        let mut kept: Vec<usize> = Vec::new();
+        let mut kept: Vec<Previous> = Vec::new();
         let mut changed = false;
-        while let Some(undo) = self.undo.pop() {
-            if kept.contains(&undo.index) {
+        while let Some(Undo { previous, local }) = self.undo.pop() {
+            if kept.iter().any(|kept| kept.is_of(&previous)) {
                 continue;
             }
-            if undo.local {
-                self.store(undo.index, undo.previous);
+            if local {
+                self.bring_back(previous);
                 changed = true;
             } else {
                 // A plain SET after a SET LOCAL wins.
-                kept.push(undo.index);
+                kept.push(previous);
             }
         }
         if changed {
@@ -466,21 +508,22 @@ impl Settings {
         }
     }
 
-    fn set_custom(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
-        let valid_part = |p: &str| {
-            p.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                && p.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
-        };
-        if !name.contains('.') || !name.split('.').all(valid_part) {
-            return Err(unknown(name));
+    fn assign_custom(&mut self, key: String, value: String, local: bool) {
+        let custom = self.custom.entry(key.clone()).or_default();
+        let previous = Previous::Custom { key, value: std::mem::replace(&mut custom.value, value) };
+        self.undo.push(Undo { previous, local });
+    }
+
+    fn bring_back(&mut self, previous: Previous) {
+        match previous {
+            Previous::Known { index, value } => self.store(index, value),
+            Previous::Custom { key, value } => self.custom.entry(key).or_default().value = value,
         }
-        self.custom.insert(name.to_owned(), text.to_owned());
-        Ok(())
     }
 
     fn assign(&mut self, index: usize, value: Value, local: bool) {
-        let previous = self.values[index].clone();
-        self.undo.push(Undo { index, previous, local });
+        let previous = Previous::Known { index, value: self.values[index].clone() };
+        self.undo.push(Undo { previous, local });
         self.store(index, value);
         self.refresh_hot();
     }
@@ -579,6 +622,27 @@ impl Settings {
             plan_version: self.hot.plan_version,
         };
     }
+}
+
+/// The key of a setting that Niwaki does not know.
+///
+/// # Errors
+/// 42704 for a name without a dot, which is none of these; 42602 where a part of it is no identifier.
+fn custom_key(name: &str) -> Result<String, SettingError> {
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
+    };
+    if !name.contains('.') {
+        return Err(unknown(name));
+    }
+    if !name.split('.').all(is_part) {
+        let message = format!("invalid configuration parameter name \"{name}\"");
+        let detail =
+            "Custom parameter names must be two or more simple identifiers separated by dots.";
+        return Err(SettingError::new("42602", message).with_detail(detail.to_owned()));
+    }
+    Ok(name.to_ascii_lowercase())
 }
 
 fn unknown(name: &str) -> SettingError {

@@ -16,6 +16,9 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     }
     let direction = if s.is_from { CopyDirection::From } else { CopyDirection::To };
     let what = if let Some(query) = s.query.as_deref().and_then(|n| n.node.as_ref()) {
+        if makes_table(query) {
+            return Err(SqlError::new("0A000", "COPY (SELECT INTO) is not supported"));
+        }
         CopySource::Query(Arc::new(query.clone()))
     } else {
         CopySource::Table {
@@ -27,6 +30,16 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     let file = (!s.filename.is_empty()).then(|| s.filename.clone());
     let condition = s.where_clause.as_deref().map(expression_text).transpose()?;
     Ok(Copy { source: what, direction, file, options, condition })
+}
+
+/// Whether it is a SELECT INTO, of which a set operation's first part tells.
+fn makes_table(query: &NodeEnum) -> bool {
+    let NodeEnum::SelectStmt(select) = query else { return false };
+    let mut first = select;
+    while let Some(left) = &first.larg {
+        first = left;
+    }
+    first.into_clause.is_some()
 }
 
 /// What is said about the format, before its parts are brought together.

@@ -76,8 +76,8 @@ fn field(name: &str) -> Option<Field> {
         "julian" | "jd" | "j" => Field::Julian,
         "epoch" => Field::Epoch,
         "timezone" => Field::TimeZone,
-        "timezone_hour" => Field::TimeZoneHour,
-        "timezone_minute" => Field::TimeZoneMinute,
+        "timezone_h" | "timezone_hour" => Field::TimeZoneHour,
+        "timezone_m" | "timezone_minute" => Field::TimeZoneMinute,
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::array::parse_array;
 use super::bytes::parse_bytea;
-use super::integer::parse_u32;
+use super::integer::{parse_u32, parse_xid};
 use super::record::parse_record;
 use super::uuid::parse_uuid;
 use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
@@ -56,7 +56,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         TypeOid::CHAR => Datum::Text(quoted_char::parse(check_text(text)?).into()),
         // How a relation that is none is shown.
         object if object.is_object_name() && text == "-" => Datum::Oid(0),
-        TypeOid::XID => Datum::Oid(parse_u32(text, "xid")?),
+        TypeOid::XID => Datum::Oid(parse_xid(text)),
         number if number.is_number_of_object() => Datum::Oid(parse_u32(text, "oid")?),
         TypeOid::TID => parse_tid(text)?,
         TypeOid::PG_LSN => Datum::Lsn(parse_lsn(text)?),

@@ -79,7 +79,36 @@ fn out_of_range(text: &str, name: &str) -> TypeError {
     TypeError::new("22003", format!("value \"{text}\" is out of range for type {name}"))
 }
 
-/// Reads an unsigned 32-bit number (`oid`, `xid`), where a negative number of 32 bits stands for
+/// Reads the number of a transaction as PostgreSQL 15 does, which refuses nothing: as C does, octal behind `0` and hexadecimal behind
+/// `0x`, up to what is no digit, at most the largest of 64 bits; of that the lower 32 bits.
+pub(super) fn parse_xid(text: &str) -> u32 {
+    let text = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', ..] => (true, &text[1..]),
+        [b'+', ..] => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let is_hex = |rest: &&str| rest.starts_with(|c: char| c.is_ascii_hexdigit());
+    let (base, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(rest) if is_hex(&rest) => (16, rest),
+        _ if digits.starts_with('0') => (8, digits),
+        _ => (10, digits),
+    };
+    let mut value = Some(0_u64);
+    for digit in digits.chars().map_while(|c| c.to_digit(base)) {
+        value = value
+            .and_then(|value| value.checked_mul(base.into()))
+            .and_then(|value| value.checked_add(digit.into()));
+    }
+    let value = match value {
+        Some(value) if negative => value.wrapping_neg(),
+        Some(value) => value,
+        None => u64::MAX,
+    };
+    value as u32
+}
+
+/// Reads an unsigned 32-bit number (`oid`), where a negative number of 32 bits stands for
 /// its two's complement.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_table::DeferredKey;
 
+use super::define::parts_of;
 use super::errors::of_table;
 use super::foreign_keys::{Change, Event, Key};
 use super::{Block, Session};
@@ -222,6 +223,7 @@ impl Session {
     /// The deferrable constraints of this name, in the first schema that has any constraint of it.
     /// Others of it are passed over, unless they are to be deferred.
     fn constraints_named(&mut self, name: &Name, deferred: bool) -> Result<Vec<Oid>> {
+        self.find_schema(name)?;
         let state = self.catalog.state();
         let path = self.search_path();
         let schemas: Vec<Oid> = match &name.schema {
@@ -250,13 +252,13 @@ impl Session {
                 return Err(SqlError::new("42809", message));
             }
             let mut found: Vec<Oid> = found.into_iter().map(|(oid, _)| oid).collect();
-            // With a foreign key of a partitioned table go those of its partitions.
+            // With a constraint of a partitioned table go those of its partitions.
             let keys = state.foreign_keys();
             let mut at = 0;
             while let Some(above) = found.get(at).copied() {
                 let parts = keys.iter().filter(|(_, key)| key.part_of == Some(above));
-                let parts: Vec<Oid> = parts.map(|(_, key)| key.oid).collect();
-                found.extend(parts);
+                found.extend(parts.map(|(_, key)| key.oid));
+                found.extend(parts_of(&state, above).iter().map(|index| index.oid));
                 at += 1;
             }
             found.sort_unstable();

@@ -197,9 +197,12 @@ impl Environment for SessionEnvironment<'_> {
         self.settings.borrow().show(name).ok()
     }
 
-    fn set_setting(&mut self, name: &str, value: &str, local: bool) -> Result<String> {
+    fn set_setting(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String> {
         let mut settings = self.settings.borrow_mut();
-        settings.set(name, value, local)?;
+        match value {
+            Some(value) => settings.set(name, value, local)?,
+            None => settings.reset(name, local)?,
+        }
         Ok(settings.show(name)?)
     }
 

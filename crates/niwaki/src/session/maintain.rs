@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationDefinition, RelationStats};
 use niwaki_sql::SqlError;
-use niwaki_sql::utility::{Name, Vacuum};
+use niwaki_sql::utility::Vacuum;
 use niwaki_storage::ReadAhead;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
@@ -192,17 +192,6 @@ impl Session {
             }
         }
         Ok(found)
-    }
-
-    /// Checks that the schema is there that a name has; a missing one has an error of its own here.
-    fn find_schema(&mut self, name: &Name) -> Result<()> {
-        let Some(schema) = name.schema.as_deref().filter(|schema| *schema != "pg_temp") else {
-            return Ok(());
-        };
-        if self.catalog.state().schema_by_name(schema).is_some() {
-            return Ok(());
-        }
-        Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))
     }
 
     /// Locks a table against other maintenance. `None` when it has gone, and when SKIP_LOCKED says not to wait for it.

@@ -384,6 +384,16 @@ impl Session {
         Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
     }
 
+    /// 3F000 if a name has a schema that is not there.
+    fn find_schema(&mut self, name: &Name) -> Result<()> {
+        match name.schema.as_deref().filter(|schema| *schema != "pg_temp") {
+            Some(schema) if self.catalog.state().schema_by_name(schema).is_none() => {
+                Err(SqlError::undefined_schema(schema))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Finds a relation by name.
     fn find_relation(&mut self, name: &Name) -> Result<Arc<Relation>> {
         let path = self.search_path();
@@ -391,6 +401,7 @@ impl Session {
         let schema = name.schema.as_deref();
         niwaki_sql::check_database(&state, name.database.as_deref(), schema, &name.name)
             .map_err(|error| error.with_position(name.position))?;
+        self.find_schema(name)?;
         match state.resolve(&path, name.schema.as_deref(), &name.name) {
             Ok(relation) => Ok(Arc::clone(relation)),
             Err(error) => Err(SqlError::from(error).with_position(name.position)),

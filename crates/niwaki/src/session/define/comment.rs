@@ -46,9 +46,8 @@ impl Definer<'_> {
             }
             CommentTarget::Schema(name) => {
                 let state = self.state();
-                let schema = state.schema_by_name(name).ok_or_else(|| {
-                    SqlError::new("3F000", format!("schema \"{name}\" does not exist"))
-                })?;
+                let schema =
+                    state.schema_by_name(name).ok_or_else(|| SqlError::undefined_schema(name))?;
                 if schema.oid < niwaki_catalog::Oid::FIRST_USER
                     && schema.oid != niwaki_catalog::PUBLIC_SCHEMA
                     || state.temporary_schema() == Some(schema.oid)

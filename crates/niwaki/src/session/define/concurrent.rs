@@ -334,8 +334,7 @@ impl Definer<'_> {
         let state = self.state();
         let schema = match target {
             ReindexTarget::Schema(name) => {
-                let missing =
-                    || SqlError::new("3F000", format!("schema \"{name}\" does not exist"));
+                let missing = || SqlError::undefined_schema(name);
                 Some(state.schema_by_name(name).ok_or_else(missing)?.oid)
             }
             _ => None,

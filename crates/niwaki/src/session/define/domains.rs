@@ -14,7 +14,6 @@ use niwaki_sql::{SqlError, check_domain_expression, define_domain_check, rename_
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
-use super::types::undefined;
 use super::{Definer, names, no_transaction};
 use crate::Result;
 use crate::session::type_names::type_in_sql;
@@ -378,7 +377,7 @@ impl Definer<'_> {
 
     /// Refuses to drop something else by DROP DOMAIN.
     pub(super) fn refuse_no_domain(&mut self, name: &Name) -> Result<()> {
-        let found = self.find_type(name).ok_or_else(|| undefined(name))?;
+        let found = self.existing_type(name)?;
         match found.domain() {
             Some(_) => Ok(()),
             None => Err(SqlError::new("42809", format!("\"{name}\" is not a domain"))),

@@ -128,7 +128,7 @@ impl Definer<'_> {
     /// The constraints that parts of an index hold, which holds none itself.
     fn constraints_below(&mut self, index: &Relation) -> Vec<String> {
         let mut found = Vec::new();
-        for part in self.parts_of(index.oid) {
+        for part in super::partition_index::parts_of(&self.state(), index.oid) {
             let state = self.state();
             let of = part.index.as_ref().filter(|index| index.constraint.is_some());
             match of.and_then(|index| state.relation(index.table)) {

@@ -264,7 +264,7 @@ impl Definer<'_> {
         if let Some(schema) = &name.schema
             && self.state().schema_by_name(schema).is_none()
         {
-            return Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")));
+            return Err(SqlError::undefined_schema(schema));
         }
         let arguments = match &wanted.arguments {
             Some(arguments) => Some(self.argument_oids(arguments)?),

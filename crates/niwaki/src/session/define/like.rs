@@ -73,9 +73,7 @@ impl Definer<'_> {
                     let schema = name.schema.as_ref();
                     let unknown = schema.filter(|name| state.schema_by_name(name).is_none());
                     return Err(match unknown {
-                        Some(name) => {
-                            SqlError::new("3F000", format!("schema \"{name}\" does not exist"))
-                        }
+                        Some(name) => SqlError::undefined_schema(name),
                         None => error,
                     });
                 };

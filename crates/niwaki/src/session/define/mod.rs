@@ -56,6 +56,7 @@ use crate::Result;
 use crate::result::ResultSink;
 use crate::session::Session;
 
+pub(super) use partition_index::parts_of;
 pub(super) use types::no_modifier;
 
 /// Runs a defining statement, which stands in `source`; returns its command tag.
@@ -166,10 +167,7 @@ impl Definer<'_> {
             Some(schema) => {
                 state
                     .schema_by_name(schema)
-                    .ok_or_else(|| {
-                        SqlError::new("3F000", format!("schema \"{schema}\" does not exist"))
-                            .with_position(name.position)
-                    })?
+                    .ok_or_else(|| SqlError::undefined_schema(schema).with_position(name.position))?
                     .oid
             }
             None => self.session.search_path().creation.ok_or_else(|| {
@@ -228,12 +226,22 @@ impl Definer<'_> {
     ) -> Result<Option<Arc<Relation>>> {
         match self.session.lock_by_name(name, mode) {
             Ok(relation) => Ok(Some(relation)),
+            Err(error) if if_exists && matches!(error.sqlstate, "42P01" | "3F000") => {
+                let missing = match word {
+                    // ALTER tells no schema.
+                    "relation" => format!("relation \"{}\" does not exist", name.name),
+                    _ if error.sqlstate == "3F000" => error.message.clone(),
+                    _ => format!("{word} \"{}\" does not exist", name.name),
+                };
+                self.notice(format!("{missing}, skipping"));
+                Ok(None)
+            }
             Err(error) if error.sqlstate == "42P01" => {
-                let message = format!("{word} \"{name}\" does not exist");
-                if if_exists {
-                    self.notice(format!("{message}, skipping"));
-                    return Ok(None);
-                }
+                // DROP tells no schema.
+                let message = match word {
+                    "relation" => format!("relation \"{name}\" does not exist"),
+                    _ => format!("{word} \"{}\" does not exist", name.name),
+                };
                 let sqlstate = if word == "index" { "42704" } else { "42P01" };
                 Err(SqlError::new(sqlstate, message).with_position(name.position))
             }

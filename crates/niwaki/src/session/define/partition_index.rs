@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    ColumnMap, ConstraintKind, IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition,
-    RelationKind,
+    CatalogState, ColumnMap, ConstraintKind, IndexColumn, IndexDefinition, Oid, Relation,
+    RelationDefinition, RelationKind,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
@@ -244,7 +244,7 @@ impl Definer<'_> {
 
     /// Removes an index with all parts of it.
     pub(super) fn remove_index(&mut self, oid: Oid) -> Result<()> {
-        for part in self.parts_of(oid) {
+        for part in parts_of(&self.state(), oid) {
             if let Some(index) = &part.index {
                 self.lock(index.table, TableLockMode::AccessExclusive)?;
             }
@@ -252,17 +252,16 @@ impl Definer<'_> {
         }
         self.remove_with_files(oid)
     }
+}
 
-    /// The parts of an index on the partitions one step down.
-    pub(super) fn parts_of(&mut self, index: Oid) -> Vec<Arc<Relation>> {
-        let state = self.state();
-        let is_part = |relation: &&Arc<Relation>| {
-            relation.index.as_ref().is_some_and(|own| own.part_of == Some(index))
-        };
-        let mut parts: Vec<Arc<Relation>> = state.relations().filter(is_part).cloned().collect();
-        parts.sort_by_key(|part| part.oid);
-        parts
-    }
+/// The parts of an index on the partitions one step down.
+pub(in crate::session) fn parts_of(state: &CatalogState, index: Oid) -> Vec<Arc<Relation>> {
+    let is_part = |relation: &&Arc<Relation>| {
+        relation.index.as_ref().is_some_and(|own| own.part_of == Some(index))
+    };
+    let mut parts: Vec<Arc<Relation>> = state.relations().filter(is_part).cloned().collect();
+    parts.sort_by_key(|part| part.oid);
+    parts
 }
 
 /// The definition of an index over a partition's own columns.

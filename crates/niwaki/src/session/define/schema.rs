@@ -15,9 +15,7 @@ impl Definer<'_> {
     /// ALTER SCHEMA … RENAME TO
     pub(super) fn rename_schema(&mut self, name: &str, to: &str) -> Result<()> {
         let state = self.state();
-        let schema = state
-            .schema_by_name(name)
-            .ok_or_else(|| SqlError::new("3F000", format!("schema \"{name}\" does not exist")))?;
+        let schema = state.schema_by_name(name).ok_or_else(|| SqlError::undefined_schema(name))?;
         if state.schema_by_name(to).is_some() {
             return Err(SqlError::new("42P06", format!("schema \"{to}\" already exists")));
         }
@@ -47,10 +45,8 @@ impl Definer<'_> {
     /// The schema that something goes to.
     pub(super) fn target_schema(&mut self, schema: &str) -> Result<Oid> {
         let state = self.state();
-        let target = state
-            .schema_by_name(schema)
-            .ok_or_else(|| SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))?
-            .oid;
+        let target =
+            state.schema_by_name(schema).ok_or_else(|| SqlError::undefined_schema(schema))?.oid;
         if state.temporary_schema() == Some(target) {
             return Err(temporary());
         }

@@ -125,8 +125,13 @@ impl Definer<'_> {
 
     fn drop_trigger(&mut self, table: &Name, name: &str, if_exists: bool) -> Result<()> {
         let mode = TableLockMode::AccessExclusive;
-        let Some(table) = self.lock_relation(table, "relation", mode, if_exists)? else {
-            return Ok(());
+        let table = match self.session.lock_by_name(table, mode) {
+            Ok(table) => table,
+            Err(error) if if_exists && matches!(error.sqlstate, "42P01" | "3F000") => {
+                self.notice(format!("{}, skipping", error.message));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
         };
         refuse_system(&table)?;
         if table.trigger(name).is_none() && if_exists {

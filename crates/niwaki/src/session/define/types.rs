@@ -63,6 +63,18 @@ impl Definer<'_> {
         Ok(self.session.catalog.create_type(transaction, definition)?)
     }
 
+    /// The type of a name.
+    pub(super) fn existing_type(&mut self, name: &Name) -> Result<Arc<TypeDefinition>> {
+        self.find_type(name).ok_or_else(|| self.undefined_type(name))
+    }
+
+    /// 42704, or 3F000 if its schema is not there either.
+    fn undefined_type(&mut self, name: &Name) -> SqlError {
+        let undefined = || SqlError::new("42704", format!("type \"{name}\" does not exist"));
+        let error = self.session.find_schema(name).err().unwrap_or_else(undefined);
+        error.with_position(name.position)
+    }
+
     /// Finds a type and keeps others from changing it; what it is then.
     pub(super) fn lock_type(
         &mut self,
@@ -70,7 +82,7 @@ impl Definer<'_> {
         mode: TableLockMode,
     ) -> Result<Arc<TypeDefinition>> {
         loop {
-            let found = self.find_type(name).ok_or_else(|| undefined(name))?;
+            let found = self.existing_type(name)?;
             self.lock(found.oid, mode)?;
             // Whoever changed it meanwhile has published that before the lock was let go.
             match self.find_type(name) {
@@ -113,7 +125,7 @@ impl Definer<'_> {
             }
             Err(error) if wanted.array && error.sqlstate == "42704" => {
                 let name = format!("{}[]", wanted.name.name);
-                Err(undefined(&Name { name, ..wanted.name.clone() }))
+                Err(self.undefined_type(&Name { name, ..wanted.name.clone() }))
             }
             Err(error) => Err(error),
         }
@@ -214,7 +226,8 @@ impl Definer<'_> {
                     ));
                 }
                 if if_exists {
-                    self.notice(format!("type \"{name}\" does not exist, skipping"));
+                    let missing = self.undefined_type(name).message.clone();
+                    self.notice(format!("{missing}, skipping"));
                     continue;
                 }
             }
@@ -528,8 +541,4 @@ pub(super) fn expression_user(
 pub(in crate::session) fn no_modifier(name: &Name) -> SqlError {
     SqlError::new("42601", format!("type modifier is not allowed for type \"{name}\""))
         .with_position(name.position)
-}
-
-pub(super) fn undefined(name: &Name) -> SqlError {
-    SqlError::new("42704", format!("type \"{name}\" does not exist")).with_position(name.position)
 }
