@@ -45,8 +45,7 @@ impl Analyzer<'_> {
             if let [schema, _] = names.as_slice()
                 && self.context.catalog.schema_by_name(schema).is_none()
             {
-                let message = format!("schema \"{schema}\" does not exist");
-                return Err(self.error("3F000", message, location));
+                return Err(SqlError::undefined_schema(schema).with_position(self.at(location)));
             }
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));

@@ -30,7 +30,7 @@ pub fn full_name(name: &str) -> &str {
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {
-    /// 42704 unknown, 22023 bad value, 55P02 not now, 0A000 not supported.
+    /// 42704 unknown, 42602 no name, 22023 bad value, 55P02 not now, 0A000 not supported.
     pub sqlstate: &'static str,
     /// PostgreSQL's wording.
     pub message: String,

@@ -285,7 +285,7 @@ impl Settings {
     /// statement; the caller ends it with [`Settings::commit`] or [`Settings::rollback`].
     ///
     /// # Errors
-    /// 42704, 22023, 55P02.
+    /// 42704, 42602, 22023, 55P02.
     pub fn set(&mut self, name: &str, text: &str, local: bool) -> Result<(), SettingError> {
         let Some(index) = position(name) else {
             self.assign_custom(custom_key(name)?, text.to_owned(), local);

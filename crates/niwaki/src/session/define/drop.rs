@@ -8,7 +8,7 @@ use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
 
 use super::depend::still_needed;
-use super::{Definer, refuse_system, wrong_kind};
+use super::{Definer, parts_of, refuse_system, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
@@ -128,7 +128,7 @@ impl Definer<'_> {
     /// The constraints that parts of an index hold, which holds none itself.
     fn constraints_below(&mut self, index: &Relation) -> Vec<String> {
         let mut found = Vec::new();
-        for part in super::partition_index::parts_of(&self.state(), index.oid) {
+        for part in parts_of(&self.state(), index.oid) {
             let state = self.state();
             let of = part.index.as_ref().filter(|index| index.constraint.is_some());
             match of.and_then(|index| state.relation(index.table)) {
@@ -227,12 +227,12 @@ impl Definer<'_> {
     fn drop_schema(&mut self, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
         let state = self.state();
         let Some(schema) = state.schema_by_name(&name.name).cloned() else {
-            let message = format!("schema \"{}\" does not exist", name.name);
+            let missing = SqlError::undefined_schema(&name.name);
             if if_exists {
-                self.notice(format!("{message}, skipping"));
+                self.notice(format!("{}, skipping", missing.message));
                 return Ok(());
             }
-            return Err(SqlError::new("3F000", message));
+            return Err(missing);
         };
         if schema.oid < Oid::FIRST_USER && schema.oid != niwaki_catalog::PUBLIC_SCHEMA {
             return Err(SqlError::new(

@@ -110,8 +110,7 @@ pub(super) fn run(
         }
         Utility::SchemaOwner { name, role } => {
             if definer.state().schema_by_name(name).is_none() {
-                let message = format!("schema \"{name}\" does not exist");
-                return Err(SqlError::new("3F000", message));
+                return Err(SqlError::undefined_schema(name));
             }
             definer.may_own(role)?;
             Ok("ALTER SCHEMA")
