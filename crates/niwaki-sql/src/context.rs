@@ -9,6 +9,7 @@ use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::analyze::CalledFunctions;
 use crate::error::Result;
+use crate::exec::Calls;
 use crate::expr::{Collation, Expr};
 use crate::store::Store;
 
@@ -154,6 +155,58 @@ pub struct ExecContext<'a> {
     pub temp_chunk: usize,
     /// Buffers of the session that point statements reuse.
     pub scratch: &'a mut Scratch,
+    /// What statements leave to be done when they end.
+    pub ends: &'a dyn StatementEnd,
+    /// Calls of users' functions around what runs.
+    pub calls: Calls,
+}
+
+impl ExecContext<'_> {
+    /// The same for a statement inside the running one, which sees another catalog.
+    pub fn inside<'b>(&'b mut self, catalog: &'b CatalogState) -> ExecContext<'b> {
+        ExecContext {
+            store: &mut *self.store,
+            environment: &mut *self.environment,
+            catalog,
+            path: self.path,
+            source: self.source,
+            text: self.text,
+            memory_limit: self.memory_limit,
+            work_mem: self.work_mem,
+            hash_mem: self.hash_mem,
+            temp: self.temp,
+            temp_chunk: self.temp_chunk,
+            scratch: &mut *self.scratch,
+            ends: self.ends,
+            calls: self.calls,
+        }
+    }
+}
+
+/// What statements leave to be done when they have ended: constraints are checked, foreign keys act, triggers are fired. A statement
+/// of a function has an end of its own.
+pub trait StatementEnd {
+    /// How much is noted by now; what a statement leaves that begins now comes behind it.
+    fn noted(&self) -> usize;
+    /// Does what was left since then, and what follows from that.
+    ///
+    /// # Errors
+    /// `23503`, `23505`, and those of what is done.
+    fn end(&self, since: usize, exec: &mut ExecContext<'_>) -> Result<()>;
+}
+
+/// Where no statement leaves anything.
+#[derive(Clone, Copy, Debug)]
+pub struct NothingLeft;
+
+impl StatementEnd for NothingLeft {
+    fn noted(&self) -> usize {
+        0
+    }
+
+    fn end(&self, _: usize, _: &mut ExecContext<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a session keeps from one execution to the next: buffers that point statements reuse, and the random

@@ -48,14 +48,15 @@ pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
-    Environment, ExecContext, PlannerSettings, RecordFields, RowSink, Scratch, TEMP_CHUNK_BYTES,
+    Environment, ExecContext, NothingLeft, PlannerSettings, RecordFields, RowSink, Scratch,
+    StatementEnd, TEMP_CHUNK_BYTES,
 };
 pub use database::check_database;
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
-pub use exec::FiredTrigger;
 pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use exec::numbered_rows::NumberedRows;
+pub use exec::{Calls, FiredTrigger};
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};

@@ -10,8 +10,11 @@ use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
-use crate::context::{AnalyzeContext, Environment, ExecContext, PlannerSettings, Scratch};
+use crate::context::{
+    AnalyzeContext, Environment, ExecContext, NothingLeft, PlannerSettings, Scratch,
+};
 use crate::error::{Result, SqlError};
+use crate::exec::Calls;
 use crate::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, SharedStore,
     Store, TableLock,
@@ -66,6 +69,8 @@ pub(crate) fn with_names<T>(
             temp: exec.temp,
             temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
+            ends: exec.ends,
+            calls: exec.calls,
         })
     })
 }
@@ -92,6 +97,8 @@ pub(crate) fn with_times<T>(now: i64, run: impl FnOnce(&mut ExecContext<'_>) -> 
         temp: None,
         temp_chunk: crate::context::TEMP_CHUNK_BYTES,
         scratch: &mut Scratch::default(),
+        ends: &NothingLeft,
+        calls: Calls::default(),
     })
 }
 
@@ -151,6 +158,8 @@ impl<'c> ForThreads<'c> {
                 temp: self.temp,
                 temp_chunk: self.temp_chunk,
                 scratch: &mut Scratch::default(),
+                ends: &NothingLeft,
+                calls: Calls::default(),
             });
         });
     }

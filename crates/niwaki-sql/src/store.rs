@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_storage::Tid;
@@ -206,6 +207,19 @@ pub trait SharedStore: Sync {
 /// State of a scan between two batches; made and understood by the store alone.
 pub type ScanState = Box<dyn Any + Send>;
 
+/// What a statement sees that follows from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sees {
+    /// What the transaction sees.
+    Own,
+    /// The same; it may lock rows.
+    OwnToWrite,
+    /// What is committed by now, whatever the isolation level.
+    Latest,
+    /// The same, but rows that the transaction does not see as they are refuse to be changed (`40001`).
+    LatestIfSeen,
+}
+
 /// Stored tables under one statement's snapshot.
 pub trait Store {
     /// Takes the table lock; held to the end of the transaction.
@@ -362,6 +376,15 @@ pub trait Store {
     /// `25006` for a change in a read-only transaction; `XX000` in a store of no session.
     fn begin_nested(&mut self, _change: Option<CommandTag>) -> Result<()> {
         Err(SqlError::internal("nothing runs functions here"))
+    }
+
+    /// Begins a statement that follows from the running one, or from one that has ended: a check of a foreign key, or what it does
+    /// to rows. It was planned for this catalog. [`Store::end_nested`] ends it, too.
+    ///
+    /// # Errors
+    /// `XX000` in a store of no session.
+    fn begin_following(&mut self, _sees: Sees, _catalog: &Arc<CatalogState>) -> Result<()> {
+        Err(SqlError::internal("nothing follows from statements here"))
     }
 
     /// Ends it: what is seen is what was seen before.

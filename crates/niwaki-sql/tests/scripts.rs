@@ -10,8 +10,8 @@ use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
 };
 use niwaki_sql::{
-    AnalyzeContext, Environment, ExecContext, PlannerSettings, Result, Scratch, SqlError,
-    Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
+    AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Result, Scratch,
+    SqlError, Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
 };
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
@@ -209,6 +209,8 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
             temp: Some(temp),
             temp_chunk: if memory < PLENTY { 64 } else { TEMP_CHUNK_BYTES },
             scratch: &mut Scratch::default(),
+            ends: &NothingLeft,
+            calls: Calls::default(),
         };
         planned.execute(&mut exec, &[], &mut rows)?;
         let columns = planned.columns();

@@ -691,3 +691,13 @@ fn deferred_keys_of_partitions() {
         include_str!("../testscripts/deferred_keys_of_partitions.test"),
     );
 }
+
+#[test]
+fn definitions_refused() {
+    check_told("definitions_refused", include_str!("../testscripts/definitions_refused.test"));
+}
+
+#[test]
+fn functions_that_change() {
+    check_told("functions_that_change", include_str!("../testscripts/functions_that_change.test"));
+}

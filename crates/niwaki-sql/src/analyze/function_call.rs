@@ -334,6 +334,13 @@ impl Analyzer<'_> {
         let location = call.location;
         let over = call.over.as_deref();
         let place = self.scope()?.place;
+        let within = self.scope()?.within;
+        self.scope()?.within = if over.is_some() { Within::Window } else { Within::Aggregate };
+        let inside = self.aggregate_parts(call);
+        let scope = self.scope()?;
+        scope.within = within;
+        scope.place = place;
+        let (mut arguments, filter, mut order) = inside?;
         if over.is_some() {
             self.check_window_place(location)?;
         } else if !place.allows_aggregates() {
@@ -343,16 +350,9 @@ impl Analyzer<'_> {
                 location,
             ));
         }
-        let within = self.scope()?.within;
         if within == Within::Aggregate {
             return Err(self.error("42803", "aggregate function calls cannot be nested", location));
         }
-        self.scope()?.within = if over.is_some() { Within::Window } else { Within::Aggregate };
-        let inside = self.aggregate_parts(call);
-        let scope = self.scope()?;
-        scope.within = within;
-        scope.place = place;
-        let (mut arguments, filter, mut order) = inside?;
         // What the rows are ordered by are arguments, too.
         let direct = call.agg_within_group.then_some(arguments.len());
         if direct.is_some() {

@@ -11,9 +11,9 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, State, UserFunction};
 use crate::plan::{BodyStatement, FunctionBody, ResultShape};
 
-/// Calls of users' functions around an expression.
+/// Calls of users' functions around what runs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Calls {
+pub struct Calls {
     /// How many there are.
     depth: u32,
     /// Where the stack was at the outermost.
@@ -167,7 +167,19 @@ fn run(
     each: &mut dyn FnMut(&[Datum]) -> Result<bool>,
 ) -> Result<()> {
     rt.exec.environment.check_interrupts()?;
-    let calls = rt.state.calls.inside()?;
+    let around = rt.exec.calls;
+    rt.exec.calls = around.inside()?;
+    let done = run_inside(body, arguments, rt, each);
+    rt.exec.calls = around;
+    done
+}
+
+fn run_inside(
+    body: &FunctionBody,
+    arguments: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+    each: &mut dyn FnMut(&[Datum]) -> Result<bool>,
+) -> Result<()> {
     for (number, statement) in body.statements.iter().enumerate() {
         let last = number + 1 == body.statements.len();
         let within = |error: SqlError| {
@@ -183,9 +195,9 @@ fn run(
             let change = statement.writes.then_some(statement.tag);
             rt.exec.store.begin_nested(change).map_err(within)?;
         }
+        let noted = rt.exec.ends.noted();
         let mut state = State {
             functions: rt.state.functions.clone(),
-            calls,
             memory: rt.state.memory,
             ..State::default()
         };
@@ -196,6 +208,8 @@ fn run(
             rt.exec.store.end_nested();
         }
         done.map_err(within)?;
+        let ends = rt.exec.ends;
+        ends.end(noted, rt.exec).map_err(within)?;
     }
     Ok(())
 }

@@ -53,6 +53,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{FunctionBodies, PlanNode, SubPlan};
 
+pub use function::Calls;
 pub(crate) use keys::{Fit, fit};
 pub use trigger::FiredTrigger;
 

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::exec::function::Calls;
 use crate::exec::hashed_values::{self, HashedValues};
 use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
@@ -56,8 +55,6 @@ pub(crate) struct State {
     pub(crate) modified: u64,
     /// Bodies of the users' functions that the statement calls.
     pub(crate) functions: Option<Arc<FunctionBodies>>,
-    /// Calls of users' functions around the running one.
-    pub(crate) calls: Calls,
     /// A function of a user has changed data.
     pub(crate) nested_changes: bool,
     /// What steps did and took, when that is asked for.

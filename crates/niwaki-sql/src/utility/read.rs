@@ -637,8 +637,8 @@ pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result
 /// What the words before TABLE or SEQUENCE said; a schema may say it too.
 pub(super) fn persistence(relation: Option<&RangeVar>) -> Persistence {
     match relation.map(|r| (r.relpersistence.as_str(), r.schemaname.as_str())) {
-        Some(("t", _) | (_, "pg_temp")) => Persistence::Temporary,
         Some(("u", _)) => Persistence::Unlogged,
+        Some(("t", _) | (_, "pg_temp")) => Persistence::Temporary,
         _ => Persistence::Permanent,
     }
 }

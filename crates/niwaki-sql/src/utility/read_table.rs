@@ -16,7 +16,7 @@ use super::read::{
 use super::read_definition::sequence_options;
 use super::statement::{AlterColumn, AlterCommand, Utility};
 use super::table::{ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Like, OnCommit};
-use super::type_name::{column_type, serial_type};
+use super::type_name::{column_type, pseudo_type, serial_type};
 use crate::collation::collation_named;
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -99,6 +99,24 @@ pub(super) fn named_type(
     }
 }
 
+/// The same for the type of a column.
+///
+/// # Errors
+/// As [`column_type`]; 42P16 for a type that no values have.
+pub(super) fn type_of_column(
+    column: &str,
+    type_name: &TypeName,
+    source: &str,
+) -> Result<(ColumnType, Option<super::UserTypeName>)> {
+    match pseudo_type(type_name) {
+        Some(shown) => {
+            let message = format!("column \"{column}\" has pseudo-type {shown}");
+            Err(SqlError::new("42P16", message))
+        }
+        None => named_type(type_name, source),
+    }
+}
+
 /// A column and the constraints written at it.
 fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
     let of_table = format!("\"{}\" of table \"{table}\"", c.colname);
@@ -106,7 +124,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
     let serial = c.type_name.as_ref().and_then(serial_type);
     let (stored, user_type) = match (serial, &c.type_name) {
         (Some(oid), _) => (ColumnType::new(oid), None),
-        (None, Some(name)) => named_type(name, source)?,
+        (None, Some(name)) => type_of_column(&c.colname, name, source)?,
         // That of the table that it is a partition of.
         (None, None) => (ColumnType::new(TypeOid::UNKNOWN), None),
     };
@@ -394,6 +412,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
     };
     let column_action =
         |action: AlterColumn| Ok(AlterCommand::Column { name: c.name.clone(), action });
+    let nothing = |action: &'static str| column_action(AlterColumn::Nothing(action));
     let subtype = T::try_from(c.subtype).unwrap_or(T::Undefined);
     if let Some((which, mode)) = super::trigger::enabled(subtype, &c.name) {
         return Ok(AlterCommand::EnableTrigger { which, mode });
@@ -423,17 +442,17 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         T::AtSetStatistics if c.name.is_empty() => {
             Err(SqlError::unsupported("SET STATISTICS of a column by its number"))
         }
-        T::AtSetStatistics
-        | T::AtSetStorage
-        | T::AtSetCompression
-        | T::AtSetOptions
-        | T::AtResetOptions => column_action(AlterColumn::Nothing),
+        T::AtSetStatistics => column_action(AlterColumn::Statistics),
+        T::AtSetStorage => nothing("ALTER COLUMN ... SET STORAGE"),
+        T::AtSetCompression => nothing("ALTER COLUMN ... SET COMPRESSION"),
+        T::AtSetOptions => nothing("ALTER COLUMN ... SET"),
+        T::AtResetOptions => nothing("ALTER COLUMN ... RESET"),
         T::AtAlterColumnType => {
             let Some(NodeEnum::ColumnDef(d)) = definition() else {
                 return Err(unexpected("ALTER COLUMN TYPE"));
             };
             let name = d.type_name.as_ref().ok_or_else(|| unexpected("ALTER COLUMN TYPE"))?;
-            let (column_type, user_type) = named_type(name, source)?;
+            let (column_type, user_type) = type_of_column(&c.name, name, source)?;
             column_action(AlterColumn::Type {
                 column_type,
                 user_type,

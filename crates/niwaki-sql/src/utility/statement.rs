@@ -265,8 +265,10 @@ pub enum AlterColumn {
         /// IF EXISTS
         if_exists: bool,
     },
-    /// SET STATISTICS and its like: accepted, without effect.
-    Nothing,
+    /// SET STATISTICS: accepted, without effect.
+    Statistics,
+    /// SET STORAGE and its like, by their names: accepted for tables, without effect.
+    Nothing(&'static str),
 }
 
 /// ALTER … RENAME

@@ -1,5 +1,6 @@
 //! Type names of definitions.
 
+use niwaki_catalog::builtin_types;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{TypeName, a_const};
@@ -22,6 +23,24 @@ pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
         },
         _ => None,
     }
+}
+
+/// What a type that no column can have is called, if this is one.
+pub(super) fn pseudo_type(type_name: &TypeName) -> Option<String> {
+    let parts: Vec<&str> = type_name
+        .names
+        .iter()
+        .filter_map(|n| match n.node.as_ref() {
+            Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
+            _ => None,
+        })
+        .collect();
+    let ([name] | ["pg_catalog", name]) = parts.as_slice() else { return None };
+    let array = !type_name.array_bounds.is_empty();
+    // The only arrays of one that there are.
+    let has_arrays = ["record", "cstring"].contains(name);
+    let pseudo = *name == "unknown" || builtin_types().named(name).any(|kind| kind.category == 'P');
+    (pseudo && (!array || has_arrays)).then(|| format!("{name}{}", if array { "[]" } else { "" }))
 }
 
 /// The type that a syntax tree names, with its modifier checked.

@@ -7,7 +7,7 @@ use niwaki_types::ColumnType;
 
 use super::domain::{DomainAction, DomainSpec};
 use super::read::{qualified, relation_name, strings, unexpected};
-use super::read_table::{collation_of, named_type};
+use super::read_table::{collation_of, type_of_column};
 use super::statement::{Name, Utility};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -167,15 +167,11 @@ pub(super) fn create_composite(s: &protobuf::CompositeTypeStmt, source: &str) ->
             return Err(unexpected("CREATE TYPE"));
         };
         let type_name = c.type_name.as_ref().ok_or_else(|| unexpected("CREATE TYPE"))?;
-        let (column_type, user_type) = named_type(type_name, source)?;
+        let (column_type, user_type) = type_of_column(&c.colname, type_name, source)?;
         let collation = collation_of(c.coll_clause.as_deref(), source)?;
         if attributes.iter().any(|known| known.name == c.colname) {
             let message = format!("column \"{}\" specified more than once", c.colname);
             return Err(SqlError::new("42701", message));
-        }
-        if user_type.as_ref().is_some_and(|named| named.name.name == "record") {
-            let message = format!("column \"{}\" has pseudo-type record", c.colname);
-            return Err(SqlError::new("42P16", message));
         }
         let name = c.colname.clone();
         attributes.push(AttributeSpec { name, column_type, user_type, collation });

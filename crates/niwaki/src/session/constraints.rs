@@ -12,8 +12,7 @@ use niwaki_sql::utility::Name;
 use niwaki_table::DeferredKey;
 
 use super::define::parts_of;
-use super::errors::of_table;
-use super::foreign_keys::{Change, Event, Key};
+use super::foreign_keys::{Change, Key};
 use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
@@ -69,7 +68,17 @@ impl Deferred {
             || self.references.iter().any(|key| key.table == table)
     }
 
-    fn is_deferred(&self, index: &Relation) -> bool {
+    /// Keeps a key that may be there twice.
+    pub(super) fn keep_key(&mut self, key: DeferredKey) {
+        self.keys.push(key);
+    }
+
+    /// Keeps a change that a foreign key has something to say to.
+    pub(super) fn keep_reference(&mut self, noted: Key) {
+        self.references.push(noted);
+    }
+
+    pub(super) fn is_deferred(&self, index: &Relation) -> bool {
         let time = index.index.as_ref().map_or(ConstraintTime::AtOnce, |i| i.check_time);
         self.is_later(index.oid, time)
     }
@@ -85,7 +94,7 @@ impl Deferred {
 
     /// Whether a change that a foreign key has something to say to waits. Only whether keys are there is deferred, never what
     /// follows from a change.
-    fn waits(&self, state: &CatalogState, noted: &Key) -> bool {
+    pub(super) fn waits(&self, state: &CatalogState, noted: &Key) -> bool {
         let Some((_, key)) = state.foreign_key(noted.constraint) else { return false };
         let deferrable = match noted.change {
             Change::Refers { .. } => true,
@@ -102,68 +111,26 @@ impl Session {
         if self.in_parts {
             return Ok(());
         }
-        // Ends: what follows from a change leads from one table to the next, and a row is deleted or given a key once;
-        // who writes a circle of ON UPDATE CASCADE that never rests is interrupted as in any statement.
-        loop {
-            let keys = self.work.take_deferred();
-            let events = self.foreign_keys.noted.take();
-            if keys.is_empty() && events.is_empty() {
-                return Ok(());
-            }
-            let state = self.catalog.state();
-            for key in keys {
-                let Some(index) = relation_of(key.index).and_then(|oid| state.relation(oid)) else {
-                    continue;
-                };
-                if self.deferred.is_deferred(index) {
-                    self.deferred.keys.push(key);
-                } else {
-                    self.check_key(&key)?;
-                }
-            }
-            for event in events {
-                match event {
-                    Event::Key(noted) if self.deferred.waits(&state, &noted) => {
-                        self.deferred.references.push(noted);
-                    }
-                    Event::Key(noted) => {
-                        self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
-                        self.see_to(&noted)?;
-                    }
-                    Event::Trigger(trigger) => {
-                        self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
-                        let snapshot = self.open_transaction()?.snapshot_for_write()?;
-                        self.with_context(&snapshot, &mut |context| trigger.fire(context))?;
-                    }
-                }
-            }
+        let keys = self.work.take_deferred();
+        self.foreign_keys.noted.doubtful(keys);
+        if self.foreign_keys.noted.len() == 0 {
+            return Ok(());
         }
+        let snapshot = self.open_transaction()?.snapshot()?;
+        self.with_context(&snapshot, &mut |context| context.ends.end(0, context))
     }
 
     /// Before the commit: checks everything.
     pub(super) fn check_before_commit(&mut self) -> Result<()> {
         self.check_after_statement()?;
-        // Ends as above: what follows from a change may be deferred again.
+        // Ends as a statement does: what follows from a change may be deferred again.
         while !self.deferred.keys.is_empty() || !self.deferred.references.is_empty() {
-            for key in std::mem::take(&mut self.deferred.keys) {
-                self.check_key(&key)?;
-            }
-            for noted in std::mem::take(&mut self.deferred.references) {
-                self.see_to(&noted)?;
-            }
+            let keys = std::mem::take(&mut self.deferred.keys);
+            let references = std::mem::take(&mut self.deferred.references);
+            self.foreign_keys.noted.due(keys, references);
             self.check_after_statement()?;
         }
         Ok(())
-    }
-
-    fn check_key(&mut self, key: &DeferredKey) -> Result<()> {
-        let state = self.catalog.state();
-        let relation = relation_of(key.table).and_then(|oid| state.relation(oid));
-        let Some((relation, table)) = relation.and_then(|r| Some((r, r.table.as_ref()?))) else {
-            return Ok(());
-        };
-        let transaction = self.open_transaction()?;
-        table.check_deferred(transaction, key).map_err(|error| of_table(error, relation, &state))
     }
 
     /// SET CONSTRAINTS. Constraints that become immediate are checked now, for what was done before.
@@ -192,11 +159,11 @@ impl Session {
             let concerned = |key: &DeferredKey| {
                 all || relation_of(key.index).is_some_and(|oid| constraints.contains(&oid))
             };
-            let due: Vec<DeferredKey> =
-                self.deferred.keys.iter().filter(|key| concerned(key)).cloned().collect();
-            for key in &due {
-                self.check_key(key)?;
-            }
+            let keys = self.deferred.keys.iter().filter(|key| concerned(key)).cloned().collect();
+            let names = |key: &&Key| all || constraints.contains(&key.constraint);
+            let references = self.deferred.references.iter().filter(names).cloned().collect();
+            self.foreign_keys.noted.due(keys, references);
+            self.check_after_statement()?;
             let mark = self.levels.last().map(|level| &level.deferred);
             let (keys, references) = mark.map_or((0, 0), |mark| (mark.keys, mark.references));
             let mut number = 0;
@@ -204,18 +171,11 @@ impl Session {
                 number += 1;
                 number <= keys || !concerned(key)
             });
-            let concerned = |key: &Key| all || constraints.contains(&key.constraint);
-            let due: Vec<Key> =
-                self.deferred.references.iter().filter(|key| concerned(key)).cloned().collect();
-            for key in &due {
-                self.see_to(key)?;
-            }
             let mut number = 0;
             self.deferred.references.retain(|key| {
                 number += 1;
-                number <= references || !concerned(key)
+                number <= references || !names(&key)
             });
-            self.check_after_statement()?;
         }
         Ok("SET CONSTRAINTS")
     }
@@ -271,6 +231,6 @@ impl Session {
 }
 
 /// Numbers that the table layer knows are those of the catalog.
-fn relation_of(number: u64) -> Option<Oid> {
+pub(super) fn relation_of(number: u64) -> Option<Oid> {
     u32::try_from(number).ok().map(Oid)
 }

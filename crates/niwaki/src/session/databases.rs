@@ -203,6 +203,8 @@ impl Session {
                     None => definition.settings.push((name.to_owned(), value.clone())),
                 }
             }
+            // As in PostgreSQL nothing is asked about a setting where there are none.
+            SetCommand::Default { .. } if definition.settings.is_empty() => {}
             SetCommand::Default { name, .. } => {
                 self.settings.show(name)?;
                 let name = niwaki_sql::settings::full_name(name);

@@ -164,25 +164,28 @@ impl Environment for SessionEnvironment<'_> {
     fn lastval(&mut self) -> Result<i64> {
         self.sequences
             .last
+            .filter(|oid| self.state.relation(Oid(*oid)).is_some())
             .and_then(|oid| self.sequences.values.get(&oid).copied())
             .ok_or_else(|| SqlError::new("55000", "lastval is not yet defined in this session"))
     }
 
     fn setval(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
         let handle = self.sequence(sequence)?;
-        let options = handle.options();
-        if !(options.minimum..=options.maximum).contains(&value) {
-            return Err(SqlError::new(
-                "22003",
-                format!(
-                    "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
-                    self.sequence_name(sequence),
-                    options.minimum,
-                    options.maximum
-                ),
-            ));
-        }
-        let set = || Ok(handle.setval(self.transaction, value, is_called)?);
+        let set = || {
+            let options = handle.options();
+            if !(options.minimum..=options.maximum).contains(&value) {
+                return Err(SqlError::new(
+                    "22003",
+                    format!(
+                        "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+                        self.sequence_name(sequence),
+                        options.minimum,
+                        options.maximum
+                    ),
+                ));
+            }
+            Ok(handle.setval(self.transaction, value, is_called)?)
+        };
         self.write_sequence(sequence, "setval", set)?;
         if is_called {
             self.sequences.values.insert(sequence, value);

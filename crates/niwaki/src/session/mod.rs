@@ -24,6 +24,7 @@ mod prepared;
 mod query;
 mod simple;
 mod source;
+mod statement_end;
 mod store;
 mod transaction;
 pub(crate) mod type_names;
@@ -425,9 +426,9 @@ impl Session {
         self.database.builds().begin(build)
     }
 
-    /// The relation's files are new in this transaction.
+    /// The relation's files are new in this transaction, since its last savepoint.
     fn note_created(&mut self, oid: Oid) {
-        if !self.created.contains(&oid) {
+        if !self.is_created_here(oid) {
             self.created.push(oid);
         }
     }

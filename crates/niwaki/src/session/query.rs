@@ -3,17 +3,18 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use niwaki_catalog::FunctionVolatility;
+use niwaki_catalog::{Catalog, FunctionVolatility};
 use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::settings::HotSettings;
 use niwaki_sql::store::TableLock;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
-    AnalyzeContext, CommandTag, Completion, ExecContext, Execution, KeptReader, Named, Planned,
-    PlannerSettings, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed,
+    AnalyzeContext, Calls, CommandTag, Completion, ExecContext, Execution, KeptReader, Named,
+    Planned, PlannerSettings, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed,
     TEMP_CHUNK_BYTES, objects_named,
 };
 use niwaki_storage::ReadAhead;
-use niwaki_txn::{Snapshot, WaitPolicy};
+use niwaki_txn::{Isolation, Snapshot, TableId, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
@@ -21,6 +22,7 @@ use super::Session;
 use super::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
 use super::opened::Opened;
 use super::source::SessionSource;
+use super::statement_end::AtEnd;
 use super::store::{TableStore, lock_mode, read_only};
 use super::type_names::type_in_sql;
 use crate::Result;
@@ -55,34 +57,15 @@ impl Session {
         let path = self.search_path();
         let state = self.catalog.state();
         let hot = self.settings.hot();
-        let now = self
-            .transaction
-            .as_ref()
-            .map_or(self.statement_started_us, niwaki_txn::Transaction::started_us)
-            - UNIX_TO_POSTGRES_US;
+        let now =
+            self.transaction.as_ref().map_or(self.statement_started_us, Transaction::started_us)
+                - UNIX_TO_POSTGRES_US;
         let context = AnalyzeContext {
             catalog: &state,
             path: &path,
             text: &self.text,
             now,
-            planner: PlannerSettings {
-                enable_seqscan: hot.enable_seqscan,
-                enable_indexscan: hot.enable_indexscan,
-                enable_indexonlyscan: hot.enable_indexonlyscan,
-                enable_bitmapscan: hot.enable_bitmapscan,
-                enable_skipscan: hot.enable_skipscan,
-                enable_tidscan: hot.enable_tidscan,
-                enable_hashjoin: hot.enable_hashjoin,
-                enable_mergejoin: hot.enable_mergejoin,
-                enable_nestloop: hot.enable_nestloop,
-                enable_incremental_sort: hot.enable_incremental_sort,
-                enable_hashagg: hot.enable_hashagg,
-                hash_memory: hot.hash_mem_bytes as f64,
-                costs: hot.costs,
-                parallel_workers: hot.parallel_workers,
-                parallel_table_blocks: hot.parallel_table_blocks,
-                now,
-            },
+            planner: planner_settings(hot, now),
             functions: None,
             stored: self.stored_text,
         };
@@ -97,18 +80,7 @@ impl Session {
     /// Takes the table locks of a plan. False when the catalog changed since the plan was made: then
     /// it must be made again; the locks stay, so that this ends.
     pub(super) fn lock_for(&mut self, planned: &Planned, version: (u64, u64)) -> Result<bool> {
-        let transaction = self.open_transaction()?;
-        for (relation, lock) in planned.relations() {
-            if relation.view.is_some() {
-                continue;
-            }
-            transaction.manager().locks().acquire_table(
-                transaction,
-                self.table_id(relation.oid),
-                lock_mode(*lock),
-                WaitPolicy::Block,
-            )?;
-        }
+        lock_relations(self.open_transaction()?, self.catalog.catalog(), planned)?;
         Ok(self.plan_version() == version)
     }
 
@@ -201,16 +173,6 @@ impl Session {
         snapshot: &Snapshot,
         run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.with_checked_context(snapshot, None, run)
-    }
-
-    /// [`Session::with_context`]; rows that `crosscheck` does not see as they are refuse to be changed.
-    pub(super) fn with_checked_context<T>(
-        &mut self,
-        snapshot: &Snapshot,
-        crosscheck: Option<&Snapshot>,
-        run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
-    ) -> Result<T> {
         let path = self.search_path();
         let state = self.catalog.state();
         let transaction = self
@@ -220,6 +182,7 @@ impl Session {
         let hot = self.settings.hot();
         let (work_mem, hash_mem) = (hot.work_mem_bytes, hot.hash_mem_bytes);
         self.temp.quota().set_limit(hot.temp_file_limit_bytes);
+        let noted = RefCell::new(&mut self.foreign_keys.noted);
         let mut store = TableStore {
             transaction,
             snapshot,
@@ -234,8 +197,7 @@ impl Session {
             locked: true,
             pending: None,
             nested: Vec::new(),
-            noted: &mut self.foreign_keys.noted,
-            crosscheck,
+            noted: &noted,
             helpers: Some(self.database.helpers().limited(hot.parallel_workers_of_all)),
         };
         let settings = RefCell::new(&mut self.settings);
@@ -261,6 +223,14 @@ impl Session {
             user: &self.user,
             statement_started_us: self.statement_started_us,
         };
+        let ends = AtEnd {
+            transaction,
+            settings: &settings,
+            catalog: RefCell::new(&mut self.catalog),
+            deferred: RefCell::new(&mut self.deferred),
+            plans: RefCell::new(&mut self.foreign_keys.plans),
+            noted: &noted,
+        };
         let mut context = ExecContext {
             store: &mut store,
             environment: &mut environment,
@@ -274,8 +244,22 @@ impl Session {
             temp: Some(&self.temp),
             temp_chunk: TEMP_CHUNK_BYTES,
             scratch: &mut self.scratch,
+            ends: &ends,
+            calls: Calls::default(),
         };
         run(&mut context)
+    }
+
+    /// Runs with what is committed now in sight, whatever the isolation level.
+    pub(super) fn at_latest<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let transaction = self.open_transaction()?;
+        let isolation = transaction.isolation();
+        transaction.set_isolation(Isolation::ReadCommitted)?;
+        let result = run(self);
+        if let Some(transaction) = &self.transaction {
+            transaction.set_isolation(isolation)?;
+        }
+        result
     }
 
     /// Analyzes, locks and runs a query to its end.
@@ -436,4 +420,46 @@ fn give(
 fn only_value(mut rows: Vec<Vec<Datum>>) -> Result<Datum> {
     let value = rows.pop().and_then(|mut row| row.pop());
     value.ok_or_else(|| SqlError::internal("an expression without a value"))
+}
+
+/// Takes the table locks of a plan.
+pub(super) fn lock_relations(
+    transaction: &Transaction,
+    catalog: &Catalog,
+    planned: &Planned,
+) -> Result<()> {
+    for (relation, lock) in planned.relations() {
+        if relation.view.is_some() {
+            continue;
+        }
+        transaction.manager().locks().acquire_table(
+            transaction,
+            TableId(catalog.table_number(relation.oid)),
+            lock_mode(*lock),
+            WaitPolicy::Block,
+        )?;
+    }
+    Ok(())
+}
+
+/// What the planner is told, `now` being the transaction's time in microseconds since 2000.
+pub(super) fn planner_settings(hot: &HotSettings, now: i64) -> PlannerSettings {
+    PlannerSettings {
+        enable_seqscan: hot.enable_seqscan,
+        enable_indexscan: hot.enable_indexscan,
+        enable_indexonlyscan: hot.enable_indexonlyscan,
+        enable_bitmapscan: hot.enable_bitmapscan,
+        enable_skipscan: hot.enable_skipscan,
+        enable_tidscan: hot.enable_tidscan,
+        enable_hashjoin: hot.enable_hashjoin,
+        enable_mergejoin: hot.enable_mergejoin,
+        enable_nestloop: hot.enable_nestloop,
+        enable_incremental_sort: hot.enable_incremental_sort,
+        enable_hashagg: hot.enable_hashagg,
+        hash_memory: hot.hash_mem_bytes as f64,
+        costs: hot.costs,
+        parallel_workers: hot.parallel_workers,
+        parallel_table_blocks: hot.parallel_table_blocks,
+        now,
+    }
 }

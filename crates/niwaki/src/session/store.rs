@@ -1,10 +1,12 @@
 //! Stored tables as one statement sees them.
 
+use std::cell::RefCell;
 use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, table_number};
 use niwaki_sql::store::{
-    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState,
+    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Sees,
     SharedStore, Store, TableLock,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, SqlError};
@@ -14,7 +16,8 @@ use niwaki_table::{
     PageRows, RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
 };
 use niwaki_txn::{
-    Error as TxnError, Readers, Snapshot, TableId, TableLockMode, Transaction, WaitPolicy,
+    Error as TxnError, Isolation, Readers, Snapshot, TableId, TableLockMode, Transaction,
+    WaitPolicy,
 };
 use niwaki_types::{ColumnMask, Datum, Vector};
 
@@ -37,22 +40,26 @@ pub(super) struct TableStore<'s> {
     pub(super) locked: bool,
     /// The newest version of a row that the executor is judging again: its next change goes there.
     pub(super) pending: Option<RowTarget>,
-    /// Where changes are noted that foreign keys have something to say to, and triggers that are fired later.
-    pub(super) noted: &'s mut Noted,
-    /// Statements of functions inside the running one, outermost first.
+    /// Where changes are noted that constraints have something to say to, and triggers that are fired later.
+    pub(super) noted: &'s RefCell<&'s mut Noted>,
+    /// Statements inside the running one, outermost first.
     pub(super) nested: Vec<NestedStatement>,
-    /// Rows that this snapshot does not see as they are refuse to be changed (40001).
-    pub(super) crosscheck: Option<&'s Snapshot>,
     /// The threads that may help it to read.
     pub(super) helpers: Option<LimitedHelpers<'s>>,
 }
 
-/// A statement of a function inside the running one.
+/// A statement of a function inside the running one, or one that follows from it.
 pub(super) struct NestedStatement {
     /// What it sees.
     snapshot: Snapshot,
     /// What the statement around it had pending.
     pending: Option<RowTarget>,
+    /// The catalog that it was planned for, if that is another one.
+    state: Option<Arc<CatalogState>>,
+    /// Rows that this snapshot does not see as they are refuse to be changed (40001).
+    crosscheck: Option<Snapshot>,
+    /// The isolation level of the transaction, where the statement has another one.
+    isolation: Option<Isolation>,
 }
 
 /// For the threads that help a statement to read.
@@ -72,6 +79,7 @@ impl SharedStore for Shared {
         let transaction = self.readers.transaction();
         let (mut buffers, mut lookup) = (Workspace::default(), Lookup::default());
         let mut noted = Noted::default();
+        let noted = RefCell::new(&mut noted);
         work(&mut TableStore {
             transaction: &transaction,
             snapshot: &self.snapshot,
@@ -81,9 +89,8 @@ impl SharedStore for Shared {
             read_ahead: self.read_ahead,
             locked: true,
             pending: None,
-            noted: &mut noted,
+            noted: &noted,
             nested: Vec::new(),
-            crosscheck: None,
             helpers: None,
         });
     }
@@ -198,7 +205,7 @@ impl TableStore<'_> {
     }
 
     fn outcome(&mut self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
-        if self.crosscheck.is_some() {
+        if self.nested.last().is_some_and(|statement| statement.crosscheck.is_some()) {
             match outcome {
                 Modify::Changed(_) => return Err(not_serializable("update")),
                 Modify::Gone => return Err(not_serializable("delete")),
@@ -215,9 +222,33 @@ impl TableStore<'_> {
 }
 
 impl TableStore<'_> {
+    /// The catalog that the innermost statement was planned for.
+    fn catalog(&self) -> &CatalogState {
+        let innermost = self.nested.last().and_then(|statement| statement.state.as_deref());
+        innermost.unwrap_or(self.state)
+    }
+
+    fn begin(&mut self, statement: NestedStatement) {
+        // What the statement around it left comes before.
+        self.note_doubtful_keys();
+        let pending = self.pending.take();
+        self.nested.push(NestedStatement { pending, ..statement });
+    }
+
+    /// Notes the keys that may be there twice, which the workspace has.
+    fn note_doubtful_keys(&mut self) {
+        let keys = self.work.take_deferred();
+        if !keys.is_empty() {
+            self.noted.borrow_mut().doubtful(keys);
+        }
+    }
+
     /// Refuses a change of a row of which the crosscheck's snapshot does not see this version.
     fn crosscheck(&self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<()> {
-        let Some(snapshot) = self.crosscheck else { return Ok(()) };
+        let innermost = self.nested.last();
+        let Some(snapshot) = innermost.and_then(|statement| statement.crosscheck.as_ref()) else {
+            return Ok(());
+        };
         let mut seen = vec![Datum::Null; relation.columns.len()];
         let all = ColumnMask::all(seen.len());
         let found = table(relation)?
@@ -225,6 +256,15 @@ impl TableStore<'_> {
             .map_err(|e| of_table(e, relation, self.state))?;
         let same = seen.iter().zip(old).all(|(seen, old)| seen.same_image(old));
         if found && same { Ok(()) } else { Err(not_serializable("update")) }
+    }
+}
+
+/// Gives a transaction its isolation level back.
+fn restore(transaction: &Transaction, isolation: Option<Isolation>) {
+    if let Some(isolation) = isolation {
+        // It had it before, so it may have it.
+        let restored = transaction.set_isolation(isolation);
+        debug_assert!(restored.is_ok(), "an isolation level is refused");
     }
 }
 
@@ -555,7 +595,7 @@ impl Store for TableStore<'_> {
         let tid = table(relation)?
             .insert(self.transaction, row, self.work)
             .map_err(|e| of_table(e, relation, self.state))?;
-        self.noted.inserted(relation, row);
+        self.noted.borrow_mut().inserted(relation, row);
         Ok(tid)
     }
 
@@ -572,7 +612,7 @@ impl Store for TableStore<'_> {
             .map_err(|e| of_table(e, relation, self.state))?;
         Ok(match outcome {
             Upsert::Inserted(tid) => {
-                self.noted.inserted(relation, row);
+                self.noted.borrow_mut().inserted(relation, row);
                 InsertOutcome::Inserted(tid)
             }
             Upsert::Conflict => InsertOutcome::Conflict,
@@ -604,7 +644,7 @@ impl Store for TableStore<'_> {
             )
             .map_err(|e| of_table(e, relation, self.state))?;
         if let Modify::Done { .. } = outcome {
-            self.noted.updated(relation, self.state, old, new);
+            self.noted.borrow_mut().updated(relation, self.catalog(), old, new);
         }
         self.outcome(relation, outcome)
     }
@@ -616,7 +656,7 @@ impl Store for TableStore<'_> {
             .delete(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
         if let Modify::Done { .. } = outcome {
-            self.noted.deleted(relation, self.state, old);
+            self.noted.borrow_mut().deleted(relation, self.catalog(), old);
         }
         self.outcome(relation, outcome)
     }
@@ -632,8 +672,8 @@ impl Store for TableStore<'_> {
 
     fn moved(&mut self, relation: &Relation, old: &[Datum], new: Option<&[Datum]>) -> Result<()> {
         match new {
-            Some(new) => self.noted.replaced(relation, self.state, old, new),
-            None => self.noted.deleted(relation, self.state, old),
+            Some(new) => self.noted.borrow_mut().replaced(relation, self.catalog(), old, new),
+            None => self.noted.borrow_mut().deleted(relation, self.catalog(), old),
         }
         Ok(())
     }
@@ -684,19 +724,53 @@ impl Store for TableStore<'_> {
             }
             Some(_) => self.transaction.snapshot_for_write()?,
         };
-        let pending = self.pending.take();
-        self.nested.push(NestedStatement { snapshot, pending });
+        let state = self.nested.last().and_then(|statement| statement.state.clone());
+        self.begin(NestedStatement {
+            snapshot,
+            pending: None,
+            state,
+            crosscheck: None,
+            isolation: None,
+        });
+        Ok(())
+    }
+
+    fn begin_following(&mut self, sees: Sees, catalog: &Arc<CatalogState>) -> Result<()> {
+        let transaction = self.transaction;
+        let own = transaction.isolation();
+        let at_latest = matches!(sees, Sees::Latest | Sees::LatestIfSeen);
+        let crosscheck = match (sees, own) {
+            (Sees::LatestIfSeen, Isolation::RepeatableRead | Isolation::Serializable) => {
+                Some(transaction.snapshot()?)
+            }
+            _ => None,
+        };
+        if at_latest {
+            transaction.set_isolation(Isolation::ReadCommitted)?;
+        }
+        let snapshot = match sees {
+            Sees::Own => transaction.snapshot(),
+            Sees::OwnToWrite | Sees::Latest | Sees::LatestIfSeen => {
+                transaction.snapshot_for_write()
+            }
+        };
+        let isolation = at_latest.then_some(own);
+        let snapshot = snapshot.inspect_err(|_| restore(transaction, isolation))?;
+        let state = Some(Arc::clone(catalog));
+        self.begin(NestedStatement { snapshot, pending: None, state, crosscheck, isolation });
         Ok(())
     }
 
     fn end_nested(&mut self) {
+        self.note_doubtful_keys();
         if let Some(statement) = self.nested.pop() {
             self.pending = statement.pending;
+            restore(self.transaction, statement.isolation);
         }
     }
 
     fn fire_later(&mut self, trigger: FiredTrigger) -> Result<()> {
-        self.noted.fired(trigger);
+        self.noted.borrow_mut().fired(trigger);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{FunctionDefinition, TriggerTime};
+use niwaki_catalog::FunctionDefinition;
 use pg_query::NodeEnum;
 
 use super::super::Analyzer;
@@ -69,16 +69,6 @@ impl Analyzer<'_> {
             let relations = std::mem::take(&mut inner.relations);
             let writes = relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare);
             let changes = relations.iter().any(|(_, lock)| *lock == TableLock::RowExclusive);
-            for (relation, lock) in &relations {
-                let fires = relation.triggers.iter().any(|t| t.time == TriggerTime::After);
-                let referenced = !context.catalog.foreign_keys_to(relation.oid).is_empty();
-                if *lock == TableLock::RowExclusive
-                    && (fires || referenced || !relation.foreign_keys.is_empty())
-                {
-                    let what = "a change in a function of a table with foreign keys or triggers AFTER changes";
-                    return Err(SqlError::unsupported(what));
-                }
-            }
             functions.found.borrow_mut().relations.extend(relations);
             rewrite(&mut query, &mut Values { given: &[], wanted: false });
             let width = columns.len();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Check, ConstraintKind, ConstraintTime, Oid, Relation, RelationDefinition, RelationKind,
+    Check, ConstraintKind, ConstraintTime, IndexColumn, Oid, Relation, RelationDefinition,
+    RelationKind,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name};
@@ -12,7 +13,7 @@ use niwaki_types::quote_identifier;
 
 use super::constraint::{ConstraintNames, set_key_not_null};
 use super::partition_only::has_partitions;
-use super::view::refuse_for_view;
+use super::view::refuse_actions;
 use super::{Definer, is_not, options, refuse_system, wrong_kind};
 use crate::Result;
 
@@ -40,8 +41,9 @@ impl Definer<'_> {
         if of_view && relation.kind != kind {
             return Err(is_not(&relation, kind));
         }
-        if relation.query.is_some() {
-            refuse_for_view(&relation, commands)?;
+        let of_index = kind == RelationKind::Index && relation.index.is_some();
+        if relation.query.is_some() || of_index {
+            refuse_actions(&relation, commands)?;
         }
         let allowed = relation.kind == kind
             || (kind == RelationKind::Table && relation.kind == RelationKind::MaterializedView)
@@ -56,6 +58,13 @@ impl Definer<'_> {
                     )
                 }));
         if !allowed {
+            let attaches = |c: &AlterCommand| matches!(c, AlterCommand::AttachPartition { .. });
+            if kind == RelationKind::Table
+                && relation.index.is_some()
+                && commands.iter().any(attaches)
+            {
+                refuse_actions(&relation, commands)?;
+            }
             return Err(match kind {
                 RelationKind::Index => is_not(&relation, kind),
                 kind => wrong_kind(&relation, kind),
@@ -283,15 +292,16 @@ impl Definer<'_> {
                 error
             });
         }
-        let plain = entry
-            .definition
-            .key
-            .iter()
-            .all(|k| !k.descending && !k.nulls_first && k.operator_class.is_none());
-        if !plain {
-            return Err(SqlError::new(
-                "42809",
-                format!("index \"{index}\" column does not have default sorting behavior"),
+        let plain = |k: &IndexColumn| {
+            !k.descending && !k.nulls_first && k.operator_class.is_none() && k.collation.is_none()
+        };
+        if let Some(at) = entry.definition.key.iter().position(|k| !plain(k)) {
+            let number = at + 1;
+            let message = format!(
+                "index \"{index}\" column number {number} does not have default sorting behavior"
+            );
+            return Err(SqlError::new("42809", message).with_detail(
+                "Cannot create a primary key or unique constraint using such an index.",
             ));
         }
         if primary {

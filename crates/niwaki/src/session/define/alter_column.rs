@@ -249,7 +249,7 @@ impl Definer<'_> {
         let mut definition = relation.definition.clone();
         let column = &mut definition.columns[position];
         match action {
-            AlterColumn::Nothing => return Ok(()),
+            AlterColumn::Statistics | AlterColumn::Nothing(_) => return Ok(()),
             AlterColumn::Type { column_type, user_type, collation, using } => {
                 let relation = self.again(relation)?;
                 let to = match user_type {

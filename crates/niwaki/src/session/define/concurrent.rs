@@ -360,6 +360,10 @@ impl Definer<'_> {
                 refuse_partitioned(&found)?;
                 return Ok(vec![(index.table, found.oid)]);
             }
+            ReindexTarget::Table(name) if self.session.find_relation(name)?.is_system() => {
+                let message = "cannot reindex system catalogs concurrently";
+                return Err(SqlError::new("0A000", message));
+            }
             ReindexTarget::Table(name) => vec![self.table_to_reindex(name, STEP)?.oid],
             _ => self.tables_to_reindex(target)?,
         };

@@ -110,14 +110,53 @@ impl Definer<'_> {
                 }
             }
         };
-        refuse_subquery(expression, "check constraint")?;
-        let over = Arc::new(Relation::unopened(table.clone()));
-        let expression = self.with_texts(constraint.stored, |definer| {
-            definer.session.with_analysis(|context| define_check(expression, &over, context))
-        })?;
+        let expression = self.check_text(table, expression, constraint.stored)?;
         table.checks.push(Check { name, expression, not_valid: false, no_inherit, comment: None });
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
+    }
+
+    /// The condition of a CHECK constraint, as it is stored.
+    fn check_text(
+        &mut self,
+        table: &RelationDefinition,
+        expression: &str,
+        stored: bool,
+    ) -> Result<String> {
+        refuse_subquery(expression, "check constraint")?;
+        let over = Arc::new(Relation::unopened(table.clone()));
+        self.with_texts(stored, |definer| {
+            definer.session.with_analysis(|context| define_check(expression, &over, context))
+        })
+    }
+
+    /// Whether a CHECK constraint of a new partition is one that it has from its table already, of which a notice tells.
+    pub(super) fn merges_check(
+        &mut self,
+        table: &RelationDefinition,
+        inherited: &[Check],
+        constraint: &ConstraintSpec,
+    ) -> Result<bool> {
+        let (Some(name), ConstraintSpecKind::Check { expression, no_inherit, .. }) =
+            (&constraint.name, &constraint.kind)
+        else {
+            return Ok(false);
+        };
+        let Some(known) = inherited.iter().find(|check| check.name == *name) else {
+            return Ok(false);
+        };
+        let merged = self.check_text(table, expression, constraint.stored)? == known.expression;
+        if merged && *no_inherit {
+            let table = &table.name;
+            let message = format!(
+                "constraint \"{name}\" conflicts with inherited constraint on relation \"{table}\""
+            );
+            return Err(SqlError::new("42P17", message));
+        }
+        if merged {
+            self.notice(format!("merging constraint \"{name}\" with inherited definition"));
+        }
+        Ok(merged)
     }
 
     /// Creates the index of a PRIMARY KEY or UNIQUE constraint; does nothing for other constraints.

@@ -13,6 +13,7 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 
 use super::collation::undetermined;
+use super::create_table::SYSTEM_COLUMNS;
 use super::partition_index::Takes;
 use super::{Definer, names, operator_class, options};
 use crate::Result;
@@ -252,7 +253,7 @@ impl Definer<'_> {
 }
 
 fn column_position(relation: &Relation, name: &str) -> Result<u16> {
-    if matches!(name, "ctid" | "tableoid" | "xmin" | "xmax" | "cmin" | "cmax") {
+    if SYSTEM_COLUMNS.contains(&name) {
         return Err(SqlError::new("0A000", "index creation on system columns is not supported"));
     }
     relation

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{
-    Column, Oid, PartitionOf, Relation, RelationDefinition, RelationKind, RelationOptions,
-};
+use niwaki_catalog::{Column, Oid, PartitionOf, Relation, RelationDefinition, RelationKind};
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{RowExpression, SqlError, define_default, nextval_of, read_generated};
@@ -19,7 +17,7 @@ use crate::Result;
 /// Most columns of a table.
 pub(super) const COLUMNS_MAX: usize = 1600;
 /// Names that every table has already.
-const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
+pub(super) const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 impl Definer<'_> {
     /// Creates a table; `None` after a notice when there is one and that is allowed (IF NOT EXISTS).
@@ -33,8 +31,7 @@ impl Definer<'_> {
         self.name_is_no_type(schema, name)?;
         let (spec, likes) = &self.expand_likes(spec)?;
         check_columns(&spec.columns)?;
-        let mut table_options = RelationOptions::default();
-        options::set(RelationKind::Table, &mut table_options, &spec.options)?;
+        let table_options = options::of_new_table(RelationKind::Table, &spec.options)?;
         let parent = self.parent_of_new(spec)?;
         let oid = self.session.new_oid();
         let mut table = RelationDefinition {
@@ -75,8 +72,11 @@ impl Definer<'_> {
         }
         self.allot_values(&mut table)?;
         let mut taken = ConstraintNames::of(&table, &[]);
+        let inherited = table.checks.clone();
         for constraint in &spec.constraints {
-            self.add_check(&mut table, &mut taken, constraint)?;
+            if !self.merges_check(&table, &inherited, constraint)? {
+                self.add_check(&mut table, &mut taken, constraint)?;
+            }
         }
         for constraint in &spec.constraints {
             super::constraint::set_key_not_null(&mut table, constraint)?;

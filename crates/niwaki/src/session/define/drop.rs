@@ -339,6 +339,8 @@ impl Definer<'_> {
         }
         if let Some(key) = table.foreign_key(name) {
             self.lock(key.references, TableLockMode::AccessExclusive)?;
+            let referenced = self.current(key.references)?;
+            self.refuse_use(&referenced, "ALTER TABLE")?;
             self.remove_foreign_key(table.oid, key.oid)?;
             return Ok(true);
         }

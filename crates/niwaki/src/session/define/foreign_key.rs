@@ -12,6 +12,7 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 
 use super::constraint::ConstraintNames;
+use super::create_table::SYSTEM_COLUMNS;
 use super::{Definer, names};
 use crate::Result;
 use crate::session::type_names::shown_type;
@@ -239,6 +240,9 @@ fn positions(relation: &Relation, names: &[String]) -> Result<Vec<u16>> {
     let position = |name: &String| {
         let found = relation.column_position(name).and_then(|at| u16::try_from(at).ok());
         found.ok_or_else(|| {
+            if SYSTEM_COLUMNS.contains(&name.as_str()) {
+                return SqlError::new("0A000", "system columns cannot be used in foreign keys");
+            }
             let message =
                 format!("column \"{name}\" referenced in foreign key constraint does not exist");
             SqlError::new("42703", message)

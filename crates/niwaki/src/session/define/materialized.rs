@@ -61,6 +61,7 @@ impl Definer<'_> {
             columns,
             query: Some(new.definition),
             unpopulated: true,
+            options: options::of_new_table(RelationKind::MaterializedView, &table.options)?,
             ..RelationDefinition::new(
                 self.session.new_oid(),
                 schema,
@@ -68,7 +69,6 @@ impl Definer<'_> {
                 RelationKind::MaterializedView,
             )
         };
-        options::set(definition.kind, &mut definition.options, &table.options)?;
         self.allot_values(&mut definition)?;
         let oid = definition.oid;
         self.create(definition)?;

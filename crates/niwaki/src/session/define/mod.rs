@@ -156,9 +156,15 @@ impl Definer<'_> {
     /// The schema in which `name` is to be created.
     fn creation_schema(&mut self, name: &Name, persistence: Persistence) -> Result<Oid> {
         let first = |session: &Session| session.settings.search_path().first().cloned();
-        if persistence == Persistence::Temporary
-            || (name.schema.is_none() && first(self.session).as_deref() == Some("pg_temp"))
-        {
+        let in_temporary = match &name.schema {
+            Some(schema) => schema == "pg_temp",
+            None => first(self.session).as_deref() == Some("pg_temp"),
+        };
+        if in_temporary && persistence == Persistence::Unlogged {
+            let message = "only temporary relations may be created in temporary schemas";
+            return Err(SqlError::new("42P16", message).with_position(name.position));
+        }
+        if in_temporary || persistence == Persistence::Temporary {
             return self.temporary_schema(name);
         }
         let state = self.state();

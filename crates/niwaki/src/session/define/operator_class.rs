@@ -111,6 +111,10 @@ pub(super) fn choose(
             )
         })?;
     if !types.contains(&oid) {
+        if name == "bpchar_ops" && STRINGS.contains(&oid) {
+            let what = format!("operator class bpchar_ops of {}", shown_type(state, oid));
+            return Err(SqlError::unsupported(what));
+        }
         return Err(wrong_type());
     }
     Ok((!default).then(|| name.to_owned()))

@@ -87,6 +87,28 @@ fn autovacuum_option(name: &str) -> Option<Accepts> {
     Some(Accepts::Integer { least, most })
 }
 
+/// The options of a new table, which may also say that its rows have no oids, as old dumps do.
+///
+/// # Errors
+/// 22023 for an unknown name or a bad value, 0A000 for rows with oids.
+pub(super) fn of_new_table(
+    kind: RelationKind,
+    given: &[(String, Option<String>)],
+) -> Result<RelationOptions> {
+    let (oids, others): (Vec<_>, Vec<_>) =
+        given.iter().cloned().partition(|(name, _)| name == "oids");
+    for (_, value) in &oids {
+        let wanted = parse_bool(value.as_deref().unwrap_or("true"))
+            .map_err(|_| SqlError::new("42601", "oids requires a Boolean value"))?;
+        if wanted {
+            return Err(SqlError::new("0A000", "tables declared WITH OIDS are not supported"));
+        }
+    }
+    let mut options = RelationOptions::default();
+    set(kind, &mut options, &others)?;
+    Ok(options)
+}
+
 /// Checks options and adds them to what is there.
 ///
 /// # Errors

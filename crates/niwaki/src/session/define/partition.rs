@@ -14,6 +14,7 @@ use niwaki_sql::utility::{
 use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
 
+use super::create_table::SYSTEM_COLUMNS;
 use super::{Definer, is_not, operator_class};
 use crate::Result;
 
@@ -35,7 +36,7 @@ impl Definer<'_> {
         let mut collations = Vec::with_capacity(spec.columns.len());
         for (name, collation, at) in &spec.columns {
             let placed = |error: SqlError| error.with_position(*at);
-            if matches!(name.as_str(), "ctid" | "tableoid" | "xmin" | "xmax" | "cmin" | "cmax") {
+            if SYSTEM_COLUMNS.contains(&name.as_str()) {
                 let message = format!("cannot use system column \"{name}\" in partition key");
                 return Err(placed(SqlError::new("42P17", message)));
             }
@@ -186,6 +187,13 @@ impl Definer<'_> {
         self.update(definition)?;
         self.part_indexes(parent, child.oid)?;
         self.part_triggers(parent, child.oid)?;
+        if let Some(key) = parent.foreign_keys.iter().find(|key| key.references == child.oid) {
+            let message = format!(
+                "cannot attach table \"{}\" as a partition because it is referenced by foreign key \"{}\"",
+                child.name, key.name
+            );
+            return Err(SqlError::new("0A000", message));
+        }
         for key in self.part_foreign_keys(parent, child.oid)? {
             self.prove_foreign_key(key)?;
         }
@@ -254,7 +262,8 @@ impl Definer<'_> {
                 | AlterCommand::Nothing
                 | AlterCommand::Column {
                     action:
-                        AlterColumn::Nothing
+                        AlterColumn::Statistics
+                        | AlterColumn::Nothing(_)
                         | AlterColumn::Default(_)
                         | AlterColumn::SetNotNull
                         | AlterColumn::DropNotNull

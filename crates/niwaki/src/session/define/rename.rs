@@ -25,8 +25,9 @@ impl Definer<'_> {
         )?;
         let Some(relation) = found else { return Ok(tag) };
         refuse_system(&relation)?;
-        // ALTER TABLE may rename anything, as in PostgreSQL.
-        if spec.kind != RelationKind::Table && relation.kind != spec.kind {
+        // ALTER TABLE may rename anything, as in PostgreSQL; ALTER INDEX, too.
+        let any = matches!(spec.kind, RelationKind::Table | RelationKind::Index);
+        if !any && relation.kind != spec.kind {
             return Err(match spec.kind {
                 RelationKind::View | RelationKind::MaterializedView => is_not(&relation, spec.kind),
                 kind => wrong_kind(&relation, kind),

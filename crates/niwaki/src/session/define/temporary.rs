@@ -68,12 +68,12 @@ impl Session {
                     self.drop_all(belonging(&state, table))?;
                 }
                 OnCommit::DeleteRows => {
+                    self.refuse_emptying(&state, table)?;
                     let is_empty =
                         table.table.as_ref().is_none_or(|t| t.blocks().is_ok_and(|n| n == 0));
                     if is_empty {
                         continue;
                     }
-                    self.refuse_emptying(&state, table)?;
                     for relation in belonging(&state, table) {
                         if relation.kind != RelationKind::Sequence {
                             self.renew_file(relation.definition.clone())?;

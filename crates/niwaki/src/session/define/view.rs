@@ -271,8 +271,8 @@ fn may_check(not_updatable: Option<&'static str>, given: &RelationOptions) -> Re
     }
 }
 
-/// 42809 for what ALTER TABLE cannot do to a view, materialized or not.
-pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Result<()> {
+/// 42809 for what ALTER cannot do to a view, materialized or not, or to an index.
+pub(super) fn refuse_actions(relation: &Relation, commands: &[AlterCommand]) -> Result<()> {
     for command in commands {
         let action = match command {
             AlterCommand::SetOptions(_)
@@ -280,7 +280,7 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             | AlterCommand::Owner(_)
             | AlterCommand::Nothing => continue,
             AlterCommand::Column { action: AlterColumn::Default(_), .. }
-                if view.kind == RelationKind::View =>
+                if relation.kind == RelationKind::View =>
             {
                 return Err(SqlError::unsupported("a default of a view's column"));
             }
@@ -296,12 +296,20 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             },
             AlterCommand::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
             AlterCommand::AlterConstraint { .. } => "ALTER CONSTRAINT",
+            AlterCommand::AttachIndex(_) if relation.index.is_some() => continue,
+            // Indexes of partitioned tables are attached to, without a bound.
+            AlterCommand::AttachPartition { .. } if is_partitioned_index(relation) => {
+                let message = format!("\"{}\" is not a partitioned table", relation.name);
+                return Err(SqlError::new("42P17", message));
+            }
             AlterCommand::AttachPartition { .. } | AlterCommand::AttachIndex(_) => {
                 "ATTACH PARTITION"
             }
             AlterCommand::DetachPartition(_) => "DETACH PARTITION",
             AlterCommand::Column { action, .. } => match action {
-                AlterColumn::Nothing => continue,
+                AlterColumn::Statistics => continue,
+                AlterColumn::Nothing(_) if relation.index.is_none() => continue,
+                AlterColumn::Nothing(action) => action,
                 AlterColumn::Default(_) => "ALTER COLUMN ... SET DEFAULT",
                 AlterColumn::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
                 AlterColumn::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
@@ -313,9 +321,18 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
             },
         };
         let message =
-            format!("ALTER action {action} cannot be performed on relation \"{}\"", view.name);
-        return Err(SqlError::new("42809", message)
-            .with_detail(format!("This operation is not supported for {}.", view.kind.plural())));
+            format!("ALTER action {action} cannot be performed on relation \"{}\"", relation.name);
+        let kind = match is_partitioned_index(relation) {
+            true => "partitioned indexes",
+            false => relation.kind.plural(),
+        };
+        let detail = format!("This operation is not supported for {kind}.");
+        return Err(SqlError::new("42809", message).with_detail(detail));
     }
     Ok(())
+}
+
+/// Whether it is the index of a partitioned table, which has no file.
+fn is_partitioned_index(relation: &Relation) -> bool {
+    relation.index.is_some() && relation.file == 0
 }

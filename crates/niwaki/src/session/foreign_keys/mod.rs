@@ -21,10 +21,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, ForeignKey, Oid, ReferentialAction, Relation};
-use niwaki_sql::{Planned, SqlError};
-use niwaki_types::Datum;
+use niwaki_sql::{ExecContext, Planned, SqlError};
+use niwaki_types::{Datum, TextSettings};
 
 use super::Session;
+use super::source::schema_name;
+use super::statement_end::AtEnd;
 use crate::Result;
 
 pub(super) use noted::{Change, Event, Key, Noted};
@@ -36,8 +38,12 @@ pub(super) struct ForeignKeys {
     /// What the running statement did.
     pub(super) noted: Noted,
     /// Plans of the queries by which constraints are checked.
-    plans: HashMap<(Oid, QueryKind), Plan>,
+    pub(super) plans: Plans,
 }
+
+/// Plans by constraint and kind of query.
+#[derive(Default)]
+pub(super) struct Plans(HashMap<(Oid, QueryKind), Plan>);
 
 /// A plan, and what it depends on.
 struct Plan {
@@ -46,7 +52,9 @@ struct Plan {
 }
 
 /// A constraint while one change is seen to.
+#[derive(Clone, Copy)]
 struct Constraint<'s> {
+    state: &'s CatalogState,
     /// The referencing table.
     table: &'s Arc<Relation>,
     /// The referenced table.
@@ -60,14 +68,21 @@ impl<'s> Constraint<'s> {
     /// `None` when it is gone.
     fn find(state: &'s CatalogState, oid: Oid) -> Option<Self> {
         let (table, key) = state.foreign_key(oid)?;
-        Some(Self { table, referenced: state.relation(key.references)?, changed: None, key })
+        let referenced = state.relation(key.references)?;
+        Some(Self { state, table, referenced, changed: None, key })
     }
 }
 
-impl Session {
+/// What follows from statements that have ended, in the context of the session's statement.
+pub(super) struct Following<'a, 's, 'x> {
+    pub(super) end: &'a AtEnd<'s>,
+    pub(super) exec: &'a mut ExecContext<'x>,
+}
+
+impl Following<'_, '_, '_> {
     /// Sees to a change that was noted.
     pub(super) fn see_to(&mut self, noted: &Key) -> Result<()> {
-        let state = self.catalog.state();
+        let state = self.end.state();
         // A constraint that was dropped since asks for nothing.
         let Some(mut constraint) = Constraint::find(&state, noted.constraint) else {
             return Ok(());
@@ -89,21 +104,21 @@ impl Session {
             if !constraint.key.match_full || nulls == key.len() {
                 return Ok(());
             }
-            return Err(self.missing_key(constraint, key));
+            return Err(constraint.missing_key(key, self.exec.text));
         }
-        let (constraint_oid, version) = (constraint.key.oid, self.plan_version());
-        if self.foreign_keys.noted.was_found(constraint_oid, version, key) {
+        let (constraint_oid, version) = (constraint.key.oid, self.end.plan_version());
+        if self.end.noted.borrow().was_found(constraint_oid, version, key) {
             return Ok(());
         }
         if self.locks_referenced(constraint, key)? {
-            self.foreign_keys.noted.found(constraint_oid, version, key);
+            self.end.noted.borrow_mut().found(constraint_oid, version, key);
             return Ok(());
         }
         // Whoever deferred the check may have taken the row away again.
         if !self.is_referring(constraint, key)? {
             return Ok(());
         }
-        Err(self.missing_key(constraint, key))
+        Err(constraint.missing_key(key, self.exec.text))
     }
 
     /// A referenced row with the key `old` is gone, or has the key `new` now.
@@ -156,28 +171,30 @@ impl Session {
         );
         let detail = format!(
             "Key {} is still referenced from table \"{}\".",
-            self.key_text(referenced, &constraint.key.referenced, key),
+            key_text(referenced, &constraint.key.referenced, key, self.exec.text),
             table.name
         );
-        Err(self.of_constraint(SqlError::new("23503", message).with_detail(detail), constraint))
+        Err(constraint.of(SqlError::new("23503", message).with_detail(detail)))
     }
+}
 
+impl Session {
     /// What is said of a referencing row with this key, when there is no row that it names.
     pub(super) fn refused_reference(
-        &mut self,
+        &self,
         state: &CatalogState,
         constraint: Oid,
         key: &[Datum],
     ) -> SqlError {
-        let Some(constraint) = Constraint::find(state, constraint) else {
-            return SqlError::internal("a foreign key that has gone");
-        };
-        self.missing_key(&constraint, key)
+        match Constraint::find(state, constraint) {
+            Some(constraint) => constraint.missing_key(key, &self.text),
+            None => SqlError::internal("a foreign key that has gone"),
+        }
     }
 
     /// What is said when a partition is to be taken away from a table, and a row refers to a key in it.
     pub(super) fn refused_removal(
-        &mut self,
+        &self,
         state: &CatalogState,
         constraint: Oid,
         partition: &Relation,
@@ -192,52 +209,49 @@ impl Session {
         );
         let detail = format!(
             "Key {} is still referenced from table \"{}\".",
-            self.key_text(constraint.table, &constraint.key.columns, key),
+            key_text(constraint.table, &constraint.key.columns, key, &self.text),
             constraint.table.name
         );
-        self.of_constraint(SqlError::new("23503", message).with_detail(detail), &constraint)
+        constraint.of(SqlError::new("23503", message).with_detail(detail))
     }
+}
 
-    fn missing_key(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> SqlError {
+impl Constraint<'_> {
+    fn missing_key(&self, key: &[Datum], text: &TextSettings) -> SqlError {
         let detail = if key.iter().any(Datum::is_null) {
             "MATCH FULL does not allow mixing of null and nonnull key values.".to_owned()
         } else {
             format!(
                 "Key {} is not present in table \"{}\".",
-                self.key_text(constraint.table, &constraint.key.columns, key),
-                constraint.referenced.name
+                key_text(self.table, &self.key.columns, key, text),
+                self.referenced.name
             )
         };
-        self.not_there(constraint, detail)
-    }
-
-    fn not_there(&mut self, constraint: &Constraint<'_>, detail: String) -> SqlError {
         let message = format!(
             "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-            constraint.table.name, constraint.key.name
+            self.table.name, self.key.name
         );
-        self.of_constraint(SqlError::new("23503", message).with_detail(detail), constraint)
+        self.of(SqlError::new("23503", message).with_detail(detail))
     }
 
-    fn of_constraint(&mut self, error: SqlError, constraint: &Constraint<'_>) -> SqlError {
-        let schema = self.schema_name(constraint.table.schema);
-        error
-            .with_table(schema, constraint.table.name.clone())
-            .with_constraint(constraint.key.name.clone())
+    /// An error with the constraint's name, and that of its table.
+    fn of(&self, error: SqlError) -> SqlError {
+        let schema = schema_name(self.state, self.table.schema);
+        error.with_table(schema, self.table.name.clone()).with_constraint(self.key.name.clone())
     }
+}
 
-    /// `(a, b)=(1, x)`
-    fn key_text(&self, relation: &Relation, columns: &[u16], key: &[Datum]) -> String {
-        let mut names = Vec::with_capacity(columns.len());
-        let mut values = Vec::with_capacity(columns.len());
-        for (column, value) in columns.iter().zip(key) {
-            let Some(column) = relation.columns.get(usize::from(*column)) else { continue };
-            names.push(column.name.as_str());
-            values.push(match value {
-                Datum::Null => "null".to_owned(),
-                value => niwaki_types::to_text(value, column.column_type().oid, &self.text),
-            });
-        }
-        format!("({})=({})", names.join(", "), values.join(", "))
+/// `(a, b)=(1, x)`
+fn key_text(relation: &Relation, columns: &[u16], key: &[Datum], text: &TextSettings) -> String {
+    let mut names = Vec::with_capacity(columns.len());
+    let mut values = Vec::with_capacity(columns.len());
+    for (column, value) in columns.iter().zip(key) {
+        let Some(column) = relation.columns.get(usize::from(*column)) else { continue };
+        names.push(column.name.as_str());
+        values.push(match value {
+            Datum::Null => "null".to_owned(),
+            value => niwaki_types::to_text(value, column.column_type().oid, text),
+        });
     }
+    format!("({})=({})", names.join(", "), values.join(", "))
 }

@@ -2,6 +2,7 @@
 
 use niwaki_catalog::{CatalogState, ColumnMap, ForeignKey, Oid, Relation};
 use niwaki_sql::FiredTrigger;
+use niwaki_table::DeferredKey;
 use niwaki_types::Datum;
 
 /// A change that a foreign key has something to say to.
@@ -27,10 +28,16 @@ pub(in crate::session) enum Change {
 /// What is to be seen to when the statement has ended.
 #[derive(Debug)]
 pub(in crate::session) enum Event {
+    /// A key that may be there twice.
+    Doubtful(DeferredKey),
     /// A change that a foreign key has something to say to.
     Key(Key),
     /// A trigger that is fired after a change.
     Trigger(Box<FiredTrigger>),
+    /// What waited, and waits no longer.
+    DueDoubtful(DeferredKey),
+    /// The same for a foreign key.
+    DueKey(Key),
 }
 
 /// The notes of the running statement, in order.
@@ -50,9 +57,27 @@ struct Found {
 }
 
 impl Noted {
-    /// Takes what was noted so far.
-    pub(in crate::session) fn take(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.events)
+    /// How many events are noted.
+    pub(in crate::session) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Takes what was noted since there were so many: keys that may be there twice first.
+    pub(in crate::session) fn take_since(&mut self, count: usize) -> Vec<Event> {
+        let mut events = self.events.split_off(count.min(self.events.len()));
+        events.sort_by_key(|event| !matches!(event, Event::Doubtful(_)));
+        events
+    }
+
+    /// Keys may be there twice.
+    pub(in crate::session) fn doubtful(&mut self, keys: Vec<DeferredKey>) {
+        self.events.extend(keys.into_iter().map(Event::Doubtful));
+    }
+
+    /// What was deferred is to be checked now.
+    pub(in crate::session) fn due(&mut self, keys: Vec<DeferredKey>, references: Vec<Key>) {
+        self.events.extend(keys.into_iter().map(Event::DueDoubtful));
+        self.events.extend(references.into_iter().map(Event::DueKey));
     }
 
     /// Forgets everything: the statement or its transaction was undone, or ended.

@@ -1,6 +1,6 @@
 //! Looking for rows that refer to a row that is not there.
 
-use niwaki_catalog::{CatalogState, Oid, Relation};
+use niwaki_catalog::{CatalogState, Oid, Relation, collation_name};
 use niwaki_sql::SqlError;
 use niwaki_sql::types::are_one_family;
 use niwaki_types::{ColumnType, Datum, quote_identifier};
@@ -31,27 +31,34 @@ impl Session {
     ) -> Result<Option<Vec<Datum>>> {
         let Some((table, key)) = state.foreign_key(constraint) else { return Ok(None) };
         let Some(referenced) = state.relation(key.references) else { return Ok(None) };
-        let column = |relation: &Relation, at: u16| -> Result<(String, ColumnType)> {
+        let column = |relation: &Relation, at: u16| -> Result<(String, ColumnType, Option<Oid>)> {
             let column = relation.columns.get(usize::from(at));
             let column = column.ok_or_else(|| SqlError::internal("a foreign key's column"))?;
-            Ok((quote_identifier(&column.name), column.column_type()))
+            let collation = state.column_collation(column);
+            Ok((quote_identifier(&column.name), column.column_type(), collation))
         };
         let (mut wanted, mut equal, mut given) = (Vec::new(), Vec::new(), Vec::new());
         for (own, other) in key.columns.iter().zip(&key.referenced) {
-            let (own, own_type) = column(table, *own)?;
-            let (other, other_type) = column(referenced, *other)?;
-            let value = match are_one_family(own_type.oid, other_type.oid) {
+            let (own, own_type, own_collation) = column(table, *own)?;
+            let (other, other_type, collation) = column(referenced, *other)?;
+            let mut value = match are_one_family(own_type.oid, other_type.oid) {
                 true => format!("c.{own}"),
                 false => {
                     let plain = ColumnType::new(other_type.oid);
                     format!("CAST(c.{own} AS {})", type_in_sql(state, plain))
                 }
             };
+            // Keys are compared as the referenced table does.
+            if let Some(name) =
+                collation.filter(|_| collation != own_collation).and_then(collation_name)
+            {
+                value = format!("{value} COLLATE {}", quote_identifier(name));
+            }
             equal.push(format!("p.{other} = {value}"));
             given.push(format!("c.{own} IS NOT NULL"));
             wanted.push(format!("c.{own}"));
         }
-        let (first, _) = column(referenced, key.referenced.first().copied().unwrap_or(0))?;
+        let (first, ..) = column(referenced, key.referenced.first().copied().unwrap_or(0))?;
         let any = if key.match_full { " OR " } else { " AND " };
         let (own, other) = (self.qualified_name(table), self.qualified_name(referenced));
         let sql = format!(

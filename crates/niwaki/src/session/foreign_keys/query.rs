@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::Relation;
+use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::seeded_bug;
+use niwaki_sql::store::Sees;
 use niwaki_sql::{Planned, RowSink, SqlError};
-use niwaki_txn::{Isolation, Snapshot};
+use niwaki_txn::Isolation;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
-use super::{Constraint, Plan, Session};
+use super::{Constraint, Following, Plan};
 use crate::Result;
+use crate::session::source::schema_name;
 use crate::session::type_names::type_in_sql;
 
 /// Which query.
@@ -52,26 +54,26 @@ fn column_of(relation: &Relation, position: u16) -> Result<(String, ColumnType)>
     Ok((quote_identifier(&column.name), column.column_type()))
 }
 
-impl Session {
+/// `schema.name` as SQL text.
+fn qualified(state: &CatalogState, relation: &Relation) -> String {
+    let schema = quote_identifier(&schema_name(state, relation.schema));
+    format!("{schema}.{}", quote_identifier(&relation.name))
+}
+
+impl Following<'_, '_, '_> {
     /// Locks the row that a referencing row's key names; false when there is none.
     pub(super) fn locks_referenced(
         &mut self,
         constraint: &Constraint<'_>,
         key: &[Datum],
     ) -> Result<bool> {
-        let planned = self.reference_plan(constraint, QueryKind::Referenced)?;
-        let snapshot = self.open_transaction()?.snapshot_for_write()?;
-        let found = self.run_reference(&planned, key, &snapshot, None);
-        match found {
+        match self.count(constraint, QueryKind::Referenced, key, Sees::OwnToWrite) {
             // The row is seen, and was changed since: that is nobody's business while its key is the same.
             Err(error)
                 if error.sqlstate == "40001"
-                    && self.open_transaction()?.isolation() == Isolation::RepeatableRead =>
+                    && self.end.transaction.isolation() == Isolation::RepeatableRead =>
             {
-                let now = self.at_latest(|session| {
-                    let snapshot = session.open_transaction()?.snapshot_for_write()?;
-                    session.run_reference(&planned, key, &snapshot, None)
-                })?;
+                let now = self.count(constraint, QueryKind::Referenced, key, Sees::Latest)?;
                 if now > 0 { Ok(true) } else { Err(error) }
             }
             found => Ok(found? > 0),
@@ -84,14 +86,12 @@ impl Session {
         constraint: &Constraint<'_>,
         key: &[Datum],
     ) -> Result<bool> {
-        let planned = self.reference_plan(constraint, QueryKind::Own)?;
-        let snapshot = self.open_transaction()?.snapshot()?;
-        Ok(self.run_reference(&planned, key, &snapshot, None)? > 0)
+        Ok(self.count(constraint, QueryKind::Own, key, Sees::Own)? > 0)
     }
 
     /// Whether a row of the referenced table has this key (again).
     pub(super) fn is_back(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> Result<bool> {
-        self.found_at_latest(constraint, QueryKind::Back, key)
+        Ok(self.count(constraint, QueryKind::Back, key, Sees::Latest)? > 0)
     }
 
     /// Whether a row refers to this key, seen by the transaction or not.
@@ -100,24 +100,10 @@ impl Session {
         constraint: &Constraint<'_>,
         key: &[Datum],
     ) -> Result<bool> {
-        self.found_at_latest(constraint, QueryKind::Referring, key)
+        Ok(self.count(constraint, QueryKind::Referring, key, Sees::Latest)? > 0)
     }
 
-    fn found_at_latest(
-        &mut self,
-        constraint: &Constraint<'_>,
-        kind: QueryKind,
-        key: &[Datum],
-    ) -> Result<bool> {
-        let planned = self.reference_plan(constraint, kind)?;
-        let found = self.at_latest(|session| {
-            let snapshot = session.open_transaction()?.snapshot_for_write()?;
-            session.run_reference(&planned, key, &snapshot, None)
-        })?;
-        Ok(found > 0)
-    }
-
-    /// Changes the rows that refer to the key `old`.
+    /// Changes the rows that refer to the key `old`. At REPEATABLE READ rows that the transaction does not see refuse that.
     pub(super) fn change_referring(
         &mut self,
         constraint: &Constraint<'_>,
@@ -125,50 +111,26 @@ impl Session {
         old: &[Datum],
         new: &[Datum],
     ) -> Result<()> {
-        let planned = self.reference_plan(constraint, kind)?;
         let parameters: Vec<Datum> = old.iter().chain(new).cloned().collect();
-        let transaction = self.open_transaction()?;
-        // At REPEATABLE READ rows that the transaction does not see refuse the change.
-        let own = match transaction.isolation() {
-            Isolation::ReadCommitted => None,
-            _ => Some(transaction.snapshot()?),
-        };
-        self.at_latest(|session| {
-            let snapshot = session.open_transaction()?.snapshot_for_write()?;
-            session.run_reference(&planned, &parameters, &snapshot, own.as_ref())
-        })?;
-        Ok(())
+        self.count(constraint, kind, &parameters, Sees::LatestIfSeen).map(drop)
     }
 
-    /// Runs with what is committed now in sight, whatever the isolation level.
-    pub(in crate::session) fn at_latest<T>(
+    /// Runs a query; the number of its rows, or of those that it changed.
+    fn count(
         &mut self,
-        run: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<T> {
-        let transaction = self.open_transaction()?;
-        let isolation = transaction.isolation();
-        transaction.set_isolation(Isolation::ReadCommitted)?;
-        let result = run(self);
-        if let Some(transaction) = &self.transaction {
-            transaction.set_isolation(isolation)?;
-        }
-        result
-    }
-
-    /// Runs a query and returns the number of its rows, or of those that it changed.
-    fn run_reference(
-        &mut self,
-        planned: &Arc<Planned>,
+        constraint: &Constraint<'_>,
+        kind: QueryKind,
         parameters: &[Datum],
-        snapshot: &Snapshot,
-        crosscheck: Option<&Snapshot>,
+        sees: Sees,
     ) -> Result<u64> {
+        let planned = self.reference_plan(constraint, kind)?;
+        let state = self.end.state();
+        self.exec.store.begin_following(sees, &state)?;
         let mut count = Count::default();
-        let completion = self.with_checked_context(snapshot, crosscheck, &mut |context| {
-            planned.execute(context, parameters, &mut count)
-        })?;
-        self.open_transaction()?.next_command()?;
-        Ok(count.0.max(completion.rows))
+        let done = planned.execute(&mut self.exec.inside(&state), parameters, &mut count);
+        self.exec.store.end_nested();
+        self.end.transaction.next_command()?;
+        Ok(count.0.max(done?.rows))
     }
 
     /// The plan of a query, its locks held.
@@ -178,111 +140,109 @@ impl Session {
         kind: QueryKind,
     ) -> Result<Arc<Planned>> {
         let at = (constraint.key.oid, kind);
-        let version = self.plan_version();
-        if let Some(plan) = self.foreign_keys.plans.get(&at)
-            && plan.version == version
+        let version = self.end.plan_version();
+        let known = self
+            .end
+            .plans
+            .borrow()
+            .0
+            .get(&at)
+            .and_then(|plan| (plan.version == version).then(|| Arc::clone(&plan.planned)));
+        if let Some(planned) = known
+            && self.end.lock_for(&planned, version)?
         {
-            let planned = Arc::clone(&plan.planned);
-            if self.lock_for(&planned, version)? {
-                return Ok(planned);
-            }
+            return Ok(planned);
         }
-        let (sql, types) = self.reference_query(constraint, kind)?;
-        let statements = niwaki_sql::parse::parse(&sql)?;
-        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
-        let planned = self.plan_locked(statement, &types)?;
-        let version = self.plan_version();
-        if self.foreign_keys.plans.len() >= PLANS_MAX {
-            self.foreign_keys.plans.clear();
+        let (sql, types) = reference_query(constraint, kind)?;
+        let planned = self.end.plan(&sql, &types, self.exec)?;
+        let plan = Plan { planned: Arc::clone(&planned), version: self.end.plan_version() };
+        let mut plans = self.end.plans.borrow_mut();
+        if plans.0.len() >= PLANS_MAX {
+            plans.0.clear();
         }
-        let plan = Plan { planned: Arc::clone(&planned), version };
-        self.foreign_keys.plans.insert(at, plan);
+        plans.0.insert(at, plan);
         Ok(planned)
     }
+}
 
-    /// Text and parameter types of a query. The first parameters are the key that is looked for.
-    fn reference_query(
-        &mut self,
-        constraint: &Constraint<'_>,
-        kind: QueryKind,
-    ) -> Result<(String, Vec<TypeOid>)> {
-        let Constraint { table, referenced, key, .. } = constraint;
-        let (own, other) = (self.qualified_name(table), self.qualified_name(referenced));
-        let columns = |relation: &Relation, positions: &[u16]| {
-            positions.iter().map(|at| column_of(relation, *at)).collect::<Result<Vec<_>>>()
-        };
-        let referring = columns(table, &key.columns)?;
-        let keys = columns(referenced, &key.referenced)?;
-        let state = self.catalog.state();
-        // Types that no operator compares: the referencing column's becomes the other by itself.
-        let of_key = |at: usize, given: ColumnType, wanted: ColumnType| {
-            match niwaki_sql::types::are_one_family(given.oid, wanted.oid) {
-                true => format!("${}", at + 1),
-                false => {
-                    let wanted = type_in_sql(&state, ColumnType::new(wanted.oid));
-                    format!("CAST(${} AS {wanted})", at + 1)
-                }
+/// Text and parameter types of a query. The first parameters are the key that is looked for.
+fn reference_query(constraint: &Constraint<'_>, kind: QueryKind) -> Result<(String, Vec<TypeOid>)> {
+    let Constraint { state, table, referenced, key, .. } = *constraint;
+    let (own, other) = (qualified(state, table), qualified(state, referenced));
+    let columns = |relation: &Relation, positions: &[u16]| {
+        positions.iter().map(|at| column_of(relation, *at)).collect::<Result<Vec<_>>>()
+    };
+    let referring = columns(table, &key.columns)?;
+    let keys = columns(referenced, &key.referenced)?;
+    // Types that no operator compares: the referencing column's becomes the other by itself.
+    let of_key =
+        |at: usize, given: ColumnType, wanted: ColumnType| match niwaki_sql::types::are_one_family(
+            given.oid, wanted.oid,
+        ) {
+            true => format!("${}", at + 1),
+            false => {
+                let wanted = type_in_sql(state, ColumnType::new(wanted.oid));
+                format!("CAST(${} AS {wanted})", at + 1)
             }
         };
-        let by_key = |given: &[(String, ColumnType)]| {
-            let pairs = keys.iter().zip(given).enumerate();
-            let equal = pairs.map(|(at, ((name, wanted), (_, given)))| {
-                format!("{name} = {}", of_key(at, *given, *wanted))
-            });
-            equal.collect::<Vec<_>>().join(" AND ")
-        };
-        let by_reference = |given: &[(String, ColumnType)]| {
-            let pairs = referring.iter().zip(given).enumerate();
-            let equal = pairs.map(|(at, ((name, _), _))| format!("{name} = ${}", at + 1));
-            equal.collect::<Vec<_>>().join(" AND ")
-        };
-        let types = |given: &[(String, ColumnType)]| -> Vec<TypeOid> {
-            given.iter().map(|(_, column_type)| column_type.oid).collect()
-        };
-        let lock = if seeded_bug!("reference_without_lock") { "" } else { " FOR KEY SHARE" };
-        let set = |positions: &[u16], value: &str| -> Result<String> {
-            let list = columns(table, positions)?;
-            let list = list.into_iter().map(|(name, _)| format!("{name} = {value}"));
-            Ok(list.collect::<Vec<_>>().join(", "))
-        };
-        let set_columns = |deleted: bool| match deleted {
-            true => key.columns_set_on_delete(),
-            false => &key.columns,
-        };
-        let mut parameters = types(&keys);
-        let sql = match kind {
-            QueryKind::Referenced => {
-                parameters = types(&referring);
-                format!("SELECT 1 FROM {other} WHERE {}{lock}", by_key(&referring))
-            }
-            QueryKind::Back => format!("SELECT 1 FROM {other} WHERE {}{lock}", by_key(&keys)),
-            QueryKind::Own => {
-                parameters = types(&referring);
-                format!("SELECT 1 FROM {own} WHERE {} LIMIT 1", by_reference(&referring))
-            }
-            QueryKind::Referring => {
-                format!("SELECT 1 FROM {own} WHERE {} LIMIT 1{lock}", by_reference(&keys))
-            }
-            QueryKind::Delete => format!("DELETE FROM {own} WHERE {}", by_reference(&keys)),
-            QueryKind::Follow => {
-                parameters.extend(types(&keys));
-                let first = keys.len() + 1;
-                let list = referring.iter().enumerate();
-                let list: Vec<String> =
-                    list.map(|(at, (name, _))| format!("{name} = ${}", first + at)).collect();
-                format!("UPDATE {own} SET {} WHERE {}", list.join(", "), by_reference(&keys))
-            }
-            QueryKind::SetNull { deleted } => {
-                let list = set(set_columns(deleted), "NULL")?;
-                format!("UPDATE {own} SET {list} WHERE {}", by_reference(&keys))
-            }
-            QueryKind::SetDefault { deleted } => {
-                let list = set(set_columns(deleted), "DEFAULT")?;
-                format!("UPDATE {own} SET {list} WHERE {}", by_reference(&keys))
-            }
-        };
-        Ok((sql, parameters))
-    }
+    let by_key = |given: &[(String, ColumnType)]| {
+        let pairs = keys.iter().zip(given).enumerate();
+        let equal = pairs.map(|(at, ((name, wanted), (_, given)))| {
+            format!("{name} = {}", of_key(at, *given, *wanted))
+        });
+        equal.collect::<Vec<_>>().join(" AND ")
+    };
+    let by_reference = |given: &[(String, ColumnType)]| {
+        let pairs = referring.iter().zip(given).enumerate();
+        let equal = pairs.map(|(at, ((name, _), _))| format!("{name} = ${}", at + 1));
+        equal.collect::<Vec<_>>().join(" AND ")
+    };
+    let types = |given: &[(String, ColumnType)]| -> Vec<TypeOid> {
+        given.iter().map(|(_, column_type)| column_type.oid).collect()
+    };
+    let lock = if seeded_bug!("reference_without_lock") { "" } else { " FOR KEY SHARE" };
+    let set = |positions: &[u16], value: &str| -> Result<String> {
+        let list = columns(table, positions)?;
+        let list = list.into_iter().map(|(name, _)| format!("{name} = {value}"));
+        Ok(list.collect::<Vec<_>>().join(", "))
+    };
+    let set_columns = |deleted: bool| match deleted {
+        true => key.columns_set_on_delete(),
+        false => &key.columns,
+    };
+    let mut parameters = types(&keys);
+    let sql = match kind {
+        QueryKind::Referenced => {
+            parameters = types(&referring);
+            format!("SELECT 1 FROM {other} WHERE {}{lock}", by_key(&referring))
+        }
+        QueryKind::Back => format!("SELECT 1 FROM {other} WHERE {}{lock}", by_key(&keys)),
+        QueryKind::Own => {
+            parameters = types(&referring);
+            format!("SELECT 1 FROM {own} WHERE {} LIMIT 1", by_reference(&referring))
+        }
+        QueryKind::Referring => {
+            format!("SELECT 1 FROM {own} WHERE {} LIMIT 1{lock}", by_reference(&keys))
+        }
+        QueryKind::Delete => format!("DELETE FROM {own} WHERE {}", by_reference(&keys)),
+        QueryKind::Follow => {
+            parameters.extend(types(&keys));
+            let first = keys.len() + 1;
+            let list = referring.iter().enumerate();
+            let list: Vec<String> =
+                list.map(|(at, (name, _))| format!("{name} = ${}", first + at)).collect();
+            format!("UPDATE {own} SET {} WHERE {}", list.join(", "), by_reference(&keys))
+        }
+        QueryKind::SetNull { deleted } => {
+            let list = set(set_columns(deleted), "NULL")?;
+            format!("UPDATE {own} SET {list} WHERE {}", by_reference(&keys))
+        }
+        QueryKind::SetDefault { deleted } => {
+            let list = set(set_columns(deleted), "DEFAULT")?;
+            format!("UPDATE {own} SET {list} WHERE {}", by_reference(&keys))
+        }
+    };
+    Ok((sql, parameters))
 }
 
 /// Plans kept at most.

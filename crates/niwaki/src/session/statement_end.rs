@@ -1,0 +1,158 @@
+//! The end of statements: what they left to be done is done.
+//!
+//! Keys that may be there twice are checked, foreign keys act, and triggers are fired after the changes they wait for. What that
+//! changes is noted behind it. Constraints that are deferred wait for the end of the transaction. A statement of a function ends inside
+//! of the one that calls it, and does what it left itself; so all of this runs in the context of a statement, and plans and locks by
+//! what the session lends.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, CatalogTransaction, Oid};
+use niwaki_sql::settings::Settings;
+use niwaki_sql::store::Sees;
+use niwaki_sql::{
+    AnalyzeContext, ExecContext, Planned, SqlError, Statement as Analyzed, StatementEnd,
+};
+use niwaki_table::DeferredKey;
+use niwaki_txn::Transaction;
+use niwaki_types::TypeOid;
+
+use super::constraints::{Deferred, relation_of};
+use super::errors::of_table;
+use super::foreign_keys::{Event, Following, Noted, Plans};
+use super::query::{lock_relations, planner_settings};
+use crate::Result;
+
+/// What the session lends for the end of statements.
+pub(super) struct AtEnd<'s> {
+    pub(super) transaction: &'s Transaction,
+    pub(super) settings: &'s RefCell<&'s mut Settings>,
+    pub(super) catalog: RefCell<&'s mut CatalogTransaction>,
+    pub(super) deferred: RefCell<&'s mut Deferred>,
+    pub(super) plans: RefCell<&'s mut Plans>,
+    pub(super) noted: &'s RefCell<&'s mut Noted>,
+}
+
+impl AtEnd<'_> {
+    /// The catalog of now.
+    pub(super) fn state(&self) -> Arc<CatalogState> {
+        self.catalog.borrow_mut().state()
+    }
+
+    /// What plans depend on: they are right while this stays the same.
+    pub(super) fn plan_version(&self) -> (u64, u64) {
+        let catalog = self.catalog.borrow_mut().version();
+        (catalog, self.settings.borrow().hot().plan_version)
+    }
+
+    /// Takes the table locks of a plan. False when the catalog changed since the plan was made.
+    pub(super) fn lock_for(&self, planned: &Planned, version: (u64, u64)) -> Result<bool> {
+        lock_relations(self.transaction, self.catalog.borrow().catalog(), planned)?;
+        Ok(self.plan_version() == version)
+    }
+
+    /// The plan of a query of the session's own, when its locks are held and it is right for the catalog of now.
+    pub(super) fn plan(
+        &self,
+        sql: &str,
+        parameter_types: &[TypeOid],
+        exec: &ExecContext<'_>,
+    ) -> Result<Arc<Planned>> {
+        let statements = niwaki_sql::parse::parse(sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        let now = exec.environment.transaction_timestamp();
+        loop {
+            let version = self.plan_version();
+            let state = self.state();
+            let planner = planner_settings(self.settings.borrow().hot(), now);
+            let context = AnalyzeContext {
+                catalog: &state,
+                path: exec.path,
+                text: exec.text,
+                now,
+                planner,
+                functions: None,
+                stored: false,
+            };
+            let analyzed = niwaki_sql::analyze(statement, &context, parameter_types)?;
+            let Analyzed::Query(planned) = analyzed else {
+                return Err(SqlError::internal("not a query"));
+            };
+            if self.lock_for(&planned, version)? {
+                return Ok(planned);
+            }
+            // Locks are kept, so only DDL on other relations can make this go round again.
+        }
+    }
+
+    fn check_key(&self, state: &CatalogState, key: &DeferredKey) -> Result<()> {
+        let relation = relation_of(key.table).and_then(|oid| state.relation(oid));
+        let Some((relation, table)) = relation.and_then(|r| Some((r, r.table.as_ref()?))) else {
+            return Ok(());
+        };
+        let checked = table.check_deferred(self.transaction, key);
+        checked.map_err(|error| of_table(error, relation, state))
+    }
+
+    /// Whether a key that may be there twice is checked later.
+    fn is_deferred(&self, state: &CatalogState, key: &DeferredKey) -> bool {
+        let index = relation_of(key.index).and_then(|oid: Oid| state.relation(oid));
+        index.is_some_and(|index| self.deferred.borrow().is_deferred(index))
+    }
+
+    fn see_to(
+        &self,
+        event: Event,
+        state: &Arc<CatalogState>,
+        exec: &mut ExecContext<'_>,
+    ) -> Result<()> {
+        match event {
+            Event::Doubtful(key) if self.is_deferred(state, &key) => {
+                self.deferred.borrow_mut().keep_key(key);
+                Ok(())
+            }
+            Event::Doubtful(key) | Event::DueDoubtful(key) => self.check_key(state, &key),
+            Event::Key(noted) if self.deferred.borrow().waits(state, &noted) => {
+                self.deferred.borrow_mut().keep_reference(noted);
+                Ok(())
+            }
+            Event::Key(noted) | Event::DueKey(noted) => {
+                exec.environment.check_interrupts()?;
+                Following { end: self, exec }.see_to(&noted)
+            }
+            Event::Trigger(trigger) => {
+                exec.environment.check_interrupts()?;
+                exec.store.begin_following(Sees::OwnToWrite, state)?;
+                let fired = trigger.fire(exec);
+                exec.store.end_nested();
+                fired
+            }
+        }
+    }
+}
+
+impl StatementEnd for AtEnd<'_> {
+    fn noted(&self) -> usize {
+        self.noted.borrow().len()
+    }
+
+    fn end(&self, since: usize, exec: &mut ExecContext<'_>) -> Result<()> {
+        if self.noted.borrow().len() <= since {
+            return Ok(());
+        }
+        self.transaction.next_command()?;
+        // Ends: what follows from a change leads from one table to the next, and a row is deleted or given a key once;
+        // who writes a circle of ON UPDATE CASCADE that never rests is interrupted as in any statement.
+        loop {
+            let events = self.noted.borrow_mut().take_since(since);
+            if events.is_empty() {
+                return Ok(());
+            }
+            let state = self.state();
+            for event in events {
+                self.see_to(event, &state, exec)?;
+            }
+        }
+    }
+}
