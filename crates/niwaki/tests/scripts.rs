@@ -691,3 +691,23 @@ fn deferred_keys_of_partitions() {
         include_str!("../testscripts/deferred_keys_of_partitions.test"),
     );
 }
+
+#[test]
+fn recursive_functions() {
+    check("recursive_functions", include_str!("../testscripts/recursive_functions.test"));
+}
+
+#[test]
+fn rows_as_arguments() {
+    check("rows_as_arguments", include_str!("../testscripts/rows_as_arguments.test"));
+}
+
+#[test]
+fn arrays_of_no_type() {
+    check("arrays_of_no_type", include_str!("../testscripts/arrays_of_no_type.test"));
+}
+
+#[test]
+fn json_record_values() {
+    check("json_record_values", include_str!("../testscripts/json_record_values.test"));
+}
