@@ -703,6 +703,11 @@ fn rows_as_arguments() {
 }
 
 #[test]
+fn assigned_rows() {
+    check("assigned_rows", include_str!("../testscripts/assigned_rows.test"));
+}
+
+#[test]
 fn arrays_of_no_type() {
     check("arrays_of_no_type", include_str!("../testscripts/arrays_of_no_type.test"));
 }
