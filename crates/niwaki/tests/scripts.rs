@@ -708,6 +708,11 @@ fn assigned_rows() {
 }
 
 #[test]
+fn assigned_values() {
+    check("assigned_values", include_str!("../testscripts/assigned_values.test"));
+}
+
+#[test]
 fn arrays_of_no_type() {
     check("arrays_of_no_type", include_str!("../testscripts/arrays_of_no_type.test"));
 }
