@@ -169,6 +169,7 @@ pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)
         | ExprKind::SetReturning(_)
+        | ExprKind::Populated { .. }
         | ExprKind::CurrentOf { .. } => true,
         _ => false,
     })

@@ -38,11 +38,11 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    CalledFunctions, CursorTable, NewView, SUPPRESS_REDUNDANT, Writable, analyze,
-    analyze_for_cursor, analyze_for_values, analyze_function, analyze_view, analyze_view_rows,
-    analyze_without_parameters, check_domain_expression, check_function, check_stored_trigger,
-    check_trigger, check_view, condition_columns, define_check, define_default,
-    define_domain_check, view_not_updatable,
+    CalledFunctions, CursorTable, NewView, SUPPRESS_REDUNDANT, ValueFor, Writable, analyze,
+    analyze_assigned, analyze_for_cursor, analyze_for_values, analyze_function, analyze_view,
+    analyze_view_rows, analyze_without_parameters, check_domain_expression, check_function,
+    check_stored_trigger, check_trigger, check_view, condition_columns, define_check,
+    define_default, define_domain_check, view_not_updatable,
 };
 pub use collation::refuse_uncollated;
 pub use column_names::{rename_column, rename_field};

@@ -379,6 +379,9 @@ impl Writer<'_, '_> {
                 let name = function.shown(self.exec.catalog, self.exec.path);
                 format!("{name}({})", self.list(arguments))
             }
+            ExprKind::Populated { records, arguments } => {
+                format!("{}({})", records.function.sql_name(), self.list(arguments))
+            }
             // The comparison takes both types.
             ExprKind::Cast { argument, purpose: CastPurpose::Compared, .. } => {
                 self.show(argument, parent)

@@ -167,6 +167,9 @@ pub(crate) fn category(oid: TypeOid) -> char {
     if oid.is_composite() {
         return 'C';
     }
+    if oid == ANY {
+        return 'P';
+    }
     every().find(|t| t.1 == oid).map_or('U', |t| t.2)
 }
 

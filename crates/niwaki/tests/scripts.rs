@@ -701,3 +701,33 @@ fn definitions_refused() {
 fn functions_that_change() {
     check_told("functions_that_change", include_str!("../testscripts/functions_that_change.test"));
 }
+
+#[test]
+fn recursive_functions() {
+    check("recursive_functions", include_str!("../testscripts/recursive_functions.test"));
+}
+
+#[test]
+fn rows_as_arguments() {
+    check("rows_as_arguments", include_str!("../testscripts/rows_as_arguments.test"));
+}
+
+#[test]
+fn assigned_rows() {
+    check("assigned_rows", include_str!("../testscripts/assigned_rows.test"));
+}
+
+#[test]
+fn assigned_values() {
+    check("assigned_values", include_str!("../testscripts/assigned_values.test"));
+}
+
+#[test]
+fn arrays_of_no_type() {
+    check("arrays_of_no_type", include_str!("../testscripts/arrays_of_no_type.test"));
+}
+
+#[test]
+fn json_record_values() {
+    check("json_record_values", include_str!("../testscripts/json_record_values.test"));
+}

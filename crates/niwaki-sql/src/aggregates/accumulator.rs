@@ -12,7 +12,7 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::value_bytes;
 use crate::functions::JsonAggregate;
-use crate::types::element_of;
+use crate::types::{ANY_ARRAY, element_of};
 
 /// Running state of one aggregate in one group.
 #[derive(Clone, Debug)]
@@ -306,6 +306,7 @@ impl Accumulator {
                 });
             }
             Self::Extreme { best, greatest, ty } => {
+                refuse_other_elements(*ty, best, first)?;
                 if best.is_null() || is_better(*ty, first, best, *greatest) {
                     *best = first.clone();
                 }
@@ -386,6 +387,7 @@ impl Accumulator {
                 });
             }
             (Self::Extreme { best, greatest, ty }, Self::Extreme { best: other, .. }) => {
+                refuse_other_elements(*ty, best, &other)?;
                 let better = best.is_null() || is_better(*ty, &other, best, *greatest);
                 if !other.is_null() && better {
                     *best = other;
@@ -458,6 +460,17 @@ impl Accumulator {
             Self::Json(state, _) => state.finish()?,
             Self::OrderedSet(rows) => rows.finish()?,
         })
+    }
+}
+
+/// 42804 for two arrays that cannot be compared. Only a column of arrays of no type, as those of statistics, can have such.
+fn refuse_other_elements(ty: TypeOid, one: &Datum, other: &Datum) -> Result<()> {
+    match (one, other) {
+        (Datum::Array(one, _), Datum::Array(other, _)) if ty == ANY_ARRAY && one != other => {
+            let message = "cannot compare arrays of different element types";
+            Err(SqlError::new("42804", message))
+        }
+        _ => Ok(()),
     }
 }
 

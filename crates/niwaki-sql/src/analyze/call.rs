@@ -61,6 +61,8 @@ pub(super) struct Resolved<F = &'static Function> {
 pub(super) enum NoMatch {
     None,
     Ambiguous,
+    /// An argument is an array of no type, and it would have to be known.
+    NoElement,
 }
 
 /// Chooses among candidates for arguments of these types.
@@ -129,7 +131,11 @@ fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
         ANY | ANY_ELEMENT | ANY_COMPATIBLE => true,
         ANY_NONARRAY => element_of(*t).is_none(),
         ANY_ENUM => *t == TypeOid::UNKNOWN || t.is_enum(),
+        // Columns of PostgreSQL's statistics are arrays of no type.
+        ANY_ARRAY if *t == ANY_ARRAY => true,
         ANY_ARRAY | ANY_COMPATIBLE_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
+        // A row is judged field by field when the choice is made.
+        d if *t == TypeOid::RECORD && d.is_composite() => true,
         d => *t == TypeOid::UNKNOWN || cast_path(*t, d, CastContext::Implicit).is_some(),
     });
     simple && polymorphic(declared, types).is_ok()
@@ -137,7 +143,7 @@ fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
 
 /// What the polymorphic parameters of a call stand for; `UNKNOWN` where no argument tells.
 struct Polymorphic {
-    /// The type of [`ANY_ELEMENT`], and of the elements of [`ANY_ARRAY`].
+    /// The type of [`ANY_ELEMENT`], and of the elements of [`ANY_ARRAY`]; [`ANY_ELEMENT`] itself where these have no type.
     element: TypeOid,
     /// The type of [`ANY_COMPATIBLE`], and of the elements of [`ANY_COMPATIBLE_ARRAY`].
     compatible: TypeOid,
@@ -153,6 +159,7 @@ fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<P
         }
         let found = match *d {
             ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => *t,
+            ANY_ARRAY if *t == ANY_ARRAY => ANY_ELEMENT,
             ANY_ARRAY => element_of(*t).ok_or(())?,
             ANY_COMPATIBLE => {
                 compatible.push(*t);
@@ -263,6 +270,14 @@ pub(super) struct Concrete {
 }
 
 impl Concrete {
+    /// Whether a call with these parameters and this result needs the elements' type of an array that has none.
+    pub(super) fn lacks_element(self, declared: &[TypeOid], result: TypeOid) -> bool {
+        let of_element =
+            |oid: &TypeOid| matches!(*oid, ANY_ARRAY | ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM);
+        let known_by = declared.iter().filter(|oid| of_element(oid)).count();
+        self.element == ANY_ELEMENT && (known_by > 1 || result != ANY_ARRAY && of_element(&result))
+    }
+
     /// What the polymorphic types of the parameters stand for with arguments of these types; `Err` when these disagree.
     pub(super) fn of(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Self, ()> {
         let found = polymorphic(declared, types)?;
@@ -277,6 +292,7 @@ impl Concrete {
         match declared {
             ANY_ENUM if !element.is_enum() => None,
             ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => Some(element),
+            ANY_ARRAY if element == ANY_ELEMENT => Some(ANY_ARRAY),
             ANY_ARRAY => array_of(element),
             ANY_COMPATIBLE => Some(compatible),
             ANY_COMPATIBLE_ARRAY => array_of(compatible),
@@ -295,6 +311,9 @@ fn finish<F: Candidate>(
     types: &[TypeOid],
 ) -> std::result::Result<Resolved<F>, NoMatch> {
     let concrete = Concrete::of(declared, types).map_err(|()| NoMatch::None)?;
+    if concrete.lacks_element(declared, function.result()) {
+        return Err(NoMatch::NoElement);
+    }
     let arguments = declared
         .iter()
         .zip(types)
@@ -413,6 +432,7 @@ impl Analyzer<'_> {
             _ => name.to_owned(),
         };
         let hint = match (reason, types.len()) {
+            (NoMatch::NoElement, _) => return no_element(),
             (NoMatch::Ambiguous, _) => {
                 return self
                     .error("42725", format!("operator is not unique: {shown}"), location)
@@ -480,8 +500,14 @@ impl Analyzer<'_> {
                      You might need to add explicit type casts.",
                 )
             }
+            NoMatch::NoElement => no_element(),
         }
     }
+}
+
+/// 42804
+fn no_element() -> SqlError {
+    SqlError::new("42804", "cannot determine element type of \"anyarray\" argument")
 }
 
 /// Whether PostgreSQL has functions of this name and Niwaki has none.

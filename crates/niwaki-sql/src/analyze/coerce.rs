@@ -174,7 +174,7 @@ impl Analyzer<'_> {
     }
 
     /// A literal interval, if it is one: its type's fields say what a bare number in it counts.
-    fn interval_literal(&self, expr: &Expr, to: ColumnType) -> Result<Option<Expr>> {
+    pub(super) fn interval_literal(&self, expr: &Expr, to: ColumnType) -> Result<Option<Expr>> {
         let ExprKind::Const(Datum::Text(text)) = &expr.kind else { return Ok(None) };
         if expr.ty != TypeOid::UNKNOWN || to.oid != TypeOid::INTERVAL || to.typmod < 0 {
             return Ok(None);

@@ -38,14 +38,12 @@ impl Analyzer<'_> {
         let mut fields = Vec::with_capacity(nodes.len());
         for node in nodes {
             match &node.node {
-                Some(NodeEnum::ColumnRef(column)) if ends_in_star(&column.fields) => {
+                Some(NodeEnum::ColumnRef(column)) if is_star(node) => {
                     let mut targets = Vec::new();
                     self.star(column, &mut targets)?;
                     fields.extend(targets.into_iter().map(|target| target.expr));
                 }
-                Some(NodeEnum::AIndirection(indirection))
-                    if ends_in_star(&indirection.indirection) =>
-                {
+                Some(NodeEnum::AIndirection(indirection)) if is_star(node) => {
                     let steps = indirection.indirection.split_last().map_or(&[][..], |(_, s)| s);
                     let all = self.all_fields(indirection, steps)?;
                     fields.extend(all.into_iter().map(|(_, field)| field));
@@ -241,6 +239,7 @@ impl Analyzer<'_> {
         }
         match &value.kind {
             ExprKind::SetReturning(number) => self.scopes.last()?.sets.get(*number)?.fields(),
+            ExprKind::UserCall { function, .. } => function.fields.clone(),
             ExprKind::Row(row) => {
                 let named = |(at, field): (usize, &Expr)| {
                     let name = row.names.as_ref().and_then(|names| names.get(at).cloned());
@@ -463,6 +462,15 @@ impl Analyzer<'_> {
         let ExprKind::Field { argument, .. } = &field.kind else { return field };
         let derived = self.collation_of_field(argument.ty, at, &field);
         Expr { derived, ..field }
+    }
+}
+
+/// Whether an element of a list stands for all columns or fields of something.
+pub(super) fn is_star(node: &Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::ColumnRef(column)) => ends_in_star(&column.fields),
+        Some(NodeEnum::AIndirection(indirection)) => ends_in_star(&indirection.indirection),
+        _ => false,
     }
 }
 

@@ -70,7 +70,8 @@ impl Inferred {
 }
 
 impl Analyzer<'_> {
-    /// The arbiters of an ON CONFLICT clause. Its actions are read by [`Analyzer::conflict_update`].
+    /// The arbiters of an ON CONFLICT clause; that there are any is for [`check_arbiters`] to say. Its actions are read by
+    /// [`Analyzer::conflict_update`].
     pub(super) fn conflict(
         &mut self,
         clause: &protobuf::OnConflictClause,
@@ -128,9 +129,6 @@ impl Analyzer<'_> {
                 && inferred.fits_open(&definitions[position])
                 && self.fits_collations(&inferred, relation, definition)
         });
-        if arbiters.is_empty() {
-            return Err(no_arbiter());
-        }
         Ok(arbiters)
     }
 
@@ -158,7 +156,7 @@ impl Analyzer<'_> {
                 arbiters.push(position);
             }
         }
-        if arbiters.is_empty() { Err(no_arbiter()) } else { Ok(arbiters) }
+        Ok(arbiters)
     }
 
     /// Whether each key that the target gives a collation is one of the index with this collation.
@@ -294,12 +292,14 @@ impl Analyzer<'_> {
     }
 }
 
-/// 42P10
-fn no_arbiter() -> SqlError {
-    SqlError::new(
-        "42P10",
-        "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-    )
+/// 42P10 where no index decides. PostgreSQL looks for one when it plans: whatever is wrong with the clause is said before.
+pub(super) fn check_arbiters(plan: &ConflictPlan) -> Result<()> {
+    if !plan.inferred || !plan.arbiters.is_empty() {
+        return Ok(());
+    }
+    let message =
+        "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+    Err(SqlError::new("42P10", message))
 }
 
 /// Positions of the table's indexes that satisfy `which`.
@@ -315,7 +315,7 @@ fn constraint(relation: &Relation, name: &str) -> Result<Vec<usize>> {
     if let Some(position) = found.first() {
         // One that waits for its parts decides nothing.
         let valid = relation.indexes[*position].definition.valid;
-        return if valid { Ok(found) } else { Err(no_arbiter()) };
+        return Ok(if valid { found } else { Vec::new() });
     }
     if relation.checks.iter().any(|check| check.name == name) {
         let message = "constraint in ON CONFLICT clause has no associated index";

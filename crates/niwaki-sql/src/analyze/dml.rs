@@ -7,6 +7,7 @@ use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf;
 use pg_query::{Node, NodeEnum};
 
+use super::composite::is_star;
 use super::scope::{Place, Scope};
 use super::targets::{Target, column_info};
 use super::trigger::FiredBy;
@@ -298,7 +299,7 @@ impl Analyzer<'_> {
                     Some(old) => old,
                     None => self.old_value(relation, column)?,
                 };
-                let value = self.assigned_value(&value)?;
+                let value = self.assigned_value(value)?;
                 let definition = (definition.column_type(), definition.name.as_str());
                 self.assigned_part(old, part, value, definition, target.location)?
             } else if is_default && written.view.is_some() && !always && !definition.generated {
@@ -307,7 +308,7 @@ impl Analyzer<'_> {
             } else if is_default {
                 self.default_of(relation, column)?
             } else {
-                let expr = self.assigned_value(&value)?;
+                let expr = self.assigned_value(value)?;
                 self.assign(expr, definition.column_type(), &definition.name, target.location)?
             });
         }
@@ -327,20 +328,14 @@ impl Analyzer<'_> {
     }
 
     /// What one column gets of `SET column = …` or `SET (column, …) = (…)`.
-    fn assigned<'n>(&self, value: Option<&'n Node>) -> Result<Assigned<'n>> {
+    fn assigned<'n>(&mut self, value: Option<&'n Node>) -> Result<Assigned<'n>> {
         let Some(NodeEnum::MultiAssignRef(part)) = value.and_then(|node| node.node.as_ref()) else {
             return Ok(Assigned::Value(value));
         };
         let count = |number: i32| usize::try_from(number).unwrap_or(0);
         let (column, columns) = (count(part.colno - 1), count(part.ncolumns));
         match part.source.as_ref().and_then(|node| node.node.as_ref()) {
-            Some(NodeEnum::RowExpr(row)) if row.args.len() == columns => {
-                Ok(Assigned::Value(row.args.get(column)))
-            }
-            Some(NodeEnum::RowExpr(row)) => {
-                let message = "number of columns does not match number of values";
-                Err(self.error("42601", message, row.location))
-            }
+            Some(NodeEnum::RowExpr(row)) => self.assigned_of_row(row, column, columns),
             Some(NodeEnum::SubLink(link))
                 if link.sub_link_type() == protobuf::SubLinkType::ExprSublink =>
             {
@@ -353,9 +348,37 @@ impl Analyzer<'_> {
         }
     }
 
-    fn assigned_value(&mut self, assigned: &Assigned<'_>) -> Result<Expr> {
-        match *assigned {
+    /// One of the `columns` values of a row, in which `x.*` stands for as many as `x` has.
+    fn assigned_of_row<'n>(
+        &mut self,
+        row: &'n protobuf::RowExpr,
+        column: usize,
+        columns: usize,
+    ) -> Result<Assigned<'n>> {
+        let (mut count, mut found) = (0, None);
+        for node in &row.args {
+            if !is_star(node) {
+                if count == column {
+                    found = Some(Assigned::Value(Some(node)));
+                }
+                count += 1;
+                continue;
+            }
+            for expr in self.listed(std::slice::from_ref(node))? {
+                if count == column {
+                    found = Some(Assigned::Expr(Box::new(expr)));
+                }
+                count += 1;
+            }
+        }
+        let message = "number of columns does not match number of values";
+        found.filter(|_| count == columns).ok_or_else(|| self.error("42601", message, row.location))
+    }
+
+    fn assigned_value(&mut self, assigned: Assigned<'_>) -> Result<Expr> {
+        match assigned {
             Assigned::Value(node) => self.expr_of(node),
+            Assigned::Expr(expr) => Ok(*expr),
             Assigned::OfRow { link, column, columns } => self.column_of_row(link, column, columns),
         }
     }
@@ -374,6 +397,8 @@ impl Analyzer<'_> {
 /// What a column is assigned.
 enum Assigned<'n> {
     Value(Option<&'n Node>),
+    /// A column or field that `x.*` stands for.
+    Expr(Box<Expr>),
     /// One of the columns of a query's row.
     OfRow {
         link: &'n protobuf::SubLink,

@@ -403,6 +403,8 @@ impl Analyzer<'_> {
             Place::Check => Some("check constraint"),
             Place::TriggerWhen => Some("trigger WHEN condition"),
             Place::CopyWhere => Some("COPY FROM WHERE condition"),
+            Place::ExecuteParameter => Some("EXECUTE parameter"),
+            Place::PartitionBound => Some("partition bound"),
             _ => None,
         };
         if let Some(part) = part {

@@ -312,17 +312,17 @@ impl Analyzer<'_> {
         };
         let name = range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
         self.check_alias(&name)?;
-        let (several, own) = match expr.kind {
+        let (several, own) = match &expr.kind {
             ExprKind::SetReturning(number) => {
-                let set = &self.scope()?.sets[number];
-                let found = (set.fields(), set.function.column_name());
+                let set = &self.scope()?.sets[*number];
+                let found = (set.fields(), set.function.column_name().map(str::to_owned));
                 if expr.ty.is_composite() && found.0.is_none() {
                     let what = "a set of composite values in FROM whose fields are to be columns";
                     return Err(self.unsupported(what, expr.location));
                 }
                 found
             }
-            _ => (None, None),
+            _ => (None, expr.lone_column().map(str::to_owned)),
         };
         let is_lone = several.is_none();
         let mut columns = match &several {
@@ -332,7 +332,8 @@ impl Analyzer<'_> {
             // The column of a scalar function takes the alias, if there is one, and has no name of its own.
             None => {
                 let kind = expr.column_type();
-                vec![ColumnInfo::computed(own.unwrap_or(&name), kind).collated(expr.derived)]
+                let own = own.as_deref().unwrap_or(&name);
+                vec![ColumnInfo::computed(own, kind).collated(expr.derived)]
             }
         };
         if range.ordinality {

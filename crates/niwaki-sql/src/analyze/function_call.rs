@@ -12,7 +12,7 @@ use crate::aggregates::{AggregateKind, OrderedSet, aggregates_named, is_aggregat
 use crate::error::{Result, SqlError};
 use crate::expr::collation::STRING_COMPARISON;
 use crate::expr::{Collation, Expr, ExprKind};
-use crate::functions::{Eval, Function, functions_named, variadic_forms};
+use crate::functions::{Eval, Function, functions_named, of_json_objects, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, SetFunction, is_volatile};
 use crate::types::{
     ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, category, element_of,
@@ -50,8 +50,8 @@ impl Analyzer<'_> {
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
         }
-        if crate::functions::of_json_objects(name).is_some() {
-            return Err(self.unsupported(format!("function {name} outside of FROM"), location));
+        if let Some(function) = of_json_objects(name) {
+            return self.value_of_objects(call, function);
         }
         if crate::functions::is_unsupported(name) {
             return Err(self.unsupported(format!("function {name}"), location));

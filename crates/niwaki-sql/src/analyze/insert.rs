@@ -8,7 +8,7 @@ use pg_query::protobuf::{self, OnConflictAction, OverridingKind};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use super::conflict::EXCLUDED;
+use super::conflict::{EXCLUDED, check_arbiters};
 use super::dml::default_of_part;
 use super::scope::{Place, Scope};
 use super::trigger::FiredBy;
@@ -159,6 +159,9 @@ impl Analyzer<'_> {
             conflict = Some(plan);
         }
         let (returning, infos) = self.returning(insert.returning_clause.as_ref())?;
+        if let Some(plan) = &conflict {
+            check_arbiters(plan)?;
+        }
         Ok((conflict, returning, infos))
     }
 

@@ -1,4 +1,5 @@
-//! Functions in FROM that make rows of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`, `jsonb_populate_record(row, …)`.
+//! Functions that make rows of JSON objects: `jsonb_to_recordset(…) AS t (a int, b text)`, `jsonb_populate_record(row, …)`. Those that populate
+//! a row say of which type theirs are, so they may stand outside of FROM, too.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::scope::Place;
 use super::{Analyzer, names_of};
 use crate::context::{ColumnInfo, RecordFields};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::functions::{Function, functions_named, of_json_objects, takes_json};
 use crate::plan::{JsonRecords, SetFunction};
 use crate::query::{ItemKind, JoinTree};
@@ -32,22 +33,19 @@ impl Analyzer<'_> {
         function: &'static Function,
     ) -> Result<JoinTree> {
         let (name, location) = (function.name, call.location);
-        self.refuse_aggregate_syntax(call, name)?;
         let place = self.scope()?.place;
         self.set_place(Place::From)?;
-        let arguments = self.exprs(&call.args);
+        let arguments = self.arguments_for_objects(call, function);
         self.set_place(place)?;
         let arguments = arguments?;
-        let types: Vec<TypeOid> = arguments.iter().map(|argument| argument.ty).collect();
-        let resolved = choose(functions_named(name), &types)
-            .map_err(|reason| self.function_error(name, &types, location, &reason))?;
-        let wanted = arguments.into_iter().zip(&resolved.arguments);
-        let arguments = wanted
-            .map(|(argument, ty)| self.to_common(argument, *ty, name))
-            .collect::<Result<Vec<_>>>()?;
         let listed = function.arguments.len() == 1;
         let fields = match arguments.as_slice() {
-            [row, _] => self.fields_to_populate(range, row, name)?,
+            [row, _] if range.coldeflist.is_empty() => self.fields_to_populate(row, name)?,
+            [row, _] => {
+                self.fields_to_populate(row, name)?;
+                let message = "a column definition list is redundant for a function returning a named composite type";
+                return Err(self.error("42601", message, row.location));
+            }
             _ => self.listed_fields(range, location)?,
         };
         if listed && range.ordinality {
@@ -56,19 +54,16 @@ impl Analyzer<'_> {
                 .error("42601", message, location)
                 .with_hint("Put the column definition list inside ROWS FROM()."));
         }
-        let json = arguments.last().map_or(TypeOid::JSONB, |argument| argument.ty);
-        let values = fields.iter().map(|(_, column)| self.value_of_key(*column, json));
-        let values = values.collect::<Result<Vec<_>>>()?;
+        let records = self.records_of(function, fields, &arguments)?;
         let alias = range.alias.as_ref();
         let item = alias.map_or(name, |alias| alias.aliasname.as_str()).to_owned();
         self.check_alias(&item)?;
         let column = |(name, kind): &(Arc<str>, ColumnType)| ColumnInfo::computed(&**name, *kind);
-        let mut columns: Vec<ColumnInfo> = fields.iter().map(column).collect();
+        let mut columns: Vec<ColumnInfo> = records.fields.iter().map(column).collect();
         if range.ordinality {
             columns.push(ColumnInfo::computed("ordinality", ColumnType::new(TypeOid::INT8)));
         }
         let columns = self.renamed(columns, alias, &item)?;
-        let records = JsonRecords { function, fields, values, listed };
         let kind = ItemKind::Function {
             function: SetFunction::Records(Arc::new(records)),
             arguments,
@@ -79,6 +74,60 @@ impl Analyzer<'_> {
         let tree = scope.add_source(kind, item, start);
         scope.note_alias(alias, None);
         Ok(tree)
+    }
+
+    /// A call outside of FROM.
+    pub(super) fn value_of_objects(
+        &mut self,
+        call: &protobuf::FuncCall,
+        function: &'static Function,
+    ) -> Result<Expr> {
+        let arguments = self.arguments_for_objects(call, function)?;
+        self.refuse_over(call, function.name)?;
+        let [row, _] = arguments.as_slice() else {
+            let message = format!("could not determine row type for result of {}", function.name);
+            let hint = "Provide a non-null record argument, or call the function in the FROM clause using a column definition list.";
+            return Err(SqlError::new("0A000", message).with_hint(hint));
+        };
+        let fields = self.fields_to_populate(row, function.name)?;
+        let records = Arc::new(self.records_of(function, fields, &arguments)?);
+        let (kind, location) = (row.ty, call.location);
+        if function.returns_set() {
+            let set = SetFunction::Records(records);
+            return self.set_call(set, arguments, ColumnType::new(kind), location);
+        }
+        Ok(Expr::new(ExprKind::Populated { records, arguments }, kind, location))
+    }
+
+    fn arguments_for_objects(
+        &mut self,
+        call: &protobuf::FuncCall,
+        function: &'static Function,
+    ) -> Result<Vec<Expr>> {
+        let (name, location) = (function.name, call.location);
+        self.refuse_aggregate_syntax(call, name)?;
+        let arguments = self.exprs(&call.args)?;
+        let types: Vec<TypeOid> = arguments.iter().map(|argument| argument.ty).collect();
+        let resolved = choose(functions_named(name), &types)
+            .map_err(|reason| self.function_error(name, &types, location, &reason))?;
+        if matches!(types.as_slice(), [TypeOid::UNKNOWN, _]) {
+            return Err(self.polymorphic_unknown(location));
+        }
+        let wanted = arguments.into_iter().zip(&resolved.arguments);
+        wanted.map(|(argument, ty)| self.to_common(argument, *ty, name)).collect()
+    }
+
+    /// Rows with these fields, made of the last of the arguments.
+    fn records_of(
+        &mut self,
+        function: &'static Function,
+        fields: RecordFields,
+        arguments: &[Expr],
+    ) -> Result<JsonRecords> {
+        let json = arguments.last().map_or(TypeOid::JSONB, |argument| argument.ty);
+        let values = fields.iter().map(|(_, column)| self.value_of_key(*column, json));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        Ok(JsonRecords { function, fields, values, listed: function.arguments.len() == 1 })
     }
 
     /// The columns that the query lists.
@@ -112,12 +161,7 @@ impl Analyzer<'_> {
     }
 
     /// The columns of the row that is populated.
-    fn fields_to_populate(
-        &self,
-        range: &protobuf::RangeFunction,
-        row: &Expr,
-        name: &str,
-    ) -> Result<RecordFields> {
+    fn fields_to_populate(&self, row: &Expr, name: &str) -> Result<RecordFields> {
         if row.ty == TypeOid::RECORD {
             return Err(self.unsupported("a row without a type that is populated", row.location));
         }
@@ -125,10 +169,6 @@ impl Analyzer<'_> {
             let message = format!("first argument of {name} must be a row type");
             return Err(self.error("42804", message, row.location));
         };
-        if !range.coldeflist.is_empty() {
-            let message = "a column definition list is redundant for a function returning a named composite type";
-            return Err(self.error("42601", message, row.location));
-        }
         Ok(fields.into_iter().map(|(name, column)| (Arc::from(name), column)).collect())
     }
 

@@ -7,6 +7,7 @@
 )]
 
 mod array;
+mod assigned_value;
 mod call;
 mod coerce;
 mod collations;
@@ -65,6 +66,7 @@ use crate::rewrite::{Values, rewrite};
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
+pub use assigned_value::{ValueFor, analyze_assigned};
 pub use current_of::CursorTable;
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_expression, define_domain_check};

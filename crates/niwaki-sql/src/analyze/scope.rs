@@ -101,6 +101,10 @@ pub(super) enum Place {
     CopyWhere,
     /// An assignment in the body of a trigger's function
     Assignment,
+    /// A parameter of EXECUTE
+    ExecuteParameter,
+    /// FOR VALUES of a partition
+    PartitionBound,
     /// FILTER of an aggregate
     Filter,
     WindowPartition,
@@ -136,6 +140,8 @@ impl Place {
             Self::TriggerWhen => "trigger WHEN conditions",
             Self::CopyWhere => "COPY FROM WHERE conditions",
             Self::Assignment => "PL/pgSQL expressions",
+            Self::ExecuteParameter => "EXECUTE parameters",
+            Self::PartitionBound => "partition bound",
             Self::Filter => "FILTER",
             Self::WindowPartition => "window PARTITION BY",
             Self::WindowOrder => "window ORDER BY",

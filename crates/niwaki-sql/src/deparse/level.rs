@@ -268,7 +268,8 @@ pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String
             columns
         }
         ItemKind::Single { expr, ordinality } => {
-            let mut columns = vec![(named(&item.name), expr.column_type())];
+            let own = expr.lone_column().unwrap_or(&item.name);
+            let mut columns = vec![(named(own), expr.column_type())];
             if *ordinality {
                 columns.push((named("ordinality"), TypeOid::INT8.into()));
             }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::CatalogState;
 use niwaki_types::{Datum, Record, TypeOid};
 
 use super::kept_rows::{KeptReader, RowKeeper};
@@ -10,6 +11,7 @@ use super::start;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, State, UserFunction};
 use crate::plan::{BodyStatement, FunctionBody, ResultShape};
+use crate::types::format_oid;
 
 /// Calls of users' functions around what runs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,9 +34,9 @@ impl Calls {
         let here = (&raw const marker).addr();
         let stack = if self.depth == 0 { here } else { self.stack };
         if self.depth >= DEPTH_MAX || stack.abs_diff(here) > STACK_BYTES_MAX {
-            let message = "stack depth limit exceeded";
+            // PostgreSQL's hint is to allow for more of it, which nobody can here.
             let hint = "A function calls itself too often, directly or through others.";
-            return Err(SqlError::new("54001", message).with_hint(hint));
+            return Err(SqlError::new("54001", "stack depth limit exceeded").with_hint(hint));
         }
         Ok(Self { depth: self.depth + 1, stack })
     }
@@ -118,13 +120,14 @@ pub(crate) fn set_rows(
     let values = argument_values(function, arguments, row, rt)?;
     let body = body_of(function, rt)?;
     let nothing = vec![Datum::Null; width.unwrap_or(1)];
-    let mut any = false;
+    let (mut any, catalog) = (false, rt.exec.catalog);
     if let Some(values) = values {
         run(&body, &values, rt, &mut |given| {
             any = true;
             match (width, given) {
                 (None, given) => found.push(&[value_of(&body, given)])?,
                 (Some(_), [Datum::Record(_, record)]) if body.whole => {
+                    check_row(&body.shape, record, catalog)?;
                     found.push(record.values())?
                 }
                 (Some(_), _) if body.whole => found.push(&nothing)?,
@@ -137,6 +140,35 @@ pub(crate) fn set_rows(
         found.push(&nothing)?;
     }
     Ok(found.finish()?.read())
+}
+
+/// 42804 for a row that has not the columns that the function says its rows have: of a `record` only the row itself knows.
+fn check_row(shape: &ResultShape, row: &Record, catalog: &CatalogState) -> Result<()> {
+    let ResultShape::Row { kind: TypeOid::RECORD, fields, .. } = shape else { return Ok(()) };
+    let wrong = |detail: String| {
+        let message = "function return row and query-specified return row do not match";
+        Err(SqlError::new("42804", message).with_detail(detail))
+    };
+    let (given, wanted) = (row.values().len(), fields.len());
+    if given != wanted {
+        let ending = if given == 1 { "" } else { "s" };
+        return wrong(format!(
+            "Returned row contains {given} attribute{ending}, but query expects {wanted}."
+        ));
+    }
+    for (number, ((found, _), field)) in row.fields().zip(fields).enumerate() {
+        if found != field.oid {
+            let types = catalog.types_of_values();
+            let shown = |oid: TypeOid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
+            return wrong(format!(
+                "Returned type {} at ordinal position {}, but query expects {}.",
+                shown(found),
+                number + 1,
+                shown(field.oid)
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn record(shape: &ResultShape, values: &[Datum]) -> Datum {

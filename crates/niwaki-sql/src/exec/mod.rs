@@ -13,6 +13,7 @@ mod hash_join;
 pub(crate) mod hashed_values;
 mod incremental_sort;
 mod join;
+pub(crate) mod json_records;
 pub(crate) mod kept_rows;
 mod key_chains;
 mod key_table;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use niwaki_catalog::Key;
 use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
-use super::Step;
 use super::kept_rows::{KeptReader, RowKeeper};
 use super::shared_rows::SharedReader;
+use super::{Step, json_records};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::functions::{Eval, Function, fields_of_objects};
-use crate::plan::{JsonRecords, PlanNode, SetFunction, fields_of_rows};
+use crate::functions::{Eval, Function};
+use crate::plan::{PlanNode, SetFunction, fields_of_rows};
 
 /// One row without values.
 pub(super) struct OneRow {
@@ -89,8 +89,9 @@ impl SetValues {
     ) -> Result<Self> {
         let function: &Function = match function {
             SetFunction::Builtin(function) => function,
-            SetFunction::Records(_) => {
-                return Err(SqlError::internal("rows of JSON objects outside of FROM"));
+            SetFunction::Records(records) => {
+                let values = json_records::set_values(records, arguments, row, rt)?;
+                return Ok(Self::List(values.into_iter()));
             }
             SetFunction::User { function, .. } => {
                 let values = super::function::set_values(function, arguments, row, rt)?;
@@ -256,45 +257,6 @@ fn function_rows(
     Ok(found.finish()?.read())
 }
 
-/// Makes rows of JSON objects. A row that is populated, if there is one, is the first argument.
-fn rows_of_objects(
-    records: &JsonRecords,
-    arguments: &[Expr],
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<KeptReader> {
-    let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-    let width = records.fields.len();
-    let base = match values.split_last() {
-        Some((_, [Datum::Record(_, base)])) => Some(base.values()),
-        _ => None,
-    };
-    let mut objects = Vec::new();
-    match values.last() {
-        Some(Datum::Null) | None if records.function.returns_set() => {}
-        Some(Datum::Null) | None => objects.push(vec![None; width]),
-        Some(json) => {
-            let emit = &mut |object| objects.push(object);
-            fields_of_objects(records.function, json, &records.fields, rt.exec, emit)?;
-        }
-    }
-    let mut found = RowKeeper::new(rt.exec);
-    for object in objects {
-        rt.tick()?;
-        let mut row = Vec::with_capacity(width);
-        for (at, (field, value)) in object.into_iter().zip(&records.values).enumerate() {
-            let kept = base.and_then(|base| base.get(at)).filter(|_| field.is_none());
-            row.push(match kept {
-                Some(kept) => kept.clone(),
-                // A domain may refuse NULL.
-                None => value.eval(&[field.unwrap_or(Datum::Null)], rt)?,
-            });
-        }
-        found.push(&row)?;
-    }
-    Ok(found.finish()?.read())
-}
-
 enum Rows {
     NotStarted,
     List { rows: Vec<Vec<Datum>>, next: usize },
@@ -365,7 +327,7 @@ impl RowSource {
                 Rows::Kept(super::function::set_rows(function, arguments, width, row, rt)?)
             }
             PlanNode::Function { function: SetFunction::Records(records), arguments, .. } => {
-                Rows::Kept(rows_of_objects(records, arguments, row, rt)?)
+                Rows::Kept(json_records::rows(records, arguments, row, rt)?)
             }
             PlanNode::Function { function: SetFunction::Builtin(function), arguments, .. }
                 if function.columns().is_some() =>

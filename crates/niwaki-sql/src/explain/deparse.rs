@@ -83,9 +83,10 @@ impl Names {
                     self.slots.insert(start + number, (name.clone(), column));
                 }
             }
-            PlanNode::Single { name, start, .. } => {
+            PlanNode::Single { expr, name, start, .. } => {
                 self.tables += 1;
-                self.slots.insert(*start, (name.clone(), name.clone()));
+                let column = expr.lone_column().unwrap_or(name).to_owned();
+                self.slots.insert(*start, (name.clone(), column));
             }
             PlanNode::Join(join) => {
                 self.collect(&join.outer);
@@ -260,6 +261,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
         }
         ExprKind::UserCall { function, arguments } => {
             format!("{}({})", function.shown(exec.catalog, exec.path), list(arguments))
+        }
+        ExprKind::Populated { records, arguments } => {
+            format!("{}({})", records.function.name, list(arguments))
         }
         ExprKind::Cast { argument, purpose: CastPurpose::Compared, .. } => show(argument),
         ExprKind::Cast { argument, .. }

@@ -14,11 +14,13 @@ use super::{
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::hashed_values::{self, HashedValues};
+use crate::exec::json_records::populated;
 use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
 use crate::exec::shared_rows::SharedRows;
 use crate::functions::{Eval, Function};
 use crate::plan::FunctionBodies;
+use crate::types::format_oid;
 
 /// What expressions read besides their row.
 pub(crate) struct Runtime<'r, 'c> {
@@ -257,6 +259,17 @@ impl Expr {
             ExprKind::Field { argument, field, kind, .. } => match argument.eval(row, rt)? {
                 Datum::Record(_, record) => match record.fields().nth(*field) {
                     Some((found, value)) if found == *kind => Ok(value.clone()),
+                    // What a function says of its rows may not be so.
+                    Some((found, _)) if argument.ty == TypeOid::RECORD => {
+                        let types = rt.exec.catalog.types_of_values();
+                        let shown = |oid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
+                        let message = format!("attribute {} has wrong type", field + 1);
+                        Err(SqlError::new("42804", message).with_detail(format!(
+                            "Table has type {}, but query expects {}.",
+                            shown(found),
+                            shown(*kind)
+                        )))
+                    }
                     // A stored value says itself what it is made of.
                     _ => Err(SqlError::new(
                         "XX001",
@@ -265,6 +278,7 @@ impl Expr {
                 },
                 _ => Ok(Datum::Null),
             },
+            ExprKind::Populated { records, arguments } => populated(records, arguments, row, rt),
             ExprKind::RowNull { argument, negated } => {
                 let holds = match argument.eval(row, rt)? {
                     Datum::Record(_, record) if *negated => record.none_null(),

@@ -17,7 +17,7 @@ use niwaki_catalog::{Oid, Relation};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::functions::Function;
-use crate::plan::SubPlan;
+use crate::plan::{JsonRecords, SubPlan};
 use crate::query::Query;
 use crate::types::is_polymorphic;
 
@@ -157,6 +157,11 @@ pub(crate) enum ExprKind {
         /// The field's type, which the value must have.
         kind: TypeOid,
     },
+    /// A composite value with fields of a JSON object: `jsonb_populate_record(row, json)`.
+    Populated {
+        records: Arc<JsonRecords>,
+        arguments: Vec<Expr>,
+    },
     /// IS [NOT] NULL of a composite value: of each of its fields.
     RowNull {
         argument: Box<Expr>,
@@ -293,6 +298,13 @@ impl Expr {
     }
     pub(crate) fn column_type(&self) -> ColumnType {
         ColumnType { oid: self.ty, typmod: self.typmod, domain: self.domain }
+    }
+    /// What its column is called where it is a FROM item, if it is a function's call whose definition says so.
+    pub(crate) fn lone_column(&self) -> Option<&str> {
+        match &self.kind {
+            ExprKind::UserCall { function, .. } => function.column.as_deref(),
+            _ => None,
+        }
     }
     /// The type that it was given: the domain, if it is one.
     pub(crate) fn declared(&self) -> TypeOid {

@@ -4,6 +4,7 @@ use niwaki_catalog::{CatalogState, Oid, SearchPath};
 use niwaki_types::{TypeOid, quote_identifier};
 
 use super::{Expr, ExprKind};
+use crate::context::RecordFields;
 use crate::functions::{Function, Volatility};
 use crate::query::volatile_inside;
 
@@ -28,6 +29,10 @@ pub(crate) struct UserFunction {
     pub(crate) volatility: Volatility,
     /// What a call costs, in calls of operators.
     pub(crate) cost: f64,
+    /// What its one column is called in FROM, if its definition says so.
+    pub(crate) column: Option<String>,
+    /// The fields of a `record` that it gives.
+    pub(crate) fields: Option<RecordFields>,
     /// How many rows it gives, if it gives a set.
     pub(crate) rows: f64,
     /// What it computes, over its parameters, where that is one expression that may stand in the place of a call.

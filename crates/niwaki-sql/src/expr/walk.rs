@@ -18,6 +18,7 @@ impl ExprKind {
             | ExprKind::CurrentOf { .. } => {}
             ExprKind::Call { arguments, .. }
             | ExprKind::UserCall { arguments, .. }
+            | ExprKind::Populated { arguments, .. }
             | ExprKind::And(arguments)
             | ExprKind::Or(arguments)
             | ExprKind::Coalesce(arguments)
@@ -97,6 +98,7 @@ impl Expr {
             | ExprKind::CurrentOf { .. } => Ok(()),
             ExprKind::Call { arguments, .. }
             | ExprKind::UserCall { arguments, .. }
+            | ExprKind::Populated { arguments, .. }
             | ExprKind::And(arguments)
             | ExprKind::Or(arguments)
             | ExprKind::Coalesce(arguments)
@@ -202,6 +204,10 @@ impl Expr {
                 ExprKind::UserCall { function: f, arguments: a },
                 ExprKind::UserCall { function: g, arguments: b },
             ) => f.key == g.key && same_all(a, b),
+            (
+                ExprKind::Populated { records: f, arguments: a },
+                ExprKind::Populated { records: g, arguments: b },
+            ) => f.function.name == g.function.name && same_all(a, b),
             (ExprKind::And(a), ExprKind::And(b))
             | (ExprKind::Or(a), ExprKind::Or(b))
             | (ExprKind::Coalesce(a), ExprKind::Coalesce(b))

@@ -88,10 +88,11 @@ impl SetFunction {
     }
 
     /// What its one column is called in FROM, if that is not the function's name.
-    pub(crate) fn column_name(&self) -> Option<&'static str> {
+    pub(crate) fn column_name(&self) -> Option<&str> {
         match self {
             Self::Builtin(function) => function.column_name(),
-            Self::Records(_) | Self::User { .. } => None,
+            Self::Records(_) => None,
+            Self::User { function, .. } => function.column.as_deref(),
         }
     }
 

@@ -78,7 +78,10 @@ fn is_for_threads(expr: &Expr) -> bool {
     !expr.any(&mut |part| match &part.kind {
         ExprKind::Call { function, .. } => function.volatility != Volatility::Immutable,
         ExprKind::Slot { depth, .. } => *depth > 0,
-        ExprKind::UserCall { .. } | ExprKind::Domain { .. } | ExprKind::SubQuery(_) => true,
+        ExprKind::UserCall { .. }
+        | ExprKind::Populated { .. }
+        | ExprKind::Domain { .. }
+        | ExprKind::SubQuery(_) => true,
         _ => false,
     })
 }

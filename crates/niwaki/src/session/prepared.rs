@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use niwaki_sql::SqlError;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::UserTypeName;
+use niwaki_sql::{SqlError, ValueFor};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateTableAsStmt, ExplainStmt, Node};
 
 use super::cursor::statement_of;
 use super::extended::{Action, Statement};
+use super::type_names::shown_type;
 use super::{Session, define};
 use crate::Result;
 use crate::result::ResultSink;
@@ -84,6 +85,11 @@ impl Session {
         let name = &wanted.name;
         let found = state.resolve_type(&path, name.schema.as_deref(), &name.name);
         let found = found.ok_or_else(|| {
+            if let Some(schema) = name.schema.as_deref()
+                && state.schema_by_name(schema).is_none()
+            {
+                return SqlError::undefined_schema(schema).with_position(name.position);
+            }
             let array = if wanted.array { "[]" } else { "" };
             SqlError::new("42704", format!("type \"{name}{array}\" does not exist"))
                 .with_position(name.position)
@@ -183,10 +189,20 @@ impl Session {
             )));
         }
         let mut values = Vec::with_capacity(types.len());
-        for (text, oid) in parameters.iter().zip(types.iter()) {
+        for (number, (text, oid)) in parameters.iter().zip(types.iter()).enumerate() {
             // A value of a domain is judged, and measured, where the statement has it.
             let wanted = self.text.types.column_type(*oid).oid;
-            values.push(self.evaluate_as(text, ColumnType::new(wanted))?);
+            let shown = shown_type(&self.catalog.state(), *oid);
+            let refused = |given: &str| {
+                let message = format!(
+                    "parameter ${} of type {given} cannot be coerced to the expected type {shown}",
+                    number + 1
+                );
+                SqlError::new("42804", message)
+                    .with_hint("You will need to rewrite or cast the expression.")
+            };
+            let wanted = (ValueFor::Parameter, ColumnType::new(wanted));
+            values.push(self.evaluate_as(text, wanted, &refused)?);
         }
         // A failure of a value is none of the statement's.
         self.used_statement(name)?;

@@ -11,7 +11,7 @@ use niwaki_sql::walk::each_node;
 use niwaki_sql::{
     AnalyzeContext, Calls, CommandTag, Completion, ExecContext, Execution, KeptReader, Named,
     Planned, PlannerSettings, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed,
-    TEMP_CHUNK_BYTES, objects_named,
+    TEMP_CHUNK_BYTES, ValueFor, objects_named,
 };
 use niwaki_storage::ReadAhead;
 use niwaki_txn::{Isolation, Snapshot, TableId, Transaction, WaitPolicy};
@@ -24,7 +24,6 @@ use super::opened::Opened;
 use super::source::SessionSource;
 use super::statement_end::AtEnd;
 use super::store::{TableStore, lock_mode, read_only};
-use super::type_names::type_in_sql;
 use crate::Result;
 
 /// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever `work_mem` says.
@@ -319,27 +318,45 @@ impl Session {
         rows
     }
 
-    /// The value of an expression without columns, converted as an assignment to a column would.
-    pub(super) fn evaluate_as(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
-        let sql = self.conversion(expression, to);
-        self.internal_query(&sql).and_then(only_value)
+    /// The value of an expression without columns, converted as an assignment to a column would; what `refused` makes of the type of
+    /// one that cannot be. Errors have no positions: the text is not that of the statement.
+    pub(super) fn evaluate_as(
+        &mut self,
+        expression: &str,
+        (what, to): (ValueFor, ColumnType),
+        refused: &dyn Fn(&str) -> SqlError,
+    ) -> Result<Datum> {
+        let value = self.assigned_value(expression, (what, to), refused);
+        value.map_err(|mut error| {
+            error.position = None;
+            error
+        })
     }
 
-    /// The same for an expression of the catalog.
+    fn assigned_value(
+        &mut self,
+        expression: &str,
+        (what, to): (ValueFor, ColumnType),
+        refused: &dyn Fn(&str) -> SqlError,
+    ) -> Result<Datum> {
+        let statements = niwaki_sql::parse::parse(&format!("SELECT ({expression})"))?;
+        let statement =
+            statements.first().ok_or_else(|| SqlError::internal("an empty expression"))?;
+        let planned = self.plan_until_locked(|context| {
+            niwaki_sql::analyze_assigned(statement, context, what, to, refused)
+        })?;
+        let mut rows: Vec<Vec<Datum>> = Vec::new();
+        self.run_planned(&planned, &[], &mut rows)?;
+        only_value(rows)
+    }
+
+    /// The value of a default of the catalog for a column of this type.
     pub(super) fn evaluate_stored(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
-        let sql = self.conversion(expression, to);
-        self.stored_query(&sql).and_then(only_value)
-    }
-
-    /// The query that converts an expression.
-    fn conversion(&mut self, expression: &str, to: ColumnType) -> String {
-        let wanted = type_in_sql(&self.catalog.state(), to);
-        let mut cast = format!("CAST(({expression}) AS {wanted})");
-        if to.oid == TypeOid::REGCLASS {
-            // A query gives it by its name.
-            cast = format!("CAST({cast} AS oid)");
-        }
-        format!("SELECT {cast}")
+        let refused = |_: &str| SqlError::internal("a default of another type");
+        self.stored_text = true;
+        let value = self.evaluate_as(expression, (ValueFor::Default, to), &refused);
+        self.stored_text = false;
+        value
     }
 
     /// Whether a stored expression may give another value each time.

@@ -58,8 +58,12 @@ impl Analyzer<'_> {
             inner.input_collation = key.collation;
             inner.routine = Some(Routine::of(definition));
             refuse_others(&statement.node)?;
-            let (mut query, columns, tag) = inner.statement_query(&statement.node)?;
+            let (mut query, mut columns, tag) = inner.statement_query(&statement.node)?;
             if number + 1 == count {
+                if let StatementBody::Select(query) = &mut query.body {
+                    inner.row_of_body(query, shape)?;
+                    columns.clone_from(&query.columns);
+                }
                 let given = inner.result_of_body(shape, Some((columns.as_slice(), tag)))?;
                 if count == 1 && !definition.returns_set {
                     inline = inlined(definition, &query, shape, &given);

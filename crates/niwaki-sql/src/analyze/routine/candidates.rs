@@ -15,7 +15,10 @@ use crate::expr::{Collation, Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named};
 use crate::numbered::{InNumbers, Number, number_of};
 use crate::plan::{ResultShape, SetFunction};
-use crate::types::{CastContext, array_of, element_of, is_polymorphic, variadic_element};
+use crate::types::{
+    ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, CastContext, array_of, element_of, is_polymorphic,
+    variadic_element,
+};
 
 /// A user's function that a call may mean, and its place in the search path.
 pub(in crate::analyze) struct Found {
@@ -262,8 +265,12 @@ impl Analyzer<'_> {
         let named = given.names.iter().any(Option::is_some);
         let last = inputs.len().checked_sub(1);
         let function = Arc::clone(function);
-        if function.is_variadic() && !as_array {
-            let last = last.filter(|last| count > *last && !named)?;
+        if function.is_variadic() && !as_array && named {
+            return None;
+        }
+        // With fewer arguments its default may be there for all elements.
+        if let Some(last) = last.filter(|last| function.is_variadic() && !as_array && count > *last)
+        {
             let element = kind(last).and_then(variadic_element)?;
             let places: Vec<usize> = (0..count).map(|at| at.min(last)).collect();
             let declared =
@@ -302,7 +309,11 @@ impl Analyzer<'_> {
     fn call_of_user(&mut self, fitted: &Fitted, given: Given, location: i32) -> Result<Expr> {
         let (definition, in_from) = (&fitted.function, given.in_from);
         let types: Vec<TypeOid> = given.exprs.iter().map(|e| e.ty).collect();
-        let polymorphic = fitted.declared.iter().zip(&types).filter(|(d, _)| is_polymorphic(**d));
+        // Where types only have to be compatible, texts are.
+        let of_one_type = |declared: TypeOid| {
+            is_polymorphic(declared) && !matches!(declared, ANY_COMPATIBLE | ANY_COMPATIBLE_ARRAY)
+        };
+        let polymorphic = fitted.declared.iter().zip(&types).filter(|(d, _)| of_one_type(**d));
         let types_known = polymorphic.clone().any(|(_, t)| *t != TypeOid::UNKNOWN);
         if polymorphic.clone().next().is_some() && !types_known {
             return Err(self.polymorphic_unknown(location));
@@ -312,6 +323,9 @@ impl Analyzer<'_> {
         let Ok(concrete) = Concrete::of(&fitted.declared, &types) else {
             return Err(no_match(self));
         };
+        if concrete.lacks_element(&fitted.declared, TypeOid(definition.returns)) {
+            return Err(self.no_call(&definition.name, &given, location, &NoMatch::NoElement));
+        }
         let inputs = definition.inputs();
         let mut kinds = Vec::with_capacity(inputs.len());
         for input in &inputs {

@@ -18,7 +18,7 @@ use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid, Relation};
 use niwaki_types::{TextSettings, TypeOid};
 
 use super::Analyzer;
-use crate::context::AnalyzeContext;
+use crate::context::{AnalyzeContext, RecordFields};
 use crate::error::Result;
 use crate::expr::{FunctionKey, UserFunction};
 use crate::functions::Volatility;
@@ -64,6 +64,25 @@ fn volatility_of(definition: &FunctionDefinition) -> Volatility {
     }
 }
 
+/// The fields of a `record`.
+fn fields_of(shape: &ResultShape) -> Option<RecordFields> {
+    match shape {
+        ResultShape::Row { kind: TypeOid::RECORD, fields, names } => {
+            Some(names.iter().cloned().zip(fields.iter().copied()).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The name of the one output parameter of a function.
+fn column_of(definition: &FunctionDefinition) -> Option<String> {
+    let mut outputs = definition.outputs();
+    match (outputs.next(), outputs.next()) {
+        (Some(only), None) if !only.name.is_empty() => Some(only.name.clone()),
+        _ => None,
+    }
+}
+
 impl Analyzer<'_> {
     /// What calls of a function with arguments of these types need to know of it. Its body is looked at where the statement that
     /// is analyzed is to be run.
@@ -84,6 +103,8 @@ impl Analyzer<'_> {
             volatility: volatility_of(definition),
             cost: definition.cost(),
             rows: definition.rows(),
+            column: column_of(definition),
+            fields: fields_of(shape),
             inline,
         };
         let Some(functions) = self.context.functions else { return Ok(Arc::new(head(None))) };

@@ -11,7 +11,8 @@ use crate::context::{ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::ResultShape;
-use crate::types::CastContext;
+use crate::query::{Body, Query};
+use crate::types::{CastContext, is_polymorphic};
 
 /// What a body gives for each row of its last statement.
 pub(super) struct BodyResult {
@@ -94,6 +95,10 @@ impl Analyzer<'_> {
         let value = |number: usize| Expr::slot(number, columns[number].column_type);
         match shape {
             ResultShape::Void => parts(Vec::new()),
+            ResultShape::Value(kind) if is_polymorphic(kind.oid) => {
+                let message = format!("return type {declared} is not supported for SQL functions");
+                Err(SqlError::new("42P13", message))
+            }
             ResultShape::Value(kind) => {
                 if columns.len() != 1 {
                     return Err(mismatch(
@@ -108,10 +113,16 @@ impl Analyzer<'_> {
             }
             ResultShape::Row { kind, fields, .. } => {
                 if let [only] = columns
-                    && only.column_type.oid == *kind
-                    && *kind != TypeOid::RECORD
+                    && only.column_type.oid.is_record()
+                    && (only.column_type.oid == *kind || *kind == TypeOid::RECORD)
                 {
                     return Ok(BodyResult { values: vec![value(0)], whole: true });
+                }
+                if let [ColumnInfo { column_type: ColumnType { oid: TypeOid::RECORD, .. }, .. }] =
+                    columns
+                {
+                    let row = self.row_as(value(0), *kind, CastContext::Assignment)?;
+                    return Ok(BodyResult { values: vec![row], whole: true });
                 }
                 let mut results = Vec::with_capacity(fields.len());
                 for (number, field) in fields.iter().enumerate() {
@@ -135,6 +146,23 @@ impl Analyzer<'_> {
                 parts(results)
             }
         }
+    }
+
+    /// Makes a row that a body selects, and nothing else, one of the composite type that the function gives.
+    pub(super) fn row_of_body(&mut self, query: &mut Query, shape: &ResultShape) -> Result<()> {
+        let ResultShape::Row { kind, .. } = shape else { return Ok(()) };
+        let (Body::Select(select), [column]) = (&mut query.body, query.columns.as_mut_slice())
+        else {
+            return Ok(());
+        };
+        let [target] = select.targets.as_mut_slice() else { return Ok(()) };
+        if *kind == TypeOid::RECORD || target.ty != TypeOid::RECORD {
+            return Ok(());
+        }
+        *target = self.row_as(target.clone(), *kind, CastContext::Assignment)?;
+        column.column_type = target.column_type();
+        column.fields = None;
+        Ok(())
     }
 
     /// A value as what a function gives, converted as an assignment to a column would; `None` where that is not possible.

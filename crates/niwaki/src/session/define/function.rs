@@ -77,13 +77,24 @@ impl Definer<'_> {
             "sql" => self.sql_function(spec, schema)?,
             _ => self.function_for_triggers(spec, schema)?,
         };
-        let (name, arguments) = (new.name.clone(), new.arguments.clone());
+        let defined = self.define_function(spec, new)?;
+        self.check_body(&defined)
+    }
+
+    /// Puts a function into the catalog: a new one, or with OR REPLACE in the place of the one that there is.
+    fn define_function(
+        &mut self,
+        spec: &CreateFunction,
+        new: FunctionDefinition,
+    ) -> Result<FunctionDefinition> {
+        let (schema, name, arguments) = (new.schema, new.name.clone(), new.arguments.clone());
         loop {
             let Some(old) = self.state().lookup_function(schema, &name, &arguments).cloned() else {
                 let oid = self.session.new_oid();
                 let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
                 let new = FunctionDefinition { oid, ..new };
-                return Ok(self.session.catalog.create_function(transaction, new)?);
+                self.session.catalog.create_function(transaction, new.clone())?;
+                return Ok(new);
             };
             if !spec.replace {
                 let message =
@@ -96,9 +107,21 @@ impl Definer<'_> {
             if let Some(now) = now.filter(|now| now.oid == old.oid) {
                 self.may_replace(&now, &new)?;
                 let comment = now.comment.clone();
-                return self.update_function(FunctionDefinition { oid: now.oid, comment, ..new });
+                let new = FunctionDefinition { oid: now.oid, comment, ..new };
+                self.update_function(new.clone())?;
+                return Ok(new);
             }
         }
+    }
+
+    /// Judges the body of a function that the catalog has by now: so it finds itself. What is wrong takes the statement back, and the
+    /// function with it.
+    fn check_body(&mut self, defined: &FunctionDefinition) -> Result<()> {
+        let checks = self.session.settings.show("check_function_bodies")? == "on";
+        if !checks || defined.language != FunctionLanguage::Sql {
+            return Ok(());
+        }
+        self.session.with_analysis(|context| check_function(defined, context))
     }
 
     /// A function that triggers call, in PL/pgSQL.
@@ -140,16 +163,10 @@ impl Definer<'_> {
 
     /// A function in SQL. The types that it names are locked.
     fn sql_function(&mut self, spec: &CreateFunction, schema: Oid) -> Result<FunctionDefinition> {
-        let checks = self.session.settings.show("check_function_bodies")? == "on";
         loop {
             let version = self.session.catalog.version();
-            let new = self.session.with_analysis(|context| {
-                let definition = analyze_function(spec, schema, context)?;
-                if checks {
-                    check_function(&definition, context)?;
-                }
-                Ok(definition)
-            })?;
+            let new =
+                self.session.with_analysis(|context| analyze_function(spec, schema, context))?;
             for oid in new.types() {
                 self.lock(oid, TableLockMode::AccessShare)?;
             }

@@ -6,13 +6,14 @@ use niwaki_catalog::{
     Bound, PartitionBound, PartitionKey, PartitionStrategy, Partitions, RangeValue, Relation,
     compare_edges, decode_bound, missing_text, range_text,
 };
-use niwaki_sql::SqlError;
 use niwaki_sql::utility::{BoundSpec, RangeValueSpec};
 use niwaki_sql::walk::each_node;
+use niwaki_sql::{SqlError, ValueFor};
 use pg_query::NodeEnum;
 
 use super::Definer;
 use crate::Result;
+use crate::session::type_names::shown_type;
 
 impl Definer<'_> {
     /// Reads a bound of a new partition, and refuses one that is none, or that others have rows of.
@@ -118,33 +119,23 @@ impl Definer<'_> {
         column: u16,
         text: &str,
     ) -> Result<Option<String>> {
-        let (mut nested, mut names) = (false, false);
-        each_node(text, |node| match node {
-            NodeEnum::SubLink(_) => nested = true,
-            NodeEnum::ColumnRef(_) => names = true,
-            _ => {}
-        })?;
+        let mut names = false;
+        each_node(text, |node| names |= matches!(node, NodeEnum::ColumnRef(_)))?;
         if names {
             let message = "cannot use column reference in partition bound expression";
             return Err(SqlError::new("0A000", message));
         }
-        if nested {
-            return Err(SqlError::new("0A000", "cannot use subquery in partition bound"));
-        }
         let column = &parent.columns[usize::from(column)];
         let wanted = column.column_type();
-        let value = self.session.evaluate_as(text, wanted).map_err(|mut error| {
-            error.position = None;
-            if error.sqlstate == "42846" {
-                let shown = niwaki_sql::types::format_type(wanted);
-                error.sqlstate = "42804";
-                error.message = format!(
-                    "specified value cannot be cast to type {shown} for column \"{}\"",
-                    column.name
-                );
-            }
-            error
-        })?;
+        let shown = shown_type(&self.state(), wanted.declared());
+        let refused = |_: &str| {
+            let name = &column.name;
+            let message =
+                format!("specified value cannot be cast to type {shown} for column \"{name}\"");
+            SqlError::new("42804", message)
+        };
+        let of_bound = (ValueFor::PartitionBound, wanted);
+        let value = self.session.evaluate_as(text, of_bound, &refused)?;
         Ok(missing_text(&value, wanted))
     }
 

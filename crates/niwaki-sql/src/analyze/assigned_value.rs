@@ -1,0 +1,119 @@
+//! Values that statements give without a query around them: parameters of EXECUTE, bounds of partitions, defaults of new columns.
+
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::NodeEnum;
+
+use super::scope::{Place, Scope};
+use super::{Analyzer, CalledFunctions};
+use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::parse::ParsedStatement;
+use crate::plan::Windowing;
+use crate::query::{Body, Distinct, From, Query, Select, StatementBody, StatementQuery};
+use crate::statement::Statement;
+use crate::types::CastContext;
+
+/// What a value is for, which says what its expression may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueFor {
+    /// A parameter of a prepared statement.
+    Parameter,
+    /// A bound of a partition.
+    PartitionBound,
+    /// The rows that a table has when it gets a column with a default.
+    Default,
+}
+
+/// Analyzes and plans `SELECT value` as a query whose one value becomes one of a type, as a column that is assigned it would make it.
+/// Of an object's name it gives the number.
+///
+/// # Errors
+/// As [`super::analyze`]; what `refused` makes of the shown type of a value that cannot be assigned. Positions are those in the given text.
+pub fn analyze_assigned(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+    what: ValueFor,
+    wanted: ColumnType,
+    refused: &dyn Fn(&str) -> SqlError,
+) -> Result<Statement> {
+    let NodeEnum::SelectStmt(select) = &*statement.node else {
+        return Err(SqlError::internal("a value that is not selected"));
+    };
+    let value = match select.target_list.as_slice() {
+        [target] => target.node.as_ref(),
+        _ => None,
+    };
+    let Some(NodeEnum::ResTarget(value)) = value else {
+        return Err(SqlError::internal("not one value"));
+    };
+    let functions = CalledFunctions::new(context);
+    let context = AnalyzeContext { functions: Some(&functions), ..*context };
+    let mut analyzer = Analyzer::new(&context, &statement.source, Vec::new());
+    let place = match what {
+        ValueFor::Parameter => Place::ExecuteParameter,
+        ValueFor::PartitionBound => Place::PartitionBound,
+        ValueFor::Default => Place::Default,
+    };
+    analyzer.scopes.push(Scope { place, ..Scope::default() });
+    let value = analyzer.expr_of(value.val.as_deref())?;
+    let value = analyzer.assigned_to(value, wanted, refused)?;
+    analyzer.scopes.pop();
+    let columns = vec![ColumnInfo::computed("value", value.column_type())];
+    let body = StatementBody::Select(query_of(value, columns.clone()));
+    let shared = std::mem::take(&mut analyzer.shared);
+    let statement = StatementQuery { body, shared };
+    let planned = analyzer.planned(statement, columns, CommandTag::Select)?;
+    Ok(Statement::Query(Arc::new(planned)))
+}
+
+impl Analyzer<'_> {
+    fn assigned_to(
+        &mut self,
+        value: Expr,
+        wanted: ColumnType,
+        refused: &dyn Fn(&str) -> SqlError,
+    ) -> Result<Expr> {
+        if wanted.domain.is_some() && value.domain == wanted.domain {
+            return Ok(value);
+        }
+        if let Some(literal) = self.interval_literal(&value, wanted)? {
+            return self.as_domain(literal, wanted.domain);
+        }
+        let (from, location) = (value.declared(), value.location);
+        let Some(value) = self.coerce(value, wanted.oid, CastContext::Assignment)? else {
+            return Err(refused(&self.format_oid(from)).with_position(self.at(location)));
+        };
+        let value = Self::with_typmod(value, wanted.typmod, false)?;
+        let value = self.as_domain(value, wanted.domain)?;
+        if !wanted.oid.is_object_name() {
+            return Ok(value);
+        }
+        let number = self.coerce(value, TypeOid::OID, CastContext::Explicit)?;
+        number.ok_or_else(|| SqlError::internal("a name without a number"))
+    }
+}
+
+/// The query of one value that reads nothing.
+fn query_of(value: Expr, columns: Vec<ColumnInfo>) -> Query {
+    let from =
+        From { items: Vec::new(), tree: None, conditions: Vec::new(), width: 0, recheck: None };
+    let select = Select {
+        from,
+        grouping: None,
+        windowing: Windowing::default(),
+        targets: vec![value],
+        sets: Vec::new(),
+        distinct: Distinct::None,
+        locks: Vec::new(),
+    };
+    Query {
+        body: Body::Select(Box::new(select)),
+        columns,
+        order: Vec::new(),
+        limit: None,
+        offset: None,
+    }
+}
