@@ -691,3 +691,8 @@ fn deferred_keys_of_partitions() {
         include_str!("../testscripts/deferred_keys_of_partitions.test"),
     );
 }
+
+#[test]
+fn moment_rules() {
+    check("moment_rules", include_str!("../testscripts/moment_rules.test"));
+}
