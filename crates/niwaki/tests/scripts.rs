@@ -696,3 +696,8 @@ fn deferred_keys_of_partitions() {
 fn moment_rules() {
     check("moment_rules", include_str!("../testscripts/moment_rules.test"));
 }
+
+#[test]
+fn sets_in_order_by() {
+    check("sets_in_order_by", include_str!("../testscripts/sets_in_order_by.test"));
+}
