@@ -701,3 +701,18 @@ fn moment_rules() {
 fn sets_in_order_by() {
     check("sets_in_order_by", include_str!("../testscripts/sets_in_order_by.test"));
 }
+
+#[test]
+fn pg_lsn() {
+    check("pg_lsn", include_str!("../testscripts/pg_lsn.test"));
+}
+
+#[test]
+fn columns_of_all_types() {
+    check("columns_of_all_types", include_str!("../testscripts/columns_of_all_types.test"));
+}
+
+#[test]
+fn record_images() {
+    check("record_images", include_str!("../testscripts/record_images.test"));
+}
