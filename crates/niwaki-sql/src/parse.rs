@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pg_query::NodeEnum;
+use pg_query::protobuf::{ScanToken, Token};
 // The syntax tree arrives as a protobuf message nested as deeply as the query; this crate is named
 // here because its recursion limit (100) is switched off by a feature. `nesting_bound` replaces it.
 use prost as _;
@@ -60,7 +61,12 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
         return Err(SqlError::new("54001", "stack depth limit exceeded")
             .with_hint("The query nests expressions too deeply; rewrite it with fewer levels."));
     }
-    let result = pg_query::parse(query, 0).map_err(|error| syntax_error(query, &error))?;
+    let result = pg_query::parse(query, 0).map_err(|error| syntax_error(query, &error));
+    if let Some(junk) = junk_behind_parameter(query) {
+        // Whatever is wrong before is told first.
+        return Err(result.err().filter(|error| error.position < junk.position).unwrap_or(junk));
+    }
+    let result = result?;
     let source: Arc<str> = Arc::from(query);
     let mut statements = Vec::with_capacity(result.protobuf.stmts.len());
     for raw in result.protobuf.stmts {
@@ -76,6 +82,34 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
         });
     }
     Ok(statements)
+}
+
+/// The error of a name directly behind a parameter (`$1a`), which the library reads as two words and PostgreSQL does not.
+fn junk_behind_parameter(query: &str) -> Option<SqlError> {
+    let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..);
+    let bytes = query.as_bytes();
+    let run = |from: usize, belongs: &dyn Fn(&u8) -> bool| {
+        from + bytes.iter().skip(from).take_while(|byte| belongs(byte)).count()
+    };
+    let place = |(at, _): (usize, &str)| {
+        let end = run(at + 1, &u8::is_ascii_digit);
+        let junk =
+            end > at + 1 && bytes.get(end).is_some_and(|byte| *byte != b'$' && in_name(byte));
+        junk.then_some((at, end))
+    };
+    // Next to no text has such a place at all, be it in a string or a comment.
+    let mut places = query.match_indices('$').filter_map(place).peekable();
+    places.peek()?;
+    let words = pg_query::scan(query).ok()?;
+    let is_parameter = |at: usize| {
+        let begins = |word: &ScanToken| usize::try_from(word.start) == Ok(at);
+        words.tokens.iter().any(|word| begins(word) && word.token() == Token::Param)
+    };
+    let (at, end) = places.find(|(at, _)| is_parameter(*at))?;
+    let shown = query.get(at..run(end, &in_name)).unwrap_or_default();
+    let message = format!("trailing junk after parameter at or near \"{shown}\"");
+    let position = i32::try_from(at).ok().and_then(|at| position_of(query, at));
+    Some(SqlError::new("42601", message).with_position(position))
 }
 
 /// An upper bound on how deeply the syntax tree of `query` nests: open brackets and `CASE`s at any

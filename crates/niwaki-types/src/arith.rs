@@ -246,13 +246,25 @@ fn temporal(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum>
             }
             let at = Numeric::from(*at);
             let moved = if operator == Add { at.add(bytes) } else { at.sub(bytes) }?;
-            moved
-                .to_u64()
-                .map(Datum::Lsn)
-                .map_err(|_| TypeError::new("22023", "pg_lsn out of range"))
+            numeric_to_lsn(&moved).map(Datum::Lsn)
         }
         _ => Err(no_operator()),
     }
+}
+
+/// The position in the log that a number of bytes from its beginning means, rounded to a whole one.
+///
+/// # Errors
+/// `22023` out of range, `0A000` for NaN and infinities.
+pub fn numeric_to_lsn(bytes: &Numeric) -> Result<u64> {
+    let none = |what| Err(TypeError::new("0A000", format!("cannot convert {what} to pg_lsn")));
+    if bytes.is_nan() {
+        return none("NaN");
+    }
+    if bytes.is_infinite() {
+        return none("infinity");
+    }
+    bytes.to_u64().map_err(|_| TypeError::new("22023", "pg_lsn out of range"))
 }
 
 fn integer(value: &Datum) -> Option<i64> {

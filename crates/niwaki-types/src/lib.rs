@@ -32,7 +32,9 @@ mod text_io;
 mod user_types;
 mod vector;
 
-pub use arith::{ArithmeticOperator, absolute, arithmetic, negate, zoned_arithmetic};
+pub use arith::{
+    ArithmeticOperator, absolute, arithmetic, negate, numeric_to_lsn, zoned_arithmetic,
+};
 pub use array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use binary_io::{BYTES_LEFT_OVER, read_binary, write_binary};
 pub use cast::cast;

@@ -1,5 +1,7 @@
 //! Values made of fields: of composite types, and rows without a declared type.
 
+mod image;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -105,17 +107,7 @@ impl Record {
     pub fn try_compare(&self, other: &Self, equality: bool) -> Result<Ordering> {
         let pairs = self.fields().zip(other.fields());
         for (number, ((kind, a), (other_kind, b))) in pairs.enumerate() {
-            if kind != other_kind {
-                return Err(TypeError::new(
-                    "42804",
-                    format!(
-                        "cannot compare dissimilar column types {} and {} at record column {}",
-                        kind.display_name(),
-                        other_kind.display_name(),
-                        number.saturating_add(1)
-                    ),
-                ));
-            }
+            same_kinds(kind, other_kind, number)?;
             let name = match kind {
                 TypeOid::JSON | TypeOid::JSON_ARRAY => Some("json"),
                 TypeOid::JSONPATH | TypeOid::JSONPATH_ARRAY => Some("jsonpath"),
@@ -134,14 +126,31 @@ impl Record {
                 return Ok(order);
             }
         }
-        if self.values.len() != other.values.len() {
-            return Err(TypeError::new(
-                "42804",
-                "cannot compare record types with different numbers of columns",
-            ));
-        }
+        self.same_width(other)?;
         Ok(Ordering::Equal)
     }
+
+    /// Nothing if both rows, whose common fields are equal, have the same number of them.
+    fn same_width(&self, other: &Self) -> Result<()> {
+        if self.values.len() == other.values.len() {
+            return Ok(());
+        }
+        let message = "cannot compare record types with different numbers of columns";
+        Err(TypeError::new("42804", message))
+    }
+}
+
+/// Nothing if the fields of this number, counted from 0, are of one type in both rows.
+fn same_kinds(kind: TypeOid, other: TypeOid, number: usize) -> Result<()> {
+    if kind == other {
+        return Ok(());
+    }
+    let (left, right) = (kind.display_name(), other.display_name());
+    let column = number.saturating_add(1);
+    let message = format!(
+        "cannot compare dissimilar column types {left} and {right} at record column {column}"
+    );
+    Err(TypeError::new("42804", message))
 }
 
 /// The attributes of a composite type.

@@ -731,3 +731,28 @@ fn arrays_of_no_type() {
 fn json_record_values() {
     check("json_record_values", include_str!("../testscripts/json_record_values.test"));
 }
+
+#[test]
+fn moment_rules() {
+    check("moment_rules", include_str!("../testscripts/moment_rules.test"));
+}
+
+#[test]
+fn sets_in_order_by() {
+    check("sets_in_order_by", include_str!("../testscripts/sets_in_order_by.test"));
+}
+
+#[test]
+fn pg_lsn() {
+    check("pg_lsn", include_str!("../testscripts/pg_lsn.test"));
+}
+
+#[test]
+fn columns_of_all_types() {
+    check("columns_of_all_types", include_str!("../testscripts/columns_of_all_types.test"));
+}
+
+#[test]
+fn record_images() {
+    check("record_images", include_str!("../testscripts/record_images.test"));
+}

@@ -133,6 +133,15 @@ impl Analyzer<'_> {
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
         }
+        // pg_lsn('0/1'), date('today'): the name of a type before a literal is a cast, whatever functions have the name.
+        if let (Some(oid), [TypeOid::UNKNOWN]) = (type_by_name(name), types.as_slice())
+            && !call.func_variadic
+            && !matches!(category(oid), 'P' | 'X')
+            && let Some(argument) = arguments.pop()
+        {
+            self.refuse_over(call, shown)?;
+            return self.cast(argument, ColumnType::new(oid), location);
+        }
         let candidates = if call.func_variadic {
             if types.last().is_some_and(|t| element_of(*t).is_none() && *t != TypeOid::UNKNOWN) {
                 return Err(self.error("42804", "VARIADIC argument must be an array", location));

@@ -8,7 +8,7 @@ use super::scope::Place;
 use super::targets::Target;
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::query::{Distinct, OrderKey};
 use crate::types::CastContext;
 
@@ -57,9 +57,22 @@ impl Analyzer<'_> {
         let target = match self.named_target(key, targets, clause, true)? {
             Some(target) => target,
             None => {
+                let sets_before = self.scope()?.sets.len();
                 let expr = self.expr(key)?;
-                let known = |t: &Target| t.expr.same(&expr) && t.expr.collation == expr.collation;
-                match targets.iter().position(known) {
+                let place = |expr: &Expr| {
+                    let known =
+                        |t: &Target| t.expr.same(expr) && t.expr.collation == expr.collation;
+                    targets.iter().position(known)
+                };
+                let mut known = place(&expr);
+                if known.is_none() && self.scope()?.sets.len() > sets_before {
+                    // A set that is written again as a key is the one of the target list.
+                    known = place(&self.over_known_sets(&expr, sets_before)?);
+                    if known.is_some() {
+                        self.scope()?.sets.truncate(sets_before);
+                    }
+                }
+                match known {
                     Some(target) => target,
                     None => {
                         let (name, origin, junk) = (String::new(), (0, 0), true);
@@ -75,6 +88,18 @@ impl Analyzer<'_> {
         );
         targets[target].expr = self.to_output(expr)?;
         Ok(target)
+    }
+
+    /// The same expression over the first `known` sets of the query, as far as they are the ones that it has.
+    fn over_known_sets(&mut self, expr: &Expr, known: usize) -> Result<Expr> {
+        let sets = &self.scope()?.sets;
+        let earlier = |number: usize| {
+            let call = sets.get(number)?;
+            sets.iter().take(known).position(|earlier| earlier.same(call))
+        };
+        let mut expr = expr.clone();
+        renumber_sets(&mut expr, &earlier)?;
+        Ok(expr)
     }
 
     pub(super) fn sort_direction(&self, sort: &protobuf::SortBy) -> Result<(bool, bool)> {
@@ -275,4 +300,12 @@ impl Analyzer<'_> {
         let offset = bound(self, &select.limit_offset, "OFFSET")?;
         Ok((count, offset))
     }
+}
+
+fn renumber_sets(expr: &mut Expr, number_of: &dyn Fn(usize) -> Option<usize>) -> Result<()> {
+    if let ExprKind::SetReturning(number) = &mut expr.kind {
+        *number = number_of(*number).unwrap_or(*number);
+        return Ok(());
+    }
+    expr.for_each_child_mut(&mut |child| renumber_sets(child, number_of))
 }

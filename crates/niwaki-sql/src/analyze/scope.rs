@@ -173,7 +173,7 @@ impl Place {
     }
 
     pub(super) fn allows_sets(self) -> bool {
-        matches!(self, Self::Target | Self::From)
+        matches!(self, Self::Target | Self::From | Self::OrderBy | Self::DistinctOn)
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
         // A cast is shown.
         _ if expr.made_type().is_some_and(|made| made != expr.ty) => !writer.is_pretty(),
         ExprKind::Const(_) => true,
-        ExprKind::Window(_) => false,
+        ExprKind::Window(_) | ExprKind::SetReturning(_) => false,
         ExprKind::Slot { .. } if writer.stands_for_grouping(expr) => !writer.is_pretty(),
         ExprKind::Slot { .. } => !writer.stands_for_call(expr),
         ExprKind::Call { function, .. } => {

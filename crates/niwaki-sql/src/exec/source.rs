@@ -218,8 +218,14 @@ impl SetValues {
                 if past {
                     return Ok(None);
                 }
-                let following = next.add(step)?;
-                let value = std::mem::replace(next, following);
+                let value = match next.add(step) {
+                    Ok(following) => std::mem::replace(next, following),
+                    Err(_) => {
+                        // No number is that large, so none is within the bounds: this one is the last.
+                        *stop = next.sub(step)?;
+                        next.clone()
+                    }
+                };
                 Some(Datum::Numeric(Arc::new(value)))
             }
             Self::Moments { next, stop, step, zoned, descending } => {

@@ -42,7 +42,7 @@ pub fn object_input(
         TypeOid::REGTYPE => regtype(text, catalog, path)?,
         TypeOid::REGPROC => regproc(trimmed, catalog, path)?,
         TypeOid::REGPROCEDURE => regprocedure(trimmed, catalog, path)?,
-        TypeOid::REGOPER => regoper(trimmed)?,
+        TypeOid::REGOPER => regoper(trimmed, catalog)?,
         TypeOid::REGOPERATOR => regoperator(trimmed, catalog, path)?,
         TypeOid::REGROLE => regrole(trimmed)?,
         TypeOid::REGNAMESPACE => regnamespace(trimmed, catalog)?,
@@ -249,14 +249,22 @@ fn only<T>(
     if found.next().is_some() { Err(several()) } else { Ok(first) }
 }
 
+/// Nothing if there is a schema of this name.
+fn schema_exists(schema: &str, catalog: &CatalogState) -> Result<()> {
+    // These are there, whatever the catalog at hand says.
+    const SYSTEM: [&str; 3] = ["pg_catalog", "public", "information_schema"];
+    match SYSTEM.contains(&schema) || catalog.schema_by_name(schema).is_some() {
+        true => Ok(()),
+        false => Err(SqlError::undefined_schema(schema)),
+    }
+}
+
 /// The functions that a name means, with the types of their arguments.
 fn functions_meant(
     text: &str,
     catalog: &CatalogState,
     path: &SearchPath,
 ) -> Result<Vec<(u32, Vec<TypeOid>)>> {
-    // These are there, whatever the catalog at hand says.
-    const SYSTEM: [&str; 3] = ["pg_catalog", "public", "information_schema"];
     let parts =
         split_identifier(text).ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
     let (schema, name) = match parts.as_slice() {
@@ -264,11 +272,8 @@ fn functions_meant(
         [schema, name] => (Some(schema.as_str()), name),
         _ => (None, parts.last().ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?),
     };
-    if let Some(schema) = schema
-        && !SYSTEM.contains(&schema)
-        && catalog.schema_by_name(schema).is_none()
-    {
-        return Err(SqlError::undefined_schema(schema));
+    if let Some(schema) = schema {
+        schema_exists(schema, catalog)?;
     }
     let mut found = Vec::new();
     if schema.is_none_or(|schema| schema == "pg_catalog") {
@@ -333,7 +338,11 @@ fn operator_name(text: &str) -> &str {
     text.strip_prefix("pg_catalog.").unwrap_or(text)
 }
 
-fn regoper(text: &str) -> Result<u32> {
+fn regoper(text: &str, catalog: &CatalogState) -> Result<u32> {
+    // No operator has a point in its name.
+    if let Some((schema, _)) = text.split_once('.') {
+        schema_exists(schema, catalog)?;
+    }
     let missing = || SqlError::new("42883", format!("operator does not exist: {text}"));
     let several = || SqlError::new("42725", format!("more than one operator named {text}"));
     let all = builtin_operators().named(operator_name(text));

@@ -192,7 +192,8 @@ impl Expr {
             (ExprKind::Const(a), ExprKind::Const(b)) => same_image(a, b, self.ty),
             (ExprKind::Param(a), ExprKind::Param(b))
             | (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
-            | (ExprKind::Window(a), ExprKind::Window(b)) => a == b,
+            | (ExprKind::Window(a), ExprKind::Window(b))
+            | (ExprKind::SetReturning(a), ExprKind::SetReturning(b)) => a == b,
             (ExprKind::Slot { depth: d, slot: s }, ExprKind::Slot { depth: e, slot: t }) => {
                 d == e && s == t
             }

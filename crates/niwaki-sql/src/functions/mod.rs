@@ -214,6 +214,7 @@ impl T {
     pub(crate) const REGCOLLATION: TypeOid = TypeOid::REGCOLLATION;
     pub(crate) const NODE_TREE: TypeOid = TypeOid::PG_NODE_TREE;
     pub(crate) const ACL: TypeOid = TypeOid::ACLITEM_ARRAY;
+    pub(crate) const ACL_ITEM: TypeOid = TypeOid::ACLITEM;
     pub(crate) const JSON: TypeOid = TypeOid::JSON;
     pub(crate) const JSONB: TypeOid = TypeOid::JSONB;
     pub(crate) const JSONPATH: TypeOid = TypeOid::JSONPATH;

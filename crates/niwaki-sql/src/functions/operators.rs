@@ -280,6 +280,40 @@ mod record {
     }
 }
 
+/// Comparisons of rows by the images of their fields.
+mod image {
+    use std::cmp::Ordering;
+
+    use niwaki_types::Datum;
+
+    use crate::error::Result;
+
+    fn order(a: &Datum, b: &Datum) -> Result<Ordering> {
+        match (a, b) {
+            (Datum::Record(_, a), Datum::Record(_, b)) => Ok(a.compare_images(b)?),
+            _ => Err(super::wrong_types("record")),
+        }
+    }
+    pub(super) fn eq(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b)?.is_eq()))
+    }
+    pub(super) fn ne(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b)?.is_ne()))
+    }
+    pub(super) fn lt(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b)?.is_lt()))
+    }
+    pub(super) fn le(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b)?.is_le()))
+    }
+    pub(super) fn gt(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b)?.is_gt()))
+    }
+    pub(super) fn ge(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b)?.is_ge()))
+    }
+}
+
 fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Text(x), Datum::Text(y)) => {
@@ -368,6 +402,13 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         (RECORD, RECORD) record
     }
     other {
+        "*=" (RECORD, RECORD) BOOL strict single immutable Binary(image::eq);
+        "*<>" (RECORD, RECORD) BOOL strict single immutable Binary(image::ne);
+        "*<" (RECORD, RECORD) BOOL strict single immutable Binary(image::lt);
+        "*<=" (RECORD, RECORD) BOOL strict single immutable Binary(image::le);
+        "*>" (RECORD, RECORD) BOOL strict single immutable Binary(image::gt);
+        "*>=" (RECORD, RECORD) BOOL strict single immutable Binary(image::ge);
+        "=" (ACL_ITEM, ACL_ITEM) BOOL strict single immutable Binary(plain::eq);
         "=" (XID, XID) BOOL strict single immutable Binary(plain::eq);
         "<>" (XID, XID) BOOL strict single immutable Binary(plain::ne);
         "=" (XID, INT4) BOOL strict single immutable Binary(plain::eq);

@@ -285,6 +285,21 @@ fn wal_lsn_diff(a: &Datum, b: &Datum) -> Result<Datum> {
     Ok(Datum::Numeric(Arc::new(Numeric::parse(&difference.to_string())?)))
 }
 
+fn lsn_of_bytes(bytes: &Datum) -> Result<Datum> {
+    let Datum::Numeric(bytes) = bytes else { return Err(wrong()) };
+    Ok(Datum::Lsn(niwaki_types::numeric_to_lsn(bytes)?))
+}
+
+fn lsn_larger(a: &Datum, b: &Datum) -> Result<Datum> {
+    let (Datum::Lsn(a), Datum::Lsn(b)) = (a, b) else { return Err(wrong()) };
+    Ok(Datum::Lsn(*a.max(b)))
+}
+
+fn lsn_smaller(a: &Datum, b: &Datum) -> Result<Datum> {
+    let (Datum::Lsn(a), Datum::Lsn(b)) = (a, b) else { return Err(wrong()) };
+    Ok(Datum::Lsn(*a.min(b)))
+}
+
 fn cancel_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(session)] = values else { return Err(wrong()) };
     Ok(Datum::Bool(exec.source.cancel(*session)))
@@ -460,6 +475,9 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_current_wal_lsn" () LSN strict single volatile Context(wal_insert_lsn);
     "pg_current_wal_flush_lsn" () LSN strict single volatile Context(wal_flush_lsn);
     "pg_wal_lsn_diff" (LSN, LSN) NUMERIC strict single immutable Binary(wal_lsn_diff);
+    "pg_lsn" (NUMERIC) LSN strict single immutable Unary(lsn_of_bytes);
+    "pg_lsn_larger" (LSN, LSN) LSN strict single immutable Binary(lsn_larger);
+    "pg_lsn_smaller" (LSN, LSN) LSN strict single immutable Binary(lsn_smaller);
     "pg_cancel_backend" (INT4) BOOL strict single volatile Context(cancel_backend);
     "pg_terminate_backend" (INT4) BOOL strict single volatile Context(terminate_backend);
     "pg_blocking_pids" (INT4) INTS strict single volatile Context(blocking_pids);

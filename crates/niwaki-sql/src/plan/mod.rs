@@ -154,6 +154,20 @@ impl SetCall {
     pub(crate) fn fields(&self) -> Option<RecordFields> {
         self.function.fields(&self.arguments)
     }
+
+    /// Whether it is a call of the same function with the same arguments.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        let same_function = match (&self.function, &other.function) {
+            (SetFunction::Builtin(a), SetFunction::Builtin(b)) => std::ptr::eq(*a, *b),
+            (SetFunction::User { function: a, .. }, SetFunction::User { function: b, .. }) => {
+                a.key == b.key
+            }
+            _ => false,
+        };
+        same_function
+            && self.arguments.len() == other.arguments.len()
+            && self.arguments.iter().zip(&other.arguments).all(|(a, b)| a.same(b))
+    }
 }
 
 /// Names and types of what each row of a function has, if it gives rows of several columns.

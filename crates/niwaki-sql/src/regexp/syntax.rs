@@ -287,7 +287,6 @@ impl Parser {
     }
 
     fn quantified(&mut self) -> Result<Node> {
-        let groups_before = self.groups;
         let (atom, is_constraint) = self.atom()?;
         self.skip();
         let bound = self.peek() == Some('{') && self.peek_at(1).is_some_and(|c| c.is_ascii_digit());
@@ -302,8 +301,7 @@ impl Parser {
         self.at += 1;
         let longest = !self.eat('?');
         if max == Some(0) {
-            // What never matches captures nothing, and cannot be referred to.
-            self.closed.retain(|group| *group <= groups_before);
+            // What never matches captures nothing: its groups can be referred to, and then nothing matches either.
             return Ok(Node::Empty);
         }
         let longest = (!fixed).then_some(longest);

@@ -7,7 +7,7 @@ use pg_query::protobuf::{TypeName, a_const};
 
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
-use crate::types::{array_of, encode_typmod, is_absent_type};
+use crate::types::{array_of, category, encode_typmod, is_absent_type, type_by_name};
 
 /// An integer type that draws its values from a sequence of its own.
 pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
@@ -102,7 +102,11 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "jsonb" => none(TypeOid::JSONB),
         "jsonpath" => none(TypeOid::JSONPATH),
         _ if is_absent_type(name) => Err(SqlError::unsupported(format!("type {name}"))),
-        _ => Err(undefined(&shown)),
+        // All other types that values have, without a modifier of their own; those of category P and X have none to store.
+        _ => match type_by_name(name).filter(|oid| !matches!(category(*oid), 'P' | 'X')) {
+            Some(oid) => none(oid),
+            None => Err(undefined(&shown)),
+        },
     }
     .map_err(at)?;
     if type_name.array_bounds.is_empty() {

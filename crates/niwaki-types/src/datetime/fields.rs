@@ -2,8 +2,8 @@
 
 use super::abbreviations::{self, Abbreviated};
 use super::calendar::{
-    EPOCH_JULIAN_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, days_from_civil,
-    days_in_month,
+    EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
+    days_from_civil, days_in_month,
 };
 use super::tokens::{Token, is_weekday, month_number, tokenize};
 use super::zone::TimeZone;
@@ -158,6 +158,8 @@ pub(super) struct Reader {
     day_of_year: Option<u32>,
     text_month: bool,
     day_number: Option<Day>,
+    /// The next number counts days since 4714 BC.
+    julian_next: bool,
     pub(super) time: Option<i64>,
     pub(super) afternoon: Option<bool>,
     weekday: bool,
@@ -184,11 +186,9 @@ impl Reader {
             Token::TimeMarker => Ok(()),
             Token::Date(text) if self.has_date() => self.take_packed_time(text),
             Token::Date(text) => self.take_date(text),
+            Token::Julian(text) => self.take_julian(text),
+            Token::Number(text, _) if self.julian_next => self.take_julian(text),
             Token::Number(text, time_marker) => self.take_number(text, time_marker),
-            Token::Julian(text) => {
-                let julian: i64 = text.parse().map_err(|_| Fault::FieldRange)?;
-                set_once(&mut self.day_number, Day::Number(julian - EPOCH_JULIAN_DAY))
-            }
             Token::Offset(text) => {
                 if self.time.is_none() && !self.has_date() {
                     return Err(Fault::Syntax);
@@ -235,6 +235,10 @@ impl Reader {
                 Ok(())
             }
             "ad" | "at" | "on" | "t" => Ok(()),
+            "j" | "jd" | "julian" => {
+                self.julian_next = true;
+                Ok(())
+            }
             // After a zone that was given in standard time.
             "dst" => match &mut self.zone {
                 Some(Zone::Offset(seconds)) => {
@@ -255,9 +259,21 @@ impl Reader {
         }
     }
 
+    /// A number of days, whose fraction is the time of day.
+    fn take_julian(&mut self, text: &str) -> Result<(), Fault> {
+        self.julian_next = false;
+        let (number, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+        let julian: i32 = number.parse().map_err(|_| Fault::FieldRange)?;
+        if !fraction.is_empty() {
+            let part: f64 = format!("0{fraction}").parse().map_err(|_| Fault::Syntax)?;
+            set_once(&mut self.time, (part * MICROS_PER_DAY as f64) as i64)?;
+        }
+        set_once(&mut self.day_number, Day::Number(i64::from(julian) - EPOCH_JULIAN_DAY))
+    }
+
     fn set_text_month(&mut self, month: u32) -> Result<(), Fault> {
         // A number before the name was taken for the month and was the day: `8 January`.
-        if let (Some(number), false, None) = (self.month, self.text_month, self.day) {
+        if let (Some(number @ 1..=31), false, None) = (self.month, self.text_month, self.day) {
             self.day = Some(number);
             self.month = None;
         }
@@ -340,6 +356,7 @@ impl Reader {
         if time_marker || (self.has_date() && self.time.is_none()) {
             return set_once(&mut self.time, packed_clock(digits, fraction)?);
         }
+        let any_field = self.year.is_some() || self.month.is_some() || self.day.is_some();
         match fraction {
             // `1999.008`: a year and the day of it.
             Some(fraction) if digits.len() == 4 && fraction.len() == 3 => {
@@ -347,13 +364,9 @@ impl Reader {
                 self.take_field(fraction)
             }
             Some(_) => Err(Fault::Syntax),
-            // Beside other fields of a date, so long a number is no year.
-            None if digits.len() >= 6
-                && (self.year.is_some() || self.month.is_some() || self.day.is_some()) =>
-            {
-                Err(Fault::Syntax)
-            }
-            None if digits.len() >= 6 && !self.has_date() => {
+            // Beside other fields of a date, so long a number is a year only if the time of day was told before.
+            None if digits.len() >= 6 && any_field && self.time.is_none() => Err(Fault::Syntax),
+            None if digits.len() >= 6 && !any_field && !self.has_date() => {
                 let (rest, day) = digits.split_at(digits.len() - 2);
                 let (year, month) = rest.split_at(rest.len() - 2);
                 let number = |text: &str| text.parse::<u32>().map_err(|_| Fault::FieldRange);
@@ -368,6 +381,9 @@ impl Reader {
     }
 
     fn finish(self) -> Result<Moment, Fault> {
+        if self.julian_next {
+            return Err(Fault::Syntax);
+        }
         if let Some(special) = self.special {
             let alone = self.year.is_none() && self.day_number.is_none() && self.time.is_none();
             return if alone { Ok(special) } else { Err(Fault::Syntax) };
@@ -501,32 +517,32 @@ pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
     Some((fraction * 1e6).round_ties_even() as i64)
 }
 
-/// Seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`.
+/// Seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`. What is empty is 0.
 pub(super) fn offset(text: &str) -> Result<i32, Fault> {
-    let (sign, body) = text.split_at(1);
-    let number = |text: &str| -> Result<i32, Fault> {
-        if text.is_empty() || text.len() > 2 {
-            return Err(Fault::ZoneRange);
-        }
-        text.parse().map_err(|_| Fault::Syntax)
+    let (sign, mut rest) = text.split_at(1);
+    let number = |rest: &mut &str| -> Result<i32, Fault> {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (digits, behind) = rest.split_at(end);
+        *rest = behind;
+        if digits.is_empty() { Ok(0) } else { digits.parse().map_err(|_| Fault::ZoneRange) }
     };
-    let (hours, minutes, seconds) = if body.contains(':') {
-        let mut parts = body.split(':');
-        let hours = number(parts.next().unwrap_or_default())?;
-        let minutes = parts.next().map_or(Ok(0), number)?;
-        let seconds = parts.next().map_or(Ok(0), number)?;
-        if parts.next().is_some() {
-            return Err(Fault::Syntax);
+    let mut hours = number(&mut rest)?;
+    let (mut minutes, mut seconds) = (0, 0);
+    if let Some(behind) = rest.strip_prefix(':') {
+        rest = behind;
+        minutes = number(&mut rest)?;
+        if let Some(behind) = rest.strip_prefix(':') {
+            rest = behind;
+            seconds = number(&mut rest)?;
         }
-        (hours, minutes, seconds)
-    } else if body.len() > 2 {
-        let (hours, minutes) = body.split_at(body.len() - 2);
-        (number(hours)?, number(minutes)?, 0)
-    } else {
-        (number(body)?, 0, 0)
-    };
+    } else if rest.is_empty() && text.len() > 3 {
+        (hours, minutes) = (hours / 100, hours % 100);
+    }
     if hours > 15 || minutes > 59 || seconds > 59 {
         return Err(Fault::ZoneRange);
+    }
+    if !rest.is_empty() {
+        return Err(Fault::Syntax);
     }
     let total = hours * 3600 + minutes * 60 + seconds;
     Ok(if sign == "-" { -total } else { total })

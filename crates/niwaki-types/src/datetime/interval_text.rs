@@ -6,6 +6,7 @@ use super::Interval;
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::fields::fraction_micros;
 use super::interval::{out_of_range, range};
+use super::tokens::is_known;
 use crate::IntervalStyle;
 use crate::error::{Result, TypeError};
 
@@ -237,13 +238,19 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
         if !item.contains(|c: char| c.is_ascii_digit()) {
             return Err(Fault::Syntax);
         }
+        if let Some(colon) = colon_behind_fraction(item) {
+            (item, after) = rest.split_at(colon);
+        }
         empty = false;
         rest = after;
         if item.contains(':') {
             sum.mark(Unit::Hour)?;
             sum.mark(Unit::Minute)?;
             sum.mark_seconds()?;
-            let micros = clock(item, fields)?;
+            // With a sign it might be a time zone, so what is no time of day is no field either.
+            let signed = item.starts_with(['+', '-']);
+            let fault = |fault| if signed { Fault::Syntax } else { fault };
+            let micros = clock(item, fields).map_err(fault)?;
             sum.micros += if negative { -micros.abs() } else { micros };
         } else if item.trim_start_matches(['+', '-']).contains('-') {
             sum.mark(Unit::Year)?;
@@ -260,10 +267,8 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
             }
             // An unsigned `7.years` starts like a date.
             let unsigned = item.starts_with(|c: char| c.is_ascii_digit());
-            if unsigned
-                && item.ends_with('.')
-                && rest.starts_with(|c: char| c.is_ascii_alphabetic())
-            {
+            let before_word = rest.starts_with(|c: char| c.is_ascii_alphabetic());
+            if unsigned && (item.ends_with('.') && before_word || rest.starts_with('/')) {
                 return Err(Fault::Syntax);
             }
             let after = rest.trim_start_matches(is_between);
@@ -281,7 +286,7 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
             } else {
                 sum.add(number, unit(word).ok_or(Fault::Syntax)?)?;
                 rest = after_word;
-                if rest.starts_with(|c: char| c.is_ascii_digit()) {
+                if runs_on(word, rest) {
                     return Err(Fault::Syntax);
                 }
             }
@@ -299,9 +304,22 @@ fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
     Ok(sum)
 }
 
-/// What may stand between parts, and means nothing.
+/// What may stand between parts, and means nothing: all punctuation that begins no number.
 fn is_between(c: char) -> bool {
-    crate::text_io::is_space(c) || matches!(c, ',' | '@')
+    crate::text_io::is_space(c) || c.is_ascii_punctuation() && !matches!(c, '+' | '-' | '.')
+}
+
+/// Where something new begins in a number without a sign: hours have no fraction, so that is the colon behind one.
+fn colon_behind_fraction(item: &str) -> Option<usize> {
+    let colon = item.find(':').filter(|colon| item.find('.').is_some_and(|point| point < *colon));
+    colon.filter(|_| item.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether a word and what follows it are a date or a zone, and no unit.
+fn runs_on(word: &str, rest: &str) -> bool {
+    let always = rest.starts_with(['-', '/', '.']);
+    let unless_known = rest.starts_with(|c: char| c == '+' || c.is_ascii_digit());
+    always || unless_known && !is_known(word)
 }
 
 /// Whether a text starts with a number of hours.
@@ -387,7 +405,9 @@ fn clock(text: &str, fields: i32) -> Result<i128, Fault> {
         Some((body, fraction)) => (body, Some(fraction)),
         None => (body, None),
     };
-    let parts = body.split(':').map(whole).collect::<Result<Vec<_>, _>>()?;
+    // What is empty behind a colon is 0.
+    let part = |text: &str| if text.is_empty() { Ok(0) } else { whole(text) };
+    let parts = body.split(':').map(part).collect::<Result<Vec<_>, _>>()?;
     let (hours, minutes, seconds) = match parts[..] {
         [minutes, seconds] if fraction.is_some() || fields == range::MINUTE | range::SECOND => {
             (0, minutes, seconds)
@@ -396,16 +416,16 @@ fn clock(text: &str, fields: i32) -> Result<i128, Fault> {
         [hours, minutes, seconds] => (hours, minutes, seconds),
         _ => return Err(Fault::Syntax),
     };
+    let micros = fraction.map_or(Some(0), fraction_micros).ok_or(Fault::Syntax)?;
     if minutes > 59 || seconds > 60 {
         return Err(Fault::FieldRange);
     }
-    let micros = fraction.map_or(Some(0), fraction_micros).ok_or(Fault::Syntax)?;
     let total = hours * i128::from(MICROS_PER_HOUR)
         + minutes * i128::from(MICROS_PER_MINUTE)
         + seconds * i128::from(MICROS_PER_SECOND)
         + i128::from(micros);
     if total > i64::MAX.into() {
-        return Err(if negative { Fault::Syntax } else { Fault::FieldRange });
+        return Err(Fault::FieldRange);
     }
     Ok(if negative { -total } else { total })
 }

@@ -17,7 +17,7 @@ pub(super) enum Token<'a> {
     SignedWord(bool, &'a str),
     /// A sign, digits, perhaps colons.
     Offset(&'a str),
-    /// The digits after a `J`.
+    /// The digits after a `J`, perhaps with a fraction.
     Julian(&'a str),
     /// A name that only a time zone has: with a slash or digits, and then perhaps underscores.
     Zone(&'a str),
@@ -59,6 +59,10 @@ pub(super) fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
                 at += 1;
             } else if next.is_ascii_digit() && first.eq_ignore_ascii_case(&b'j') {
                 at = run(bytes, at + 1, |byte| byte.is_ascii_digit());
+                if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
+                {
+                    at = run(bytes, at + 1, |byte| byte.is_ascii_digit());
+                }
                 tokens.push(Token::Julian(&text[start + 1..at]));
             } else {
                 tokens.push(word(text, &mut at));
@@ -180,7 +184,7 @@ pub(super) fn month_number(word: &str) -> Option<u32> {
 }
 
 /// Whether `word` says something besides zones, so that digits behind it are none of its.
-fn is_known(word: &str) -> bool {
+pub(super) fn is_known(word: &str) -> bool {
     const WORDS: [&str; 28] = [
         "ad",
         "allballs",

@@ -17,6 +17,8 @@ const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
 /// Zone rules are known to the year 9999. Later moments use those of the same place in an earlier
 /// cycle of 400 years, which has the same weekdays.
 const RULES_END_DAYS: i64 = 2_921_575;
+/// From the second Sunday of March to the first one of November.
+const USUAL_SUMMER_TIME: &str = ",M3.2.0,M11.1.0";
 /// So many changes of a zone from a moment on are looked at for an abbreviation: rules of summer time have no end.
 const CHANGES_MAX: usize = 200;
 
@@ -66,6 +68,8 @@ impl TimeZone {
                 ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&name.as_str());
             return Ok(Self { is_utc, ..Self::of(rules, &name) });
         }
+        // All other names are known by their upper-case form.
+        let name = &*name.to_ascii_uppercase();
         // An abbreviation, which may stand in angle brackets, and an offset without summer time.
         let offset = match name.strip_prefix('<') {
             Some(rest) => rest.split_once('>').map(|(_, offset)| offset),
@@ -79,8 +83,10 @@ impl TimeZone {
             let abbreviation = called.filter(|called| !called.is_empty()).map(Arc::from);
             return Ok(Self { name: name.into(), abbreviation, ..zone });
         }
-        let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
-        Ok(Self::of(rules, name))
+        let rules = tz::TimeZone::posix(name);
+        // Summer time without a rule begins and ends when it does in the United States.
+        let rules = rules.or_else(|_| tz::TimeZone::posix(&format!("{name}{USUAL_SUMMER_TIME}")));
+        Ok(Self::of(rules.map_err(|_| unknown())?, name))
     }
 
     /// The zone that an abbreviation means; `None` if it is none.

@@ -382,6 +382,10 @@ impl Session {
         if role == self.user {
             return Ok(());
         }
+        // It owns a schema, as in PostgreSQL, and nothing can be given to it.
+        if role == crate::system::DATABASE_OWNER.1 {
+            return Err(SqlError::unsupported(format!("{role} as an owner")));
+        }
         Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
     }
 

@@ -34,7 +34,7 @@ use table::{Computed, Rows, SystemTable};
 const OWNER: Oid = Oid(10);
 const OWNER_NAME: &str = "postgres";
 /// The role that stands for whoever owns the database: it owns schema `public`.
-const DATABASE_OWNER: (Oid, &str) = (Oid(6171), "pg_database_owner");
+pub(crate) const DATABASE_OWNER: (Oid, &str) = (Oid(6171), "pg_database_owner");
 /// All roles, with their numbers.
 const ROLES: [(Oid, &str); 2] = [(OWNER, OWNER_NAME), DATABASE_OWNER];
 
