@@ -25,7 +25,7 @@ def clients(_long):
 def regress(_long):
     """PostgreSQL's regression scripts: no wrong answer, no crash, at least half of the statements the same, the rest refused by name."""
     folder = scripts.fetch()
-    with Postgres({}) as theirs, Niwaki({}) as ours:
+    with Postgres({"fsync": "off"}) as theirs, Niwaki({}) as ours:
         comparer = scripts.Comparer(ours, theirs, folder)
         for name in scripts.schedule(folder):
             comparer.run_script(name)

@@ -335,7 +335,6 @@ fn interval_texts() {
 #[test]
 fn json_that_is_not_there_is_refused_by_name() {
     for (statement, name) in [
-        ("select jsonb_to_record('{}')", "function jsonb_to_record"),
         ("select jsonb '1' @? '$.datetime()'", "jsonpath item method .datetime()"),
         (
             "select (r).f1 from (select row(1, 2) as r union all select row(3, 4)) v",

@@ -251,6 +251,6 @@ fn changes_without_end_are_stopped() {
         "create trigger t before update on b for each row execute function t()",
     ]);
     let found = run(&mut session, "delete from a where id = 0");
-    assert_eq!(found, "error 54001: stack depth limit exceeded");
+    assert!(found.starts_with("error 54001: stack depth limit exceeded"), "{found}");
     assert_eq!(run(&mut session, "select count(*) from a, b"), "1");
 }

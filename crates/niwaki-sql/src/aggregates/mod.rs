@@ -68,6 +68,7 @@ use OrderedSet as O;
 use Spread as S;
 
 pub(crate) const AGGREGATES: &[Function] = functions! {
+    "count" () INT8 nullable single immutable Aggregate(K::CountRows);
     "count" (ANY) INT8 nullable single immutable Aggregate(K::Count);
     "sum" (INT2) INT8 nullable single immutable Aggregate(K::SumInt);
     "sum" (INT4) INT8 nullable single immutable Aggregate(K::SumInt);

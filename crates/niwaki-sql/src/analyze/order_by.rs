@@ -234,13 +234,14 @@ impl Analyzer<'_> {
                 targets[key.target].expr.location,
             ));
         }
+        let ordered = !order.is_empty();
         for target in &on {
             if !order.iter().any(|key| key.target == *target) {
                 let (descending, nulls_first) = (false, false);
                 order.push(OrderKey { target: *target, descending, nulls_first });
             }
         }
-        Ok(Distinct::On(on))
+        Ok(Distinct::On { targets: on, ordered })
     }
 
     fn needs_equality(&self, expr: &Expr) -> Result<()> {

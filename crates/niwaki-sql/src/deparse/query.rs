@@ -278,7 +278,7 @@ fn write_select(
     match &select.distinct {
         Distinct::None => {}
         Distinct::Rows => out.push("DISTINCT "),
-        Distinct::On(targets) => {
+        Distinct::On { targets, .. } => {
             let keys: Vec<String> = targets.iter().map(|target| key(*target)).collect();
             out.push(&format!("DISTINCT ON ({}) ", keys.join(", ")));
         }

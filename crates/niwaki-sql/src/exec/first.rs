@@ -33,9 +33,9 @@ impl Step for First {
         while step.next(row, rt)? {
             rt.tick()?;
             self.key.clear();
-            for (place, column) in keys {
-                let value = row.get(*place).unwrap_or(&Datum::Null);
-                encode_key(value, KeyOrder::ascending(column.oid), &mut self.key);
+            for key in keys {
+                let value = key.eval(row, rt)?;
+                encode_key(&value, KeyOrder::ascending(key.ty), &mut self.key);
             }
             match &mut self.last {
                 Some(last) if *last == self.key => continue,

@@ -235,7 +235,7 @@ fn array_fill(values: &[Datum]) -> Result<Datum> {
 
 fn array_dims(a: &Datum) -> Result<Datum> {
     match a {
-        Datum::Array(_, array) if array.is_empty() => Ok(Datum::Null),
+        Datum::Array(_, array) if array.dimensions().is_empty() => Ok(Datum::Null),
         Datum::Array(_, array) => Ok(Datum::text(&array.dimensions_text())),
         _ => Err(wrong()),
     }
@@ -243,7 +243,7 @@ fn array_dims(a: &Datum) -> Result<Datum> {
 
 fn array_ndims(a: &Datum) -> Result<Datum> {
     match a {
-        Datum::Array(_, array) if array.is_empty() => Ok(Datum::Null),
+        Datum::Array(_, array) if array.dimensions().is_empty() => Ok(Datum::Null),
         Datum::Array(_, array) => count(array.dimensions().len()),
         _ => Err(wrong()),
     }

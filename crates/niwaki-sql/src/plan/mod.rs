@@ -480,10 +480,10 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         columns: Vec<ColumnType>,
     },
-    /// The first of rows that come one after the other and are equal in these values, by their places.
+    /// The first of rows that come one after the other and are equal in these keys.
     First {
         input: Arc<PlanNode>,
-        keys: Vec<(usize, ColumnType)>,
+        keys: Vec<Expr>,
     },
     /// The first row of each combination of keys, over slots; none where a key is NULL.
     Unique {

@@ -336,11 +336,28 @@ impl Planner {
         // What a volatile target gives shows when it is computed: in the order of the result, and not for rows that LIMIT
         // leaves out, as in PostgreSQL. Unless it is what rows are sorted by.
         let by_volatile = order.iter().any(|wanted| is_volatile(&targets[wanted.target]));
-        let late = distinct == Distinct::None && sets.is_empty() && !by_volatile;
-        if late && !sort_done && !order.is_empty() && targets.iter().any(is_volatile) {
+        let late = distinct == Distinct::None
+            && sets.is_empty()
+            && !by_volatile
+            && targets.iter().any(is_volatile);
+        // As in PostgreSQL sets make rows of those that are sorted, and that DISTINCT ON leaves, unless these go by a set.
+        let (on, ordered) = match &distinct {
+            Distinct::On { targets, ordered } => (targets.as_slice(), *ordered),
+            _ => (&[][..], !order.is_empty()),
+        };
+        let mut by = order.iter().map(|wanted| wanted.target).chain(on.iter().copied());
+        let sets_last = !sets.is_empty()
+            && ordered
+            && distinct != Distinct::Rows
+            && !by.any(|target| has_set(&targets[target]));
+        if (late && !order.is_empty() || sets_last) && !sort_done {
             let keys = order.iter().map(|wanted| key(wanted, targets[wanted.target].clone()));
             node = PlanNode::Sort { input: Arc::new(node), keys: keys.collect(), presorted };
             sort_done = true;
+        }
+        if sets_last && !on.is_empty() {
+            let keys = on.iter().map(|target| targets[*target].clone()).collect();
+            node = PlanNode::First { input: Arc::new(node), keys };
         }
         targets.iter_mut().try_for_each(|target| place_sets(target, input_width))?;
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
@@ -351,8 +368,11 @@ impl Planner {
         if !sort_done {
             node = sorted(node, order, &types, presorted);
         }
-        if let Distinct::On(on) = distinct {
-            let keys = on.into_iter().map(|target| (target, types[target])).collect();
+        if let Distinct::On { targets, .. } = distinct
+            && !sets_last
+        {
+            let keys =
+                targets.into_iter().map(|target| Expr::slot(target, types[target])).collect();
             node = PlanNode::First { input: Arc::new(node), keys };
         }
         Ok(node)
@@ -737,7 +757,9 @@ fn named_keys(
     match distinct {
         Distinct::None => {}
         Distinct::Rows => named.extend(columns.iter().cloned()),
-        Distinct::On(on) => named.extend(on.iter().map(|target| targets[*target].clone())),
+        Distinct::On { targets: on, .. } => {
+            named.extend(on.iter().map(|target| targets[*target].clone()))
+        }
     }
     named
 }
@@ -820,6 +842,10 @@ fn wanted_rows(limit: Option<&Expr>, offset: Option<&Expr>) -> Option<f64> {
 }
 
 /// Has sets inside an expression read from the slots from `first` on, where the step that runs them puts their values.
+fn has_set(expr: &Expr) -> bool {
+    expr.any(&mut |part| matches!(part.kind, ExprKind::SetReturning(_)))
+}
+
 fn place_sets(expr: &mut Expr, first: usize) -> Result<()> {
     expr.for_each_child_mut(&mut |child| {
         let ExprKind::SetReturning(number) = child.kind else { return place_sets(child, first) };

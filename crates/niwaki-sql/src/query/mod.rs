@@ -129,8 +129,11 @@ pub(crate) enum Distinct {
     None,
     /// DISTINCT: those that equal another.
     Rows,
-    /// DISTINCT ON: all but the first, in the query's order, of those that are equal in these targets.
-    On(Vec<usize>),
+    /// DISTINCT ON: all but the first, in the query's order, of those that are equal in these targets. `ordered`: an order was written.
+    On {
+        targets: Vec<usize>,
+        ordered: bool,
+    },
 }
 
 /// GROUP BY and aggregates. The row above has the groups and behind them the results of the aggregates and of GROUPING.

@@ -38,7 +38,7 @@ fn has_order_only(query: &Query) -> bool {
             // What rows are only sorted by may fail.
             let mut only_sorted_by = select.targets.iter().skip(query.columns.len());
             !select.locks.is_empty()
-                || matches!(select.distinct, Distinct::On(_))
+                || matches!(select.distinct, Distinct::On { .. })
                 || !only_sorted_by.all(|key| matches!(key.kind, ExprKind::Slot { .. }))
         }
         Body::Set(_) | Body::Values(_) => false,

@@ -101,7 +101,7 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
         Body::Select(select) => {
             // Conditions on what DISTINCT ON does not compare decide which row is the first.
             let on = match &select.distinct {
-                Distinct::On(on) => Some(on),
+                Distinct::On { targets, .. } => Some(targets),
                 Distinct::None | Distinct::Rows => None,
             };
             let mut fits = select.sets.is_empty()

@@ -24,7 +24,7 @@ pub const ARRAY_ELEMENTS_MAX: usize = 134_217_727;
 /// One dimension of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dimension {
-    /// How many subscripts it has; at least one.
+    /// How many subscripts it has; at least one, but for vectors.
     pub length: u32,
     /// The first subscript.
     pub lower: i32,
@@ -52,7 +52,7 @@ impl Dimension {
 }
 
 /// The elements of an array in row-major order (the last subscript moves fastest), and its dimensions. Without
-/// elements there are no dimensions.
+/// elements there are no dimensions, but for [`Datum::vector`].
 #[derive(Clone, Debug)]
 pub struct Array {
     count: u8,
@@ -75,10 +75,12 @@ impl Datum {
         Self::Array(element, Arc::new(Array::list(values.into_iter().collect())))
     }
 
-    /// A value of `int2vector` or `oidvector`: an array of one dimension that begins at 0.
+    /// A value of `int2vector` or `oidvector`: an array of one dimension that begins at 0. As in PostgreSQL it has that dimension
+    /// without elements, too.
     pub fn vector(element: TypeOid, values: impl IntoIterator<Item = Self>) -> Self {
         let mut array = Array::list(values.into_iter().collect());
         array.dimensions[0].lower = 0;
+        array.count = 1;
         Self::Array(element, Arc::new(array))
     }
 }
@@ -114,6 +116,16 @@ impl Array {
         }
         let count = u8::try_from(dimensions.len()).unwrap_or(u8::MAX);
         Ok(Self { count, dimensions: all, values: values.into() })
+    }
+
+    /// [`Array::new`] of what was stored: a vector without elements stays one.
+    pub(crate) fn stored(dimensions: &[Dimension], values: Vec<Datum>) -> Result<Self> {
+        let mut array = Self::new(dimensions, values)?;
+        if let [only @ Dimension { length: 0, lower: 0 }] = dimensions {
+            array.dimensions[0] = *only;
+            array.count = 1;
+        }
+        Ok(array)
     }
 
     /// The same dimensions with other elements, of which there are as many.

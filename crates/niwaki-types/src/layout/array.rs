@@ -56,7 +56,7 @@ pub(super) fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result
     if !cursor.is_empty() {
         return Err(TypeError::corrupt("stored array has bytes after its last element"));
     }
-    Ok(Datum::Array(element, Arc::new(Array::new(&dimensions, values).map_err(damaged)?)))
+    Ok(Datum::Array(element, Arc::new(Array::stored(&dimensions, values).map_err(damaged)?)))
 }
 
 /// The dimensions that [`write_dimensions`] wrote, and how many elements follow them.
@@ -69,7 +69,8 @@ pub(super) fn read_dimensions(cursor: &mut Cursor<'_>) -> Result<(Vec<Dimension>
     for _ in 0..count {
         let length = u32::from_le_bytes(cursor.take()?);
         let lower = i32::from_le_bytes(cursor.take()?);
-        if length == 0 {
+        // Vectors have one.
+        if length == 0 && (count > 1 || lower != 0) {
             return Err(TypeError::corrupt("stored array has a dimension without elements"));
         }
         dimensions.push(Dimension { length, lower });

@@ -186,7 +186,7 @@ fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
             [tag] => take_plain(tag, &mut cursor, depth)?,
         });
     }
-    let array = Array::new(&dimensions, values).map_err(|_| damaged())?;
+    let array = Array::stored(&dimensions, values).map_err(|_| damaged())?;
     Ok(Datum::Array(element, Arc::new(array)))
 }
 

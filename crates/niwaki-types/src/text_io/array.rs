@@ -278,12 +278,12 @@ pub(super) fn write_array(
     out: &mut Vec<u8>,
 ) {
     let dimensions = array.dimensions();
+    if array.is_empty() {
+        return out.extend_from_slice(b"{}");
+    }
     if dimensions.iter().any(|dimension| dimension.lower != 1) {
         out.extend_from_slice(array.dimensions_text().as_bytes());
         out.push(b'=');
-    }
-    if dimensions.is_empty() {
-        return out.extend_from_slice(b"{}");
     }
     let mut values = array.iter();
     write_level(element, dimensions, &mut values, settings, out);

@@ -187,7 +187,9 @@ impl Definer<'_> {
         self.update(definition)?;
         self.part_indexes(parent, child.oid)?;
         self.part_triggers(parent, child.oid)?;
-        if let Some(key) = parent.foreign_keys.iter().find(|key| key.references == child.oid) {
+        let tree = self.tree_of(&child);
+        let of_child = |key: &&ForeignKey| tree.iter().any(|below| below.oid == key.references);
+        if let Some(key) = parent.foreign_keys.iter().find(of_child) {
             let message = format!(
                 "cannot attach table \"{}\" as a partition because it is referenced by foreign key \"{}\"",
                 child.name, key.name
