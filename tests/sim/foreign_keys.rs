@@ -16,16 +16,18 @@ use niwaki_testkit::sql::{integer, query};
 /// Rows that are referred to, and that come and go.
 const KEYS: u64 = 3;
 
-/// What a session does in one transaction: inserts a row that refers, or changes what is referred to.
+/// What a session does in one transaction: inserts a row that refers, or changes what is referred to, itself or by a function.
 fn statement(rng: &SeededRng, session: u64, turn: u64) -> String {
     let key = rng.next_u64() % KEYS;
     let id = 100 * (session + 1) + turn;
-    match rng.next_u64() % 8 {
+    match rng.next_u64() % 10 {
         0..3 => format!("insert into c values ({id}, {key}, null, null)"),
         3 => format!("insert into c values ({id}, null, {key}, null)"),
         4 => format!("insert into c values ({id}, null, null, {key})"),
         5 => format!("update p set id = id + {KEYS} where id = {key}"),
         6 => format!("update c set k = {key} where k is not null"),
+        7 => format!("select add({id}, {key})"),
+        8 => format!("select remove({key})"),
         _ => format!("delete from p where id = {key}"),
     }
 }
@@ -72,7 +74,11 @@ fn refer_and_remove() {
          create table c (id int primary key, k int references p, \
              q int references p on delete cascade on update cascade, \
              r int references p deferrable initially deferred); \
-         insert into p select i, i from generate_series(0, {KEYS} - 1) i"
+         insert into p select i, i from generate_series(0, {KEYS} - 1) i; \
+         create function add(id int, key int) returns bigint language sql as \
+             'insert into c values (id, key, key, null); select count(*) from p where p.id = key'; \
+         create function remove(key int) returns bigint language sql as \
+             'delete from p where id = key; select count(*) from c where q = key'"
     );
     query(&mut session, &sql).expect("the tables are made");
     let threads: Vec<_> = (0..3)
