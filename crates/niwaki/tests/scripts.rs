@@ -756,3 +756,8 @@ fn columns_of_all_types() {
 fn record_images() {
     check("record_images", include_str!("../testscripts/record_images.test"));
 }
+
+#[test]
+fn triggers_that_call() {
+    check_told("triggers_that_call", include_str!("../testscripts/triggers_that_call.test"));
+}

@@ -1,7 +1,7 @@
 //! Firing row triggers.
 //!
 //! Those before a change are given the row as it is to be, and may change it or leave it out; those after it wait in the
-//! store until the statement has ended ([`FiredTrigger`]), since they can do no more than fail.
+//! store until the statement has ended ([`FiredTrigger`]).
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use niwaki_catalog::{TriggerEvent, TriggerTime};
 use niwaki_types::Datum;
 
 use super::measure::Measures;
-use super::row_bytes;
+use super::{fresh_state, row_bytes};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, State};
-use crate::plan::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
+use crate::expr::Runtime;
+use crate::plan::{FunctionBodies, RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
 use crate::plpgsql::RowName;
 
 /// A trigger after a change, which is fired when the statement has ended.
@@ -23,6 +23,8 @@ pub struct FiredTrigger {
     call: Arc<TriggerCall>,
     old: Option<Vec<Datum>>,
     new: Option<Vec<Datum>>,
+    /// Bodies of the users' functions that it calls.
+    functions: Option<Arc<FunctionBodies>>,
 }
 
 impl FiredTrigger {
@@ -31,7 +33,7 @@ impl FiredTrigger {
     /// # Errors
     /// What its function fails with.
     pub fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()> {
-        let mut state = State::default();
+        let mut state = fresh_state(self.functions.clone());
         let mut rt = Runtime { exec, params: &[], state: &mut state };
         let rows = Rows::new(&self.triggers, self.old.as_deref(), self.new.clone());
         run(&self.call, rows, &mut rt).map(|_| ())
@@ -175,6 +177,7 @@ impl RowTriggers {
                 call: Arc::clone(call),
                 old: old.map(<[Datum]>::to_vec),
                 new: new.map(<[Datum]>::to_vec),
+                functions: rt.state.functions.clone(),
             })?;
         }
         Ok(())

@@ -1,17 +1,14 @@
 //! CREATE TABLE AS and SELECT INTO; CREATE MATERIALIZED VIEW is in [`super::materialized`].
 //!
-//! The table is created with the columns that the query is planned to give, and filled by an INSERT of the query. Meanwhile it
-//! has a name that no query has: one in the query means what it meant before, as in `CREATE TEMP TABLE t AS SELECT * FROM t`.
+//! The table is created with the columns that the query is planned to give, and filled with its rows. The plan was made before there
+//! was the table: a name in the query means what it meant then, as in `CREATE TEMP TABLE t AS SELECT * FROM t`.
 
-use std::sync::Arc;
-
-use niwaki_catalog::{CatalogState, Oid, RelationDefinition};
+use niwaki_catalog::{CatalogState, Oid};
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{ColumnSpec, CreateAsForm, CreateTableAs, RowsOf};
 use niwaki_sql::{ColumnInfo, SqlError};
+use niwaki_table::InsertOptions;
 use niwaki_types::{Datum, TypeOid};
-use pg_query::NodeEnum;
-use pg_query::protobuf::{InsertStmt, Node, OverridingKind, RangeVar};
 
 use super::Definer;
 use super::collation::undetermined;
@@ -19,9 +16,6 @@ use crate::Result;
 use crate::result::ResultSink;
 use crate::session::type_names::shown_type;
 use crate::session::{Session, cursor};
-
-/// How the name begins that a table has while it is filled.
-pub(super) const UNNAMED: &str = "\u{1}created ";
 
 impl Session {
     /// Runs CREATE TABLE AS or CREATE MATERIALIZED VIEW, which stands in `source`; `parameters` are types and values of those in its query. The number of rows;
@@ -68,40 +62,7 @@ fn create_filled(
     if !spec.with_data {
         return Ok(None);
     }
-    let mut created = definer.current(oid)?.definition.clone();
-    let schema = definer.state().schema(created.schema).map(|schema| schema.name.to_string());
-    let name = std::mem::replace(&mut created.name, format!("{UNNAMED}{}", oid.0));
-    definer.update(created.clone())?;
-    session.next_command()?;
-    let mut select = (*query.node).clone();
-    // WITH queries that change data stand at the top of a statement.
-    let with_clause = match &mut select {
-        NodeEnum::SelectStmt(select) => select.with_clause.take(),
-        _ => None,
-    };
-    let insert = InsertStmt {
-        relation: Some(RangeVar {
-            schemaname: schema.unwrap_or_default(),
-            relname: created.name,
-            inh: true,
-            relpersistence: "p".to_owned(),
-            ..RangeVar::default()
-        }),
-        select_stmt: Some(Box::new(Node { node: Some(select) })),
-        with_clause,
-        r#override: OverridingKind::OverridingNotSet as i32,
-        ..InsertStmt::default()
-    };
-    let insert = Arc::new(NodeEnum::InsertStmt(Box::new(insert)));
-    let insert = cursor::statement_of(&insert, &query.source);
-    let planned = session.plan_locked(&insert, &types)?;
-    let mut nowhere: Vec<Vec<Datum>> = Vec::new();
-    let rows = session.run_planned(&planned, &values, &mut nowhere)?.rows;
-    let mut definer = Definer { session, out };
-    let filled = definer.current(oid)?;
-    definer.update(RelationDefinition { name, ..filled.definition.clone() })?;
-    session.next_command()?;
-    Ok(Some(rows))
+    definer.fill(&planned, values, oid, InsertOptions::default()).map(Some)
 }
 
 /// The columns of a table for such rows, of which the first have these names.

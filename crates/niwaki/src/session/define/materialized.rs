@@ -18,13 +18,15 @@ use niwaki_table::{InsertOptions, Modify, RowTarget};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, Record, TypeOid, form_row, quote_identifier, to_text};
 
-use super::create_as::UNNAMED;
 use super::create_table::check_column_name;
 use super::rewrite::{BATCH_ROWS, StoredRows};
 use super::view::refuse_repeated;
 use super::{Definer, options};
 use crate::Result;
 use crate::session::errors::of_table;
+
+/// How the name begins that a table has which no query sees.
+const UNNAMED: &str = "\u{1}created ";
 
 impl Definer<'_> {
     /// CREATE MATERIALIZED VIEW. The number of its rows; `None` when it was not to be filled, or is there already and that
@@ -76,7 +78,7 @@ impl Definer<'_> {
             return Ok(None);
         }
         let planned = self.plan_of_view(oid)?;
-        let rows = self.fill(&planned, oid)?;
+        let rows = self.fill_view(&planned, oid)?;
         self.is_populated(oid)?;
         Ok(Some(rows))
     }
@@ -135,7 +137,7 @@ impl Definer<'_> {
         }
         self.session.note_created(view.oid);
         if let Some(planned) = planned {
-            self.fill(&planned, view.oid)?;
+            self.fill_view(&planned, view.oid)?;
             self.is_populated(view.oid)?;
         }
         for index in &view.indexes {
@@ -146,15 +148,24 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Writes the rows of a query into the new files of a relation, which nobody else sees. How many there are.
-    fn fill(&mut self, planned: &Arc<Planned>, into: Oid) -> Result<u64> {
+    /// Fills the new files of a view. As in PostgreSQL the rows are there for everybody who sees the files.
+    fn fill_view(&mut self, planned: &Arc<Planned>, into: Oid) -> Result<u64> {
+        self.fill(planned, Vec::new(), into, InsertOptions { frozen: true })
+    }
+
+    /// Writes the rows of a query, with these parameters, into the new files of a relation, which nobody else sees. How many there are.
+    pub(super) fn fill(
+        &mut self,
+        planned: &Arc<Planned>,
+        parameters: Vec<Datum>,
+        into: Oid,
+        options: InsertOptions,
+    ) -> Result<u64> {
         self.session.next_command()?;
         let into = self.current(into)?;
         let mut count = 0;
-        // As in PostgreSQL they are there for everybody who sees the files.
-        let options = InsertOptions { frozen: true };
         let session = &mut *self.session;
-        let mut running = session.start(planned, Vec::new())?;
+        let mut running = session.start(planned, parameters)?;
         loop {
             let mut rows = StoredRows::default();
             let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
@@ -202,7 +213,7 @@ impl Definer<'_> {
     fn put_differences(&mut self, view: &Arc<Relation>, key: &[String]) -> Result<()> {
         let planned = self.plan_of_view(view.oid)?;
         let new = self.create_unseen(view)?;
-        self.fill(&planned, new.oid)?;
+        self.fill_view(&planned, new.oid)?;
         let names = [view, &new].map(|relation| self.session.qualified_name(relation));
         let Definer { session, out } = self;
         // Differences are those to the rows that are there now, whatever the transaction's snapshot: it may be older than the
