@@ -25,16 +25,21 @@ pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
     }
 }
 
-/// What a type that no column can have is called, if this is one.
-pub(super) fn pseudo_type(type_name: &TypeName) -> Option<String> {
-    let parts: Vec<&str> = type_name
+/// The name, with what stands before it.
+fn parts(type_name: &TypeName) -> Vec<&str> {
+    type_name
         .names
         .iter()
         .filter_map(|n| match n.node.as_ref() {
             Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
             _ => None,
         })
-        .collect();
+        .collect()
+}
+
+/// What a type that no column can have is called, if this is one.
+pub(super) fn pseudo_type(type_name: &TypeName) -> Option<String> {
+    let parts = parts(type_name);
     let ([name] | ["pg_catalog", name]) = parts.as_slice() else { return None };
     let array = !type_name.array_bounds.is_empty();
     // The only arrays of one that there are.
@@ -48,14 +53,7 @@ pub(super) fn pseudo_type(type_name: &TypeName) -> Option<String> {
 /// # Errors
 /// 42704 for an unknown type, 0A000 for one that columns cannot have yet, 22023 for a bad modifier.
 pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
-    let parts: Vec<&str> = type_name
-        .names
-        .iter()
-        .filter_map(|n| match n.node.as_ref() {
-            Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
-            _ => None,
-        })
-        .collect();
+    let parts = parts(type_name);
     let at = |e: SqlError| e.with_position(position_of(source, type_name.location));
     let shown = parts.join(".");
     let name = match parts.as_slice() {
