@@ -89,7 +89,11 @@ impl Analyzer<'_> {
             let hint = "Provide a non-null record argument, or call the function in the FROM clause using a column definition list.";
             return Err(SqlError::new("0A000", message).with_hint(hint));
         };
-        let fields = self.fields_to_populate(row, function.name)?;
+        // That it is no row is told when the call is evaluated, as in PostgreSQL.
+        let fields = match row.ty.is_record() {
+            true => self.fields_to_populate(row, function.name)?,
+            false => RecordFields::from([]),
+        };
         let records = Arc::new(self.records_of(function, fields, &arguments)?);
         let (kind, location) = (row.ty, call.location);
         if function.returns_set() {

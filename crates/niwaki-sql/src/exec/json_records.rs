@@ -32,6 +32,7 @@ pub(super) fn set_values(
 ) -> Result<Vec<Datum>> {
     let kind = arguments.first().map_or(TypeOid::RECORD, |row| row.ty);
     let values = evaluated(arguments, row, rt)?;
+    refuse_no_row(records, kind)?;
     let mut found = Vec::new();
     let (mut bytes, limit) = (rt.state.memory, rt.exec.memory_limit);
     each(records, &values, rt, &mut |row| {
@@ -56,6 +57,7 @@ pub(crate) fn populated(
 ) -> Result<Datum> {
     let kind = arguments.first().map_or(TypeOid::RECORD, |row| row.ty);
     let values = evaluated(arguments, row, rt)?;
+    refuse_no_row(records, kind)?;
     // Without an object it stays as it is.
     if let [given, Datum::Null] = values.as_slice() {
         return Ok(given.clone());
@@ -66,6 +68,15 @@ pub(crate) fn populated(
         Ok(())
     })?;
     Ok(value)
+}
+
+/// 42804 for a value that is to be populated and is no row.
+fn refuse_no_row(records: &JsonRecords, kind: TypeOid) -> Result<()> {
+    if kind.is_record() {
+        return Ok(());
+    }
+    let message = format!("first argument of {} must be a row type", records.function.name);
+    Err(SqlError::new("42804", message))
 }
 
 fn evaluated(arguments: &[Expr], row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Vec<Datum>> {
