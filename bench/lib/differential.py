@@ -54,8 +54,8 @@ OPEN_CODES = ("22", "21", "54", "0A")
 CALL = re.compile(r"\w\(|\)::| at time zone | [-+*/%|&#^<>=~@?]+ | from ")
 # What may spare the computation of something: a constant NULL under a strict function too.
 LAZY = re.compile(r"\bnull\b|\bcase\b|coalesce|nullif|\b(and|or|any|all|in|between|exists)\b|\[|\)\s*(<|<=|>|>=|=|<>)\s*\(", re.I)
-# What a picture of a number lacks is told as a mistake in the syntax, but depends on values.
-PICTURE = re.compile(r'decimal point|cannot use "|must be ahead of|is incompatible with other formats')
+# What is told as a mistake in the statement, but only when a value is computed: pictures of numbers, and rows that are none.
+LATE = re.compile(r'decimal point|cannot use "|must be ahead of|is incompatible with other formats|^first argument of \w+ must be a row type')
 # Types of arrays in PostgreSQL's catalog.
 ARRAY_OIDS = {199, 1000, 1001, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1115, 1182, 1183, 1185, 1187, 1231, 1270, 2951, 3807}
 SECONDS = 20
@@ -366,7 +366,7 @@ class Comparer:
             # The two are not in the same state: of what was before, one failed where that is open.
             return "open"
         if failed or expected:
-            codes = ["22000" if one.sqlstate == "42601" and PICTURE.search(one.message) else one.sqlstate for one in (failed, expected) if one]
+            codes = ["22000" if one.sqlstate in ("42601", "42804") and LATE.search(one.message) else one.sqlstate for one in (failed, expected) if one]
             if all(code[:2] in OPEN_CODES or len(codes) == 2 and code[:2] == "23" for code in codes) and self.is_open(statement, ours, failed, expected):
                 return "open"
             return "code" if failed and expected else "fails" if failed else "accepts"
@@ -470,7 +470,7 @@ def without_null_marks(result):
     """The same without what arrays in binary form say of NULLs in them, which PostgreSQL keeps of arrays whose NULLs are gone."""
     def plain(value, oid):
         is_array = value and len(value) >= 12 and oid in ARRAY_OIDS
-        return value[:4] + value[4:8].replace("\x01", "\x00") + value[8:] if is_array else value
+        return value[:4] + value[4:8].replace(b"\x01", b"\x00") + value[8:] if is_array else value
     return dataclasses.replace(result, rows=[tuple(plain(value, oid) for value, (_, oid) in zip(row, result.columns)) for row in result.rows])
 
 
