@@ -13,7 +13,7 @@ use niwaki_types::quote_identifier;
 
 use super::constraint::{ConstraintNames, set_key_not_null};
 use super::partition_only::has_partitions;
-use super::view::refuse_actions;
+use super::refused_actions::refuse_actions;
 use super::{Definer, is_not, options, refuse_system, wrong_kind};
 use crate::Result;
 

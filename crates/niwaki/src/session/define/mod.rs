@@ -33,6 +33,7 @@ mod partition_foreign_key;
 mod partition_index;
 mod partition_only;
 mod partition_trigger;
+mod refused_actions;
 mod rename;
 mod rewrite;
 mod schema;
