@@ -121,6 +121,9 @@ class Side:
             found = self.client.execute("", statement.values)
             if statement.how == "prepared":
                 for _ in range(6):
+                    # What follows a failure says nothing in a transaction.
+                    if isinstance(found[-1], Failure):
+                        return found
                     found = self.client.execute("", statement.values)
             elif statement.kind == "query" and isinstance(found[-1], Result) and all(oid < 16384 and oid not in (2249, 2287) for _, oid in found[-1].columns):
                 found = self.client.execute("", statement.values, binary=True)

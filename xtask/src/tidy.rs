@@ -4,6 +4,7 @@ mod invariants;
 mod layers;
 mod links;
 mod panics;
+mod scripts;
 mod seams;
 mod source;
 mod text;
@@ -89,8 +90,15 @@ impl Tree {
 
 /// All rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 6] =
-        [invariants::check, layers::check, links::check, panics::check, seams::check, text::check];
+    let rules: [fn(&Tree) -> Vec<Finding>; 7] = [
+        invariants::check,
+        layers::check,
+        links::check,
+        panics::check,
+        scripts::check,
+        seams::check,
+        text::check,
+    ];
     let mut found: Vec<_> = rules.iter().flat_map(|rule| rule(tree)).collect();
     found.sort();
     found

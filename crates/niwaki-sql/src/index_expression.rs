@@ -156,23 +156,43 @@ pub(crate) fn is_immutable(expr: &Expr) -> bool {
 
 /// The same for an expression over the parameters of a function.
 pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
+    if is_null(expr) {
+        return true;
+    }
     let immutable = |function: &Function| function.volatility == Volatility::Immutable;
-    !expr.any(&mut |part| match &part.kind {
-        ExprKind::UserCall { function, .. } => function.volatility != Volatility::Immutable,
+    let itself = match &expr.kind {
+        ExprKind::UserCall { function, .. } => function.volatility == Volatility::Immutable,
         ExprKind::Call { function, .. }
         | ExprKind::ArrayCompare { function, .. }
-        | ExprKind::Distinct { equal: function, .. } => !immutable(function),
-        ExprKind::Cast { from, .. } => !cast_is_immutable(*from, part.ty),
-        ExprKind::Slot { depth, .. } => *depth > 0,
+        | ExprKind::Distinct { equal: function, .. } => immutable(function),
+        ExprKind::Cast { from, .. } => cast_is_immutable(*from, expr.ty),
+        ExprKind::Slot { depth, .. } => *depth == 0,
         ExprKind::SubQuery(_)
         | ExprKind::Aggregate(_)
         | ExprKind::Grouping(_)
         | ExprKind::Window(_)
         | ExprKind::SetReturning(_)
         | ExprKind::Populated { .. }
-        | ExprKind::CurrentOf { .. } => true,
+        | ExprKind::CurrentOf { .. } => false,
+        _ => true,
+    };
+    let mut all = itself;
+    expr.for_each_child(&mut |child| all = all && is_immutable_over_parameters(child));
+    all
+}
+
+/// Whether it is NULL before anything is called, as a strict function of a NULL is: what the function depends on does not matter then.
+fn is_null(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const(value) => value.is_null(),
+        ExprKind::Call { function, arguments } => function.strict && arguments.iter().any(is_null),
+        ExprKind::Cast { argument, from, .. } => {
+            let by_elements =
+                cast_path(*from, expr.ty, CastContext::Explicit) == Some(CastPath::Array);
+            !by_elements && is_null(argument)
+        }
         _ => false,
-    })
+    }
 }
 
 /// PostgreSQL's marks of cast, input and output functions.
@@ -191,7 +211,8 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
         }
         Some(CastPath::InputOutput) => {
             let output_depends =
-                matches!(from, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ) || from.is_object_name();
+                matches!(from, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::INTERVAL)
+                    || from.is_object_name();
             let input_depends = matches!(
                 to,
                 T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::TIME | T::TIMETZ | T::INTERVAL

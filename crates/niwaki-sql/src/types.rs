@@ -267,6 +267,11 @@ pub(crate) enum CastPath {
     Array,
 }
 
+/// Whether a value of the one type becomes one of the other where nobody asks for it; a literal without a type becomes any.
+pub(crate) fn converts_implicitly(from: TypeOid, to: TypeOid) -> bool {
+    from == TypeOid::UNKNOWN || cast_path(from, to, CastContext::Implicit).is_some()
+}
+
 /// Finds how values of `from` become values of `to` in this context, if they may.
 pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<CastPath> {
     use CastContext::{Assignment, Explicit, Implicit};

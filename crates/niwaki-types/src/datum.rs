@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::layout::write_tagged;
+
 /// PostgreSQL's oid of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeOid(pub u32);
@@ -217,8 +219,8 @@ impl Datum {
         Self::Text(Arc::from(text))
     }
 
-    /// Whether two values of one type are known to be the same to the bit, so that whatever is made of them is the
-    /// same, too. More than being equal, and cheap: false of values that only a comparison part by part could tell.
+    /// Whether two values of one type are the same to the bit, so that whatever is made of them is the same, too. More
+    /// than being equal: `1.0` and `1.00` are two values here.
     #[inline]
     pub fn same_image(&self, other: &Self) -> bool {
         match (self, other) {
@@ -234,18 +236,32 @@ impl Datum {
             (Self::Uuid(a), Self::Uuid(b)) => a == b,
             (Self::Float4(a), Self::Float4(b)) => a.to_bits() == b.to_bits(),
             (Self::Float8(a), Self::Float8(b)) => a.to_bits() == b.to_bits(),
-            (Self::Numeric(a), Self::Numeric(b)) => Arc::ptr_eq(a, b),
+            (Self::Numeric(a), Self::Numeric(b)) => Arc::ptr_eq(a, b) || a.same_image(b),
             (Self::Text(a), Self::Text(b)) => Arc::ptr_eq(a, b) || a == b,
             (Self::Bytea(a), Self::Bytea(b)) => Arc::ptr_eq(a, b) || a == b,
-            (Self::Interval(a), Self::Interval(b)) => Arc::ptr_eq(a, b),
+            (Self::Interval(a), Self::Interval(b)) => a.same_image(b),
             (Self::Oid(a), Self::Oid(b)) => a == b,
             (Self::Tid(a, b), Self::Tid(c, d)) => (a, b) == (c, d),
             (Self::Lsn(a), Self::Lsn(b)) => a == b,
-            (Self::Jsonb(a), Self::Jsonb(b)) => Arc::ptr_eq(a, b),
+            (Self::Jsonb(a), Self::Jsonb(b)) => Arc::ptr_eq(a, b) || self.same_bytes(other),
             (Self::Enum(a, b), Self::Enum(c, d)) => a == c && b == d,
-            (Self::Array(a, b), Self::Array(c, d)) => a == c && Arc::ptr_eq(b, d),
-            (Self::Record(a, b), Self::Record(c, d)) => a == c && Arc::ptr_eq(b, d),
+            (Self::Array(a, b), Self::Array(c, d)) => {
+                a == c && (Arc::ptr_eq(b, d) || self.same_bytes(other))
+            }
+            (Self::Record(a, b), Self::Record(c, d)) => {
+                a == c && (Arc::ptr_eq(b, d) || self.same_bytes(other))
+            }
             _ => false,
         }
+    }
+
+    /// Whether two values are stored as the same bytes.
+    fn same_bytes(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|value| {
+            let mut bytes = Vec::new();
+            write_tagged(value, &mut bytes);
+            bytes
+        });
+        one == other
     }
 }

@@ -761,3 +761,13 @@ fn record_images() {
 fn triggers_that_call() {
     check_told("triggers_that_call", include_str!("../testscripts/triggers_that_call.test"));
 }
+
+#[test]
+fn generated_statements() {
+    check("generated_statements", include_str!("../testscripts/generated_statements.test"));
+}
+
+#[test]
+fn generated_constants() {
+    check("generated_constants", include_str!("../testscripts/generated_constants.test"));
+}

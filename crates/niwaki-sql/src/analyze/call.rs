@@ -12,7 +12,8 @@ use crate::expr::{CastPurpose, Expr, ExprKind};
 use crate::functions::{Function, functions_named, operators_named};
 use crate::types::{
     ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
-    CastContext, array_of, cast_path, category, element_of, is_preferred, type_by_name,
+    CastContext, array_of, cast_path, category, converts_implicitly, element_of, is_preferred,
+    type_by_name,
 };
 
 /// An operand of a comparison that was converted from another type for it: of times the range is not that of the type.
@@ -80,8 +81,14 @@ pub(super) fn choose<F: Candidate>(
         if *declared == *types {
             return finish(function, &declared, types);
         }
-        if accepts(&declared, types) {
-            fitting.push((function, declared));
+        if !accepts(&declared, types) {
+            continue;
+        }
+        // Of two with the same parameters that one is meant whose last does not repeat.
+        match fitting.iter_mut().find(|(_, other)| *other == declared) {
+            Some(_) if function.repeats() => {}
+            Some(same) if same.0.repeats() => *same = (function, declared),
+            _ => fitting.push((function, declared)),
         }
     }
     if fitting.len() > 1 {
@@ -136,7 +143,7 @@ fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
         ANY_ARRAY | ANY_COMPATIBLE_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
         // A row is judged field by field when the choice is made.
         d if *t == TypeOid::RECORD && d.is_composite() => true,
-        d => *t == TypeOid::UNKNOWN || cast_path(*t, d, CastContext::Implicit).is_some(),
+        d => converts_implicitly(*t, d),
     });
     simple && polymorphic(declared, types).is_ok()
 }

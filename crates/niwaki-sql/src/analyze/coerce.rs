@@ -7,7 +7,7 @@ use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::{CastPurpose, Expr, ExprKind, object_input, shows_names};
 use crate::functions::path_input;
-use crate::types::{CastContext, CastPath, cast_path, category, is_preferred};
+use crate::types::{CastContext, CastPath, cast_path, category, converts_implicitly, is_preferred};
 
 impl Analyzer<'_> {
     /// Converts to a type if the context allows it; `None` if it does not.
@@ -320,8 +320,8 @@ impl Analyzer<'_> {
                     location,
                 ));
             }
-            let to_new = cast_path(chosen, ty, CastContext::Implicit).is_some();
-            let to_old = cast_path(ty, chosen, CastContext::Implicit).is_some();
+            let to_new = converts_implicitly(chosen, ty);
+            let to_old = converts_implicitly(ty, chosen);
             if !is_preferred(chosen) && to_new && !to_old {
                 chosen = ty;
             }

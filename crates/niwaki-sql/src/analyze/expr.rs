@@ -11,7 +11,7 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
-use super::rows::row_of;
+use super::rows::{parts_under_casts, row_of};
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
 use crate::collation::{collation_named, refuse_uncollated};
@@ -441,7 +441,8 @@ impl Analyzer<'_> {
                 let names = names_of(&link.oper_name);
                 let mut name = names.last().copied().unwrap_or("=");
                 let row = row_of(link.testexpr.as_deref());
-                let few = match query.columns.len().cmp(&row.map_or(1, |row| row.args.len())) {
+                let parts = parts_under_casts(link.testexpr.as_deref());
+                let few = match query.columns.len().cmp(&parts.unwrap_or(1)) {
                     Ordering::Less => Some("few"),
                     Ordering::Greater => Some("many"),
                     Ordering::Equal => None,
@@ -449,6 +450,10 @@ impl Analyzer<'_> {
                 if let Some(word) = few {
                     let message = format!("subquery has too {word} columns");
                     return Err(self.error("42601", message, location));
+                }
+                if row.is_none() && parts.is_some() {
+                    let what = "a row of a composite type beside the rows of a query";
+                    return Err(self.unsupported(what, location));
                 }
                 let left = match row.map(|row| row.args.as_slice()) {
                     // A row of one part is that part.

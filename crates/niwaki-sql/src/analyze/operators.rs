@@ -11,7 +11,7 @@ use super::rows::{compares_rows, row_of};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::types::{array_of, element_of};
+use crate::types::{array_of, converts_implicitly, element_of};
 
 impl Analyzer<'_> {
     pub(super) fn operator_expr(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {
@@ -162,6 +162,7 @@ impl Analyzer<'_> {
             types.extend(values.iter().map(|v| (v.ty, v.location)));
             if let Ok(common) = self.common_type(&types, "IN")
                 && let Some(array) = array_of(common)
+                && types.iter().all(|(ty, _)| converts_implicitly(*ty, common))
             {
                 let values = values
                     .into_iter()

@@ -20,6 +20,15 @@ pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
     }
 }
 
+/// How many parts it has if it is a row constructor under casts, which make its parts those of a composite type.
+pub(super) fn parts_under_casts(node: Option<&Node>) -> Option<usize> {
+    match node?.node.as_ref()? {
+        NodeEnum::RowExpr(row) => Some(row.args.len()),
+        NodeEnum::TypeCast(cast) => parts_under_casts(cast.arg.as_deref()),
+        _ => None,
+    }
+}
+
 /// Whether two operands are compared part by part: two row constructors; or one and a nested query, which is refused. A row
 /// constructor beside anything else is a value.
 pub(super) fn compares_rows(left: Option<&Node>, right: Option<&Node>) -> bool {

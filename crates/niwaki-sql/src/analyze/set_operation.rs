@@ -59,6 +59,10 @@ impl Analyzer<'_> {
         for (number, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
             let types = [(l.column_type.oid, -1), (r.column_type.oid, -1)];
             let common = self.common_type(&types, name)?;
+            for (side, column) in [l, r].into_iter().enumerate() {
+                let expr = column.at_slot(number);
+                exprs[side].push(self.to_common(expr, common, name)?);
+            }
             if !select.all && !self.is_ordered_type("=", common) {
                 return Err(SqlError::new(
                     "42883",
@@ -67,10 +71,6 @@ impl Analyzer<'_> {
                         self.format_oid(common)
                     ),
                 ));
-            }
-            for (side, column) in [l, r].into_iter().enumerate() {
-                let expr = column.at_slot(number);
-                exprs[side].push(self.to_common(expr, common, name)?);
             }
             let same = l.column_type == r.column_type;
             let column_type = if same { l.column_type } else { ColumnType::new(common) };

@@ -137,81 +137,87 @@ pub(super) fn column_info(target: &Target) -> ColumnInfo {
     }
 }
 
-/// The name that an expression gives to a cast or a CASE around it: not one that is itself a cast's or a CASE's.
-fn own_name(node: &Node) -> Option<String> {
-    match node.node.as_ref()? {
-        NodeEnum::TypeCast(cast) => own_name(cast.arg.as_deref()?),
-        NodeEnum::CaseExpr(case) => own_name(case.defresult.as_deref()?),
-        NodeEnum::CollateClause(collate) => own_name(collate.arg.as_deref()?),
-        _ => figure_name(node),
-    }
-}
-
 /// The name of an output column without AS.
 fn figure_name(node: &Node) -> Option<String> {
+    figure(node).map(|(name, _)| name)
+}
+
+/// The name of an output column without AS, and whether a cast or a CASE around the expression has it, too: not one that is
+/// itself a cast's or a CASE's.
+fn figure(node: &Node) -> Option<(String, bool)> {
+    let own = |name: &str| Some((name.to_owned(), true));
     match node.node.as_ref()? {
-        NodeEnum::ColumnRef(column) => names_of(&column.fields).last().map(|n| (*n).to_owned()),
-        NodeEnum::FuncCall(call) => names_of(&call.funcname).last().map(|n| (*n).to_owned()),
-        NodeEnum::TypeCast(cast) => cast.arg.as_deref().and_then(own_name).or_else(|| {
-            let names = names_of(&cast.type_name.as_ref()?.names);
-            names.last().map(|n| (*n).to_owned())
-        }),
-        NodeEnum::AIndirection(indirection) => {
-            let field = names_of(&indirection.indirection).last().map(|n| (*n).to_owned());
-            field.or_else(|| indirection.arg.as_deref().and_then(figure_name))
+        NodeEnum::ColumnRef(column) => own(names_of(&column.fields).last()?),
+        NodeEnum::FuncCall(call) => own(names_of(&call.funcname).last()?),
+        NodeEnum::TypeCast(cast) => {
+            cast.arg.as_deref().and_then(figure).filter(|(_, own)| *own).or_else(|| {
+                let names = names_of(&cast.type_name.as_ref()?.names);
+                Some((names.last()?.to_string(), false))
+            })
         }
-        NodeEnum::CollateClause(collate) => collate.arg.as_deref().and_then(figure_name),
+        NodeEnum::AIndirection(indirection) => match names_of(&indirection.indirection).last() {
+            Some(field) => own(field),
+            None => figure(indirection.arg.as_deref()?),
+        },
+        NodeEnum::CollateClause(collate) => figure(collate.arg.as_deref()?),
         NodeEnum::CaseExpr(case) => {
-            case.defresult.as_deref().and_then(own_name).or_else(|| Some("case".to_owned()))
+            let found = case.defresult.as_deref().and_then(figure).filter(|(_, own)| *own);
+            found.or_else(|| Some(("case".to_owned(), false)))
         }
-        NodeEnum::CoalesceExpr(_) => Some("coalesce".to_owned()),
-        NodeEnum::MinMaxExpr(expr) => Some(
-            if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" }
-                .to_owned(),
-        ),
-        NodeEnum::AExpr(expr) if expr.kind() == protobuf::AExprKind::AexprNullif => {
-            Some("nullif".to_owned())
+        NodeEnum::CoalesceExpr(_) => own("coalesce"),
+        NodeEnum::MinMaxExpr(expr) => {
+            own(if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" })
         }
-        NodeEnum::GroupingFunc(_) => Some("grouping".to_owned()),
-        NodeEnum::AArrayExpr(_) => Some("array".to_owned()),
-        NodeEnum::RowExpr(_) => Some("row".to_owned()),
+        NodeEnum::AExpr(expr) if expr.kind() == protobuf::AExprKind::AexprNullif => own("nullif"),
+        NodeEnum::GroupingFunc(_) => own("grouping"),
+        NodeEnum::AArrayExpr(_) => own("array"),
+        NodeEnum::RowExpr(_) => own("row"),
         NodeEnum::SubLink(link) => match link.sub_link_type() {
-            protobuf::SubLinkType::ExistsSublink => Some("exists".to_owned()),
-            protobuf::SubLinkType::ArraySublink => Some("array".to_owned()),
+            protobuf::SubLinkType::ExistsSublink => own("exists"),
+            protobuf::SubLinkType::ArraySublink => own("array"),
             protobuf::SubLinkType::ExprSublink => {
                 let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_ref()?.node.as_ref()
                 else {
                     return None;
                 };
-                match select.target_list.first()?.node.as_ref()? {
-                    NodeEnum::ResTarget(target) if !target.name.is_empty() => {
-                        Some(target.name.clone())
-                    }
-                    NodeEnum::ResTarget(target) => target.val.as_deref().and_then(figure_name),
-                    _ => None,
-                }
+                Some((first_column(select)?, true))
             }
             _ => None,
         },
         NodeEnum::SqlvalueFunction(function) => {
             use protobuf::SqlValueFunctionOp as Op;
-            Some(
-                match function.op() {
-                    Op::SvfopCurrentDate => "current_date",
-                    Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "current_timestamp",
-                    Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "localtimestamp",
-                    Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "current_time",
-                    Op::SvfopLocaltime | Op::SvfopLocaltimeN => "localtime",
-                    Op::SvfopCurrentRole => "current_role",
-                    Op::SvfopCurrentUser => "current_user",
-                    Op::SvfopUser => "user",
-                    Op::SvfopSessionUser => "session_user",
-                    Op::SvfopCurrentCatalog => "current_catalog",
-                    Op::SvfopCurrentSchema => "current_schema",
-                    _ => return None,
-                }
-                .to_owned(),
-            )
+            own(match function.op() {
+                Op::SvfopCurrentDate => "current_date",
+                Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "current_timestamp",
+                Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "localtimestamp",
+                Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "current_time",
+                Op::SvfopLocaltime | Op::SvfopLocaltimeN => "localtime",
+                Op::SvfopCurrentRole => "current_role",
+                Op::SvfopCurrentUser => "current_user",
+                Op::SvfopUser => "user",
+                Op::SvfopSessionUser => "session_user",
+                Op::SvfopCurrentCatalog => "current_catalog",
+                Op::SvfopCurrentSchema => "current_schema",
+                _ => return None,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The name of a query's first column, which is the name of the query in an expression, too.
+fn first_column(select: &protobuf::SelectStmt) -> Option<String> {
+    if let Some(left) = &select.larg {
+        return first_column(left);
+    }
+    if !select.values_lists.is_empty() {
+        return Some("column1".to_owned());
+    }
+    match select.target_list.first()?.node.as_ref()? {
+        NodeEnum::ResTarget(target) if !target.name.is_empty() => Some(target.name.clone()),
+        NodeEnum::ResTarget(target) => {
+            let named = target.val.as_deref().and_then(figure_name);
+            Some(named.unwrap_or_else(|| "?column?".to_owned()))
         }
         _ => None,
     }

@@ -79,6 +79,12 @@ fn at_zone(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 /// `AT TIME ZONE` with an interval: so far east of Greenwich.
 fn at_interval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Interval(offset), value] = values else { return Err(wrong_types("timezone")) };
+    match value {
+        // No zone moves them, so none is wrong.
+        Datum::Timestamp(at) if datetime::is_infinite(*at) => return Ok(Datum::TimestampTz(*at)),
+        Datum::TimestampTz(at) if datetime::is_infinite(*at) => return Ok(Datum::Timestamp(*at)),
+        _ => {}
+    }
     if offset.months != 0 || offset.days != 0 {
         let shown = crate::expr::value_text(&values[0], TypeOid::INTERVAL, exec);
         return Err(SqlError::new(

@@ -1,8 +1,8 @@
-//! What is known of conditions before a statement runs.
+//! What is known of expressions before a statement runs.
 //!
-//! Constants that immutable functions put together are computed, so that a scan has a bound and its share of the rows can be told
-//! (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed. Then a date that is
-//! compared as a timestamp is compared as a date, which an index of dates knows.
+//! Constants that immutable functions put together are computed, so that no row computes them again, a scan has a bound and its share
+//! of the rows can be told (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed.
+//! In conditions, a date that is compared as a timestamp is then compared as a date, which an index of dates knows.
 //!
 //! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
 //! parameter bounds a range or is a pattern, what share of the rows there is depends on it.
@@ -27,7 +27,7 @@ pub(crate) struct Values<'v> {
 
 /// Simplifies the conditions of a level.
 pub(super) fn compute(from: &mut From, values: &mut Values<'_>) {
-    from.conditions.iter_mut().for_each(|expr| simplify(expr, values));
+    from.conditions.iter_mut().for_each(|expr| condition(expr, values));
     if let Some(tree) = &mut from.tree {
         walk(tree, values);
     }
@@ -35,7 +35,7 @@ pub(super) fn compute(from: &mut From, values: &mut Values<'_>) {
 
 fn walk(tree: &mut JoinTree, values: &mut Values<'_>) {
     let JoinTree::Join(join) = tree else { return };
-    join.on.iter_mut().for_each(|expr| simplify(expr, values));
+    join.on.iter_mut().for_each(|expr| condition(expr, values));
     walk(&mut join.left, values);
     walk(&mut join.right, values);
 }
@@ -46,6 +46,14 @@ fn depends_on_value(expr: &Expr) -> bool {
     let is_parameter = |part: &Expr| matches!(part.kind, ExprKind::Param(_));
     matches!(function.name, "<" | "<=" | ">" | ">=" | "~~")
         && arguments.iter().any(|argument| argument.any(&mut |part| is_parameter(part)))
+}
+
+fn condition(expr: &mut Expr, values: &mut Values<'_>) {
+    simplify(expr, values);
+    // What is not known to be true keeps no row.
+    if let ExprKind::Const(value @ Datum::Null) = &mut expr.kind {
+        *value = Datum::Bool(false);
+    }
 }
 
 fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
@@ -60,24 +68,46 @@ fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
         expr.kind = ExprKind::Const(value.clone());
     }
     values.wanted = values.wanted || depends_on_value(expr);
-    let is_constant = |expr: &Expr| matches!(expr.kind, ExprKind::Const(_));
-    let known = match &expr.kind {
-        ExprKind::Call { arguments, .. } => {
-            !arguments.is_empty() && arguments.iter().all(is_constant)
-        }
-        ExprKind::Cast { argument, .. } => is_constant(argument),
+    fold(expr);
+    if let Some(compared) = as_dates(expr) {
+        *expr = compared;
+    }
+}
+
+/// Computes an expression whose parts are constants and done. A strict function of a constant NULL is NULL: its other arguments are
+/// not computed, unless they are constants that fail.
+pub(super) fn fold(expr: &mut Expr) {
+    let null = |part: &Expr| matches!(part.kind, ExprKind::Const(Datum::Null));
+    let is_null = match &expr.kind {
+        ExprKind::Call { function, arguments } if function.strict => arguments.iter().any(null),
+        ExprKind::UserCall { function, arguments } if function.strict => arguments.iter().any(null),
+        ExprKind::Cast { argument, .. } | ExprKind::Field { argument, .. } => null(argument),
         _ => false,
     };
-    if known && is_immutable(expr) {
-        let value = sessionless::with_context(|exec| {
+    let value = if is_null {
+        let mut fails = |part: &Expr| is_of_constants(part) && is_immutable(part);
+        let mut failing = false;
+        expr.for_each_child(&mut |child| failing = failing || child.any(&mut fails));
+        (!failing).then_some(Datum::Null)
+    } else if is_of_constants(expr) && is_immutable(expr) {
+        sessionless::with_context(|exec| {
             let mut state = State::default();
-            expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state })
-        });
-        if let Ok(value) = value {
-            (expr.kind, expr.own_syntax) = (ExprKind::Const(value), false);
-        }
-    } else if let Some(compared) = as_dates(expr) {
-        *expr = compared;
+            expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state }).ok()
+        })
+    } else {
+        None
+    };
+    if let Some(value) = value {
+        (expr.kind, expr.own_syntax) = (ExprKind::Const(value), false);
+    }
+}
+
+fn is_of_constants(expr: &Expr) -> bool {
+    let constant = |part: &Expr| matches!(part.kind, ExprKind::Const(_));
+    match &expr.kind {
+        ExprKind::Call { arguments, .. } => !arguments.is_empty() && arguments.iter().all(constant),
+        ExprKind::Cast { argument, .. } | ExprKind::Field { argument, .. } => constant(argument),
+        _ => false,
     }
 }
 

@@ -117,7 +117,7 @@ impl Rewriter<'_, '_> {
         exprs.iter_mut().for_each(|expr| self.expr(expr));
     }
 
-    /// The queries inside an expression.
+    /// The queries inside an expression, and what is constant in it.
     fn expr(&mut self, expr: &mut Expr) {
         if let ExprKind::SubQuery(sub) = &mut expr.kind
             && let Nested::Query(query) = &mut sub.query
@@ -130,6 +130,7 @@ impl Rewriter<'_, '_> {
             Ok(())
         });
         inline_call(expr);
+        constants::fold(expr);
     }
 
     /// One level, whose expressions are done.

@@ -134,7 +134,8 @@ pub(super) fn timestamp_out_of_range() -> TypeError {
     TypeError::new("22008", "timestamp out of range")
 }
 
-pub(super) fn is_infinite(micros: i64) -> bool {
+/// Whether a moment is `infinity` or `-infinity`.
+pub fn is_infinite(micros: i64) -> bool {
     micros == TIMESTAMP_INFINITY || micros == TIMESTAMP_NEGATIVE_INFINITY
 }
 

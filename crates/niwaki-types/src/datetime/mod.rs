@@ -26,7 +26,7 @@ mod zone;
 pub use calendar::{
     Civil, DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_DAY, TIMESTAMP_INFINITY,
     TIMESTAMP_NEGATIVE_INFINITY, check_date, check_timestamp, civil_from_days, days_from_civil,
-    round_to_precision,
+    is_infinite, round_to_precision,
 };
 pub use construct::{date_bin, make_interval, make_timestamp};
 pub use extract::{date_part, date_trunc, extract, trunc_zoned};

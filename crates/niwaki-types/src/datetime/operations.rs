@@ -101,7 +101,8 @@ fn add_months_and_days(micros: i64, interval: &Interval) -> Result<i64> {
 /// # Errors
 /// `22008` when one is infinite.
 pub fn age(a: i64, b: i64) -> Result<Interval> {
-    if is_infinite(a) || is_infinite(b) {
+    // As in PostgreSQL 15, which has no infinite intervals: `infinity` is the last moment that the bytes can tell.
+    if a == TIMESTAMP_NEGATIVE_INFINITY || b == TIMESTAMP_NEGATIVE_INFINITY {
         return Err(timestamp_out_of_range());
     }
     let (later, earlier) = if a < b { (b, a) } else { (a, b) };

@@ -123,6 +123,18 @@ impl Numeric {
         Self(Repr::Small(coefficient, scale))
     }
 
+    /// Whether the scales are the same, too, which is more than being equal.
+    pub fn same_image(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Small(a, scale), Repr::Small(b, other)) => (a, scale) == (b, other),
+            (Repr::Big(a, scale), Repr::Big(b, other)) => (a, scale) == (b, other),
+            (Repr::NegativeInfinity, Repr::NegativeInfinity)
+            | (Repr::Infinity, Repr::Infinity)
+            | (Repr::NaN, Repr::NaN) => true,
+            _ => false,
+        }
+    }
+
     /// Coefficient and scale, if the coefficient fits.
     #[inline]
     pub fn small_parts(&self) -> Option<(i64, u16)> {

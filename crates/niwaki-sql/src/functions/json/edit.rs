@@ -24,10 +24,13 @@ pub(super) fn delete_keys(value: &Datum, keys: &Datum) -> Result<Datum> {
     json(Jsonb::without_keys(tree(value)?, &keys))
 }
 
-/// `jsonb_delete(value, key, …)`
+/// `jsonb_delete(value, key, …)`: a key that is NULL is none.
 pub(super) fn delete_each(values: &[Datum]) -> Result<Datum> {
     let (value, keys) = values.split_first().ok_or_else(wrong)?;
-    let keys = keys.iter().map(text).collect::<Result<Vec<&str>>>()?;
+    if value.is_null() {
+        return Ok(Datum::Null);
+    }
+    let keys = keys.iter().filter(|key| !key.is_null()).map(text).collect::<Result<Vec<&str>>>()?;
     json(Jsonb::without_keys(tree(value)?, &keys))
 }
 

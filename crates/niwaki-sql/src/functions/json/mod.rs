@@ -73,6 +73,7 @@ pub(super) const VARIADIC: &[Function] = functions! {
     "jsonb_build_array" (ARRAY) JSONB nullable single stable Context(build::jsonb_array_of);
     "json_build_object" (ARRAY) JSON nullable single stable Context(build::json_object_of);
     "jsonb_build_object" (ARRAY) JSONB nullable single stable Context(build::jsonb_object_of);
+    "jsonb_delete" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_keys);
 };
 
 pub(super) const OPERATORS: &[Function] = functions! {
@@ -156,7 +157,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "jsonb_strip_nulls" (JSONB) JSONB strict single immutable Unary(edit::strip_nulls);
     "jsonb_pretty" (JSONB) TEXT strict single immutable Unary(edit::pretty);
     "jsonb_concat" (JSONB, JSONB) JSONB strict single immutable Binary(edit::concat);
-    "jsonb_delete" (JSONB, TEXT) JSONB strict variadic immutable Pure(edit::delete_each);
+    "jsonb_delete" (JSONB, TEXT) JSONB strict single immutable Binary(edit::delete_key);
+    "jsonb_delete" (JSONB, TEXT) JSONB nullable variadic immutable Pure(edit::delete_each);
     "jsonb_delete" (JSONB, INT4) JSONB strict single immutable Binary(edit::delete_item);
     "jsonb_delete_path" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_path);
     "jsonb_set" (JSONB, TEXTS, JSONB) JSONB strict single immutable Pure(edit::set);

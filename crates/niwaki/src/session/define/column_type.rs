@@ -13,7 +13,7 @@ use pg_query::protobuf::a_const;
 
 use super::create_table::refuse_subquery;
 use super::rewrite::Computed;
-use super::{Definer, foreign_key};
+use super::{Definer, foreign_key, operator_class};
 use crate::Result;
 use crate::session::type_names::{shown_type, shown_with_modifier};
 
@@ -197,9 +197,14 @@ impl Definer<'_> {
         }
     }
 
-    /// Expressions and predicates of indexes, read with the new types.
+    /// Expressions and predicates of indexes, read with the new types, which their operator classes must take.
     fn retype_indexes(&mut self, before: &Relation, after: &Arc<Relation>) -> Result<()> {
+        let state = self.state();
         for entry in &before.indexes {
+            let keys = entry.definition.key.iter().filter(|key| key.expression.is_none());
+            for key in keys {
+                operator_class::choose(&state, key.type_oid(after), key.operator_class.as_deref())?;
+            }
             if entry.definition.expressions().next().is_none() {
                 continue;
             }
