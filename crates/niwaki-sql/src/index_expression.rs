@@ -159,7 +159,10 @@ pub(crate) fn is_immutable_over_parameters(expr: &Expr) -> bool {
     if is_null(expr) {
         return true;
     }
-    let immutable = |function: &Function| function.volatility == Volatility::Immutable;
+    // These quote the text of any value: a cast, which is judged by itself.
+    let quotes = |function: &Function| matches!(function.name, "quote_literal" | "quote_nullable");
+    let immutable =
+        |function: &Function| function.volatility == Volatility::Immutable || quotes(function);
     let itself = match &expr.kind {
         ExprKind::UserCall { function, .. } => function.volatility == Volatility::Immutable,
         ExprKind::Call { function, .. }

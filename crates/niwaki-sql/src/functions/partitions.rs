@@ -100,7 +100,7 @@ fn key_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
 
 pub(super) static FUNCTIONS: &[Function] = functions![
     "pg_partition_ancestors" (REGCLASS) REGCLASS strict single volatile Set(partition_ancestors);
-    "pg_partition_root" (REGCLASS) REGCLASS strict single immutable Context(partition_root);
+    "pg_partition_root" (REGCLASS) REGCLASS strict single stable Context(partition_root);
     "pg_partition_tree" (REGCLASS) RECORD strict single volatile Rows(&TREE);
     "pg_get_partkeydef" (OID) TEXT strict single stable Context(key_definition);
     "pg_get_partition_constraintdef" (OID) TEXT strict single stable Context(definition);

@@ -14,6 +14,7 @@ use crate::functions::{Function, operators_named};
 use crate::index_expression::is_immutable;
 use crate::query::{From, JoinTree};
 use crate::sessionless;
+use crate::types::category;
 
 const DAY: i64 = 86_400_000_000;
 
@@ -106,6 +107,12 @@ fn is_of_constants(expr: &Expr) -> bool {
     let constant = |part: &Expr| matches!(part.kind, ExprKind::Const(_));
     match &expr.kind {
         ExprKind::Call { arguments, .. } => !arguments.is_empty() && arguments.iter().all(constant),
+        // What numbers and bytes look like follows the session's settings, though PostgreSQL calls it immutable.
+        ExprKind::Cast { from: TypeOid::FLOAT4 | TypeOid::FLOAT8 | TypeOid::BYTEA, .. }
+            if category(expr.ty) == 'S' =>
+        {
+            false
+        }
         ExprKind::Cast { argument, .. } | ExprKind::Field { argument, .. } => constant(argument),
         _ => false,
     }
