@@ -15,15 +15,15 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import itertools
-import os
-import pathlib
 import shutil
 import subprocess
+import zipfile
 
 import wire
 from servers import ROOT, Niwaki, Postgres
 
-SOURCE = "https://github.com/gregrahn/sqllogictest"
+SOURCE = "net.hydromatic:sql-logic-test:0.3:jar"
+SHA256 = "801efc1904e802795a20ce30559025c0b5a7a21840114722717c0466089c13f0"
 SUITES = ("test/select1.test", "test/select2.test", "test/select3.test", "test/select4.test", "test/select5.test", "test/index")
 # The name under which the files know PostgreSQL and its like.
 NAME = "postgresql"
@@ -40,15 +40,19 @@ class Record:
 
 
 def fetch():
-    """The folder of the suites: what SQLLOGICTEST names, or a copy of the part of their repository that is needed."""
-    given = os.environ.get("SQLLOGICTEST")
-    if given:
-        return pathlib.Path(given)
+    """The folder of the suites, out of the package that has them, fetched once into the checkout's .cache."""
     folder = ROOT / ".cache" / "sqllogictest"
     if not (folder / "ready").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run(["git", "clone", "--quiet", "--depth", "1", "--filter=blob:none", "--sparse", SOURCE, folder], check=True)
-        subprocess.run(["git", "-C", folder, "sparse-checkout", "set", "--no-cone", *SUITES], check=True)
+        folder.mkdir(parents=True)
+        subprocess.run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={SOURCE}", f"-DoutputDirectory={folder}"], check=True, cwd=folder)
+        package = next(folder.glob("*.jar"))
+        found = hashlib.sha256(package.read_bytes()).hexdigest()
+        if found != SHA256:
+            raise RuntimeError(f"{SOURCE} has the checksum {found}, not {SHA256}")
+        with zipfile.ZipFile(package) as archive:
+            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(SUITES)])
+        package.unlink()
         (folder / "ready").touch()
     return folder
 
