@@ -50,7 +50,7 @@ const CROWDED_ITEMS_MAX: u16 = 64;
 pub(crate) struct PruneOptions<'a> {
     /// Freeze versions whose inserter every snapshot sees and is older than this.
     pub(crate) freeze_before: Xid,
-    /// DEAD line pointers that no index entry names any more. Those of locked rows stay.
+    /// DEAD line pointers that no index entry names any more, ascending, each once. Those of locked rows stay.
     pub(crate) free: &'a [u16],
     /// Clear `mixed` of the roots that settled (`records.rs`).
     pub(crate) settle: bool,
@@ -588,6 +588,9 @@ impl Heap<'_> {
             let gone = std::mem::take(&mut planner.plan.dead);
             planner.plan.unused.extend(gone);
         }
+        // One that were counted twice would hide another that stays DEAD from the visibility map (V1).
+        let is_set = options.free.is_sorted_by(|before, next| before < next);
+        assert!(is_set || seeded_bug!("freed-twice"), "V1: line pointers to free are named once");
         planner.plan.freed = options
             .free
             .iter()
@@ -760,11 +763,16 @@ impl Heap<'_> {
         matches!(ended, XidStatus::Committed(end) if end <= self.txns.horizon().oldest())
     }
 
-    /// Line pointers of a page, latched for writing, that a pass may free.
+    /// Line pointers of a page, latched for writing, that a pass may free: ascending, each once. Of many both know, the
+    /// indexes that deleted the entries and the gardener that found none.
     pub(crate) fn known_free(&self, page: &PageWrite<'_>) -> Vec<u16> {
         let block = page.id().block.0;
         let mut free = self.unindexed_on(page, block);
         free.append(&mut self.settled_dead(page, block));
+        if !seeded_bug!("freed-twice") {
+            free.sort_unstable();
+            free.dedup();
+        }
         free
     }
 

@@ -3,6 +3,7 @@
 use niwaki_storage::page::ItemState;
 
 use super::*;
+use crate::{Look, PageVisibility};
 
 pub(super) fn delete(fixture: &Fixture, root: Tid) {
     let tx = fixture.begin(0);
@@ -97,6 +98,32 @@ fn line_pointers_of_rows_that_were_seen_to_are_free() {
     heap.seen_to(again, newer, true);
     heap.prune_page(root.block.0).unwrap();
     assert_eq!(state(root), ItemState::Unused);
+    assert_eq!(fixture.check(), [""; 0]);
+}
+
+/// `freed-twice`: of one DEAD line pointer both know, who deleted its entries and who looked for them; of the next one on
+/// its page nobody, and an index names it still. So not all see all of the page (V1).
+#[test]
+fn a_line_pointer_that_two_know_of_does_not_hide_another() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap();
+    let roots = [b"first", b"other", b"stays"].map(|bytes| inserted(&fixture, bytes));
+    roots[..2].iter().for_each(|&root| delete(&fixture, root));
+    heap.prune_page(0).unwrap();
+    let told = heap.take_removed(usize::MAX);
+    let record = told.iter().find(|told| told.root == roots[0]).and_then(|told| told.record);
+    heap.note_unindexed(&[niwaki_storage::RelFileId(99)].into(), 0, &[roots[0]]);
+    heap.seen_to(roots[0], record.unwrap(), true);
+    // Reason enough for a pass.
+    let tx = fixture.begin(0);
+    fixture.update(&tx, roots[2], b"stays, and has changed");
+    fixture.commit(tx);
+    heap.open_visibility_map().unwrap();
+    let quiet = fixture.storage.wal().insert_lsn();
+    assert_eq!(heap.look_after(0, quiet, &fixture.txns.horizon()), Look::Passed);
+    let state = |root: Tid| heap.pin(root.block.0).unwrap().read().item_id(root.offset).state();
+    assert_eq!(roots.map(state), [ItemState::Unused, ItemState::Dead, ItemState::Redirect]);
+    assert_eq!(heap.page_visibility(0), PageVisibility::Unknown);
     assert_eq!(fixture.check(), [""; 0]);
 }
 
