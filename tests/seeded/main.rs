@@ -38,7 +38,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 58] = [
+const BUGS: [(&str, &str, Suite); 59] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -95,6 +95,7 @@ const BUGS: [(&str, &str, Suite); 58] = [
     ("map-horizon", "a page is all-visible once its rows are committed", all_visible),
     ("map-cleared", "a change leaves the page's bits", all_visible),
     ("map-unmixed", "a page with a mixed root is all-visible", changed_and_all_visible),
+    ("freed-twice", "a line pointer that two know to be free hides another", told_of_twice),
     ("tail-believed", "a heap's tail is not looked at again under the lock", tail),
     (
         "tail-unyielding",
@@ -364,6 +365,10 @@ fn definition_waits_for_tail() -> Result<(), String> {
 
 fn line_pointers() -> Result<(), String> {
     story(stories::line_pointers_come_back, 1)
+}
+
+fn told_of_twice() -> Result<(), String> {
+    story(stories::line_pointers_are_told_of_twice, SCHEDULES)
 }
 
 fn beside_a_cleaner() -> Result<(), String> {

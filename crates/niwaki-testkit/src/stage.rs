@@ -35,6 +35,8 @@ const ID: TableId = TableId(1);
 pub(crate) struct Stage {
     pub(crate) engine: Arc<Engine>,
     pub(crate) table: Arc<Table>,
+    /// How rows are inserted, changed and deleted.
+    pub(crate) durability: Durability,
 }
 
 /// Rows that [`Stage::churn`] concerns.
@@ -99,7 +101,7 @@ impl Stage {
             true
         });
         let table = Table::open(&engine, definition.expect("the definition"));
-        let stage = Self { engine, table };
+        let stage = Self { engine, table, durability: Durability::Flush };
         transaction(&stage.engine, |tx| {
             for id in 0..2 {
                 stage.table.insert(tx, &row(id, id, id), &mut Workspace::new()).expect("a row");
@@ -174,7 +176,7 @@ impl Stage {
 
     /// Inserts a row, unless a unique index refuses it.
     pub(crate) fn insert(&self, id: i32, a: i32) {
-        transaction(&self.engine, |tx| {
+        transaction_for(&self.engine, self.durability, |tx| {
             match self.table.insert(tx, &row(id, a, 0), &mut Workspace::new()) {
                 Ok(_) => true,
                 Err(Error::UniqueViolation(_)) => false,
@@ -208,7 +210,7 @@ impl Stage {
 
     /// Deletes the row of an id.
     pub(crate) fn delete(&self, id: i32) {
-        transaction(&self.engine, |tx| {
+        transaction_for(&self.engine, self.durability, |tx| {
             let snapshot = tx.snapshot_for_write().expect("a snapshot");
             let (target, _) = self.find(tx, &snapshot, id);
             let done = self.table.delete(tx, &snapshot, target).expect("a deletion");
@@ -219,13 +221,26 @@ impl Stage {
 
     /// Gives the row of an id other values, in a transaction of its own, unless a unique index refuses them.
     pub(crate) fn change(&self, id: i32, a: Option<i32>, b: Option<i32>, commits: bool) {
-        transaction(&self.engine, |tx| {
+        self.change_while(id, a, b, || commits);
+    }
+
+    /// [`Stage::change`] by a transaction that stays open for `body`, which says whether it commits.
+    pub(crate) fn change_while(
+        &self,
+        id: i32,
+        a: Option<i32>,
+        b: Option<i32>,
+        body: impl FnOnce() -> bool,
+    ) {
+        transaction_for(&self.engine, self.durability, |tx| {
             let snapshot = tx.snapshot_for_write().expect("a snapshot");
             let (target, old) = self.find(tx, &snapshot, id);
             let new = row(id, a.unwrap_or(integer(&old[1])), b.unwrap_or(integer(&old[2])));
             let mut work = Workspace::new();
-            match self.table.update(tx, &snapshot, target, &old, &new, &mut work) {
-                Ok(Modify::Done { .. }) => commits,
+            let changed = self.table.update(tx, &snapshot, target, &old, &new, &mut work);
+            drop(snapshot);
+            match changed {
+                Ok(Modify::Done { .. }) => body(),
                 Err(Error::UniqueViolation(_)) => false,
                 other => panic!("{other:?}, and nobody is in the way"),
             }
@@ -424,13 +439,21 @@ pub(crate) fn beside_an_old_snapshot<T>(engine: &Engine, body: impl FnOnce() -> 
 
 /// A transaction of its own; `body` says whether it commits.
 pub(crate) fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
+    transaction_for(engine, Durability::Flush, body);
+}
+
+fn transaction_for(
+    engine: &Engine,
+    durability: Durability,
+    body: impl FnOnce(&Transaction) -> bool,
+) {
     let control = engine.transactions().register_session().expect("a session");
     let isolation = Isolation::ReadCommitted;
     let options = BeginOptions { isolation, ..BeginOptions::default() };
     let tx = engine.transactions().begin(&control, options).expect("a transaction");
     lock(&tx, TableLockMode::RowExclusive);
     if body(&tx) {
-        tx.commit(Durability::Flush).expect("a commit");
+        tx.commit(durability).expect("a commit");
     } else {
         tx.abort();
     }

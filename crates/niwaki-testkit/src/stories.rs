@@ -2,6 +2,7 @@
 //! who changes it, somebody who reads it by every path, somebody who cleans. Each is run inside a schedule
 //! (`schedules`); without the rule of its name it must fail in some.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
@@ -10,6 +11,7 @@ use niwaki_heap::VacuumRoots;
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::Xid;
 use niwaki_table::HeapOnlyUpdates;
+use niwaki_txn::Durability;
 
 use crate::schedules::seed;
 use crate::stage::{ON_A, Stage, beside_an_old_snapshot};
@@ -513,6 +515,43 @@ fn a_cleaner_comes_back_after(updates: i32) {
     drop(paused);
     stage.churn(CHURN);
     stage.play(vec![Box::new(Stage::read)]);
+}
+
+/// `freed-twice`: a row comes and goes, each time to another line pointer. Of the old ones both know, the indexes in whose way
+/// their entries were and the gardener; of those of the rows that go then nobody, when a pass says what all see.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn line_pointers_are_told_of_twice() {
+    /// So many entries in the way of one go, and not later than the next.
+    const TURNS: i32 = 20;
+    /// Rows that go afterwards.
+    const GONE: Range<i32> = 3..6;
+    let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    // Without a payload, which would make the root mixed that changes.
+    stage.index_on_a_with(true, Vec::new());
+    // Entries whose rows may not have ended if the log were lost now go, others are marked.
+    stage.durability = Durability::Async;
+    GONE.for_each(|id| stage.insert(id, id));
+    for _ in 0..TURNS {
+        stage.insert(2, 2);
+        stage.delete(2);
+    }
+    stage.prune();
+    stage.play(vec![
+        Box::new(|stage: &Stage| {
+            // Whoever writes sees to what was pruned before.
+            stage.change(1, None, Some(2), true);
+            GONE.for_each(|id| stage.delete(id));
+            stage.change_while(1, None, Some(3), || {
+                stage.prune();
+                true
+            });
+            stage.rounds(1);
+        }),
+        Box::new(|stage: &Stage| stage.rounds(1)),
+        Box::new(Stage::read),
+    ]);
 }
 
 /// On a stage with a plain index, or a unique one.
