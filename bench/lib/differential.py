@@ -13,7 +13,7 @@ A run is a row of episodes; episode N of a seed is always the same: a schema of 
     shape     the same rows, with other names or types of columns, another tag, or another state of the transaction
     wrong     other rows, or another order where it leaves no ties
     oracle    Niwaki does not agree with itself (`oracles.py`)
-    slow      no answer within the time that is given, from one of the two
+    slow      no answer within the time that is given, from one of the two; the other is much faster
     crash     the connection is lost
     known     it differs for a reason that stands in differential_known.txt
 
@@ -337,10 +337,12 @@ class Comparer:
         failed = not isinstance(ours, Lost) and last_failure(ours)
         if failed and failed.sqlstate == "0A000":
             return "refused", ours, None
+        asked = time.monotonic()
         theirs = self.theirs.run(statement)
+        ended = time.monotonic()
         kind = self.judge(ours, theirs, statement)
-        if kind == "slow" and time.monotonic() - started > 3 * SECONDS:
-            # No server takes that long before it gives up: this machine was stopped meanwhile.
+        if kind == "slow" and (ended - started > 3 * SECONDS or min(asked - started, ended - asked) > SECONDS / 4):
+            # No server takes that long before it gives up: this machine was stopped meanwhile. Or it is much work for both.
             kind = "open"
         if kind == "slow" and statement.kind == "query" and self.ours.client.status == self.theirs.client.status == b"I" and not again:
             return self.both(statement, True)

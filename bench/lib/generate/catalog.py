@@ -70,6 +70,9 @@ class Catalog:
         for source, target in rows(client, CASTS):
             if source in TYPES and target in TYPES:
                 self.casts[target].append(source)
+        # All from the start: an episode chooses among these, whatever the ones before it have looked up.
+        for type in TYPES:
+            self.functions[type]
 
 
 def rows(client, sql):
