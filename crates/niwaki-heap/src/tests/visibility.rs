@@ -336,6 +336,28 @@ fn a_check_finds_what_is_not_so() {
     assert_eq!(broken(in_progress, say(0, 1)), ["V1"], "nobody has committed it");
 }
 
+/// A bit that was set over a DEAD line pointer is right once the line pointer is free: of a vacuum that skips no page and
+/// visits the indexes.
+#[test]
+fn vacuum_mends_a_bit_over_a_dead_line_pointer() {
+    let mut fixture = Fixture::new();
+    let root = fixture.seen_by_all(Xid(0));
+    fixture.committed_row();
+    super::removed::delete(&fixture, root);
+    fixture.vacuum(Xid(0));
+    let mut map = fixture.map_page(0);
+    map.raw_mut()[0] |= 1;
+    map.mark_dirty();
+    drop(map);
+    fixture.relation = HeapRegistry::with_maps(MAPPED).open(fixture.relation.file, 100);
+    assert_eq!((fixture.said(0), fixture.check()), (AllVisible, vec!["V1"]));
+    let heap = fixture.heap();
+    let paused = heap.pause_freeing();
+    assert!(fixture.vacuum(Xid(0)).dead.iter().eq([root]));
+    heap.free_dead(&paused, 0, &[root.offset.0], &fixture.txns.horizon()).unwrap();
+    assert_eq!((fixture.said(0), fixture.check()), (AllVisible, vec![]));
+}
+
 #[test]
 fn the_log_names_the_map_only_where_something_was_said() {
     let fixture = Fixture::new();
