@@ -385,12 +385,10 @@ fn call(
     match (&function.eval, arguments) {
         (Eval::Binary(body), [left, right]) => {
             let (mut left_space, mut right_space) = (Datum::Null, Datum::Null);
+            // Both, as in batches and in PostgreSQL: what fails beside a NULL fails.
             let left = left.eval_ref(row, rt, &mut left_space)?;
-            if left.is_null() {
-                return Ok(Datum::Null);
-            }
             let right = right.eval_ref(row, rt, &mut right_space)?;
-            if right.is_null() {
+            if left.is_null() || right.is_null() {
                 return Ok(Datum::Null);
             }
             body(left, right)

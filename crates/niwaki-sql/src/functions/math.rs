@@ -110,7 +110,9 @@ pub(super) fn power(a: &Datum, b: &Datum) -> Result<Datum> {
         ));
     }
     let finite = base.is_finite() && exponent.is_finite();
-    float(base.powf(exponent), finite, finite && base != 0.0)
+    let power = base.powf(exponent);
+    // One NaN of all, whatever NaN it was asked for.
+    float(if power.is_nan() { f64::NAN } else { power }, finite, finite && base != 0.0)
 }
 
 fn exp(a: &Datum) -> Result<Datum> {

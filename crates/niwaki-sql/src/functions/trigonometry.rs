@@ -23,6 +23,11 @@ fn out_of_range() -> SqlError {
     SqlError::new("22003", "input is out of range")
 }
 
+/// What a function of angles gives: one NaN of all, whatever NaN it was asked for.
+fn of_angles(value: f64) -> Result<Datum> {
+    float(if value.is_nan() { f64::NAN } else { value })
+}
+
 /// An angle: no infinity has a sine.
 fn angle(value: &Datum) -> Result<f64> {
     let value = double(value)?;
@@ -45,28 +50,28 @@ fn finite(value: f64, operand: f64) -> Result<Datum> {
 }
 
 fn sin(a: &Datum) -> Result<Datum> {
-    float(angle(a)?.sin())
+    of_angles(angle(a)?.sin())
 }
 fn cos(a: &Datum) -> Result<Datum> {
-    float(angle(a)?.cos())
+    of_angles(angle(a)?.cos())
 }
 fn tan(a: &Datum) -> Result<Datum> {
-    float(angle(a)?.tan())
+    of_angles(angle(a)?.tan())
 }
 fn cot(a: &Datum) -> Result<Datum> {
-    float(1.0 / angle(a)?.tan())
+    of_angles(1.0 / angle(a)?.tan())
 }
 fn asin(a: &Datum) -> Result<Datum> {
-    float(ratio(a)?.asin())
+    of_angles(ratio(a)?.asin())
 }
 fn acos(a: &Datum) -> Result<Datum> {
-    float(ratio(a)?.acos())
+    of_angles(ratio(a)?.acos())
 }
 fn atan(a: &Datum) -> Result<Datum> {
-    float(double(a)?.atan())
+    of_angles(double(a)?.atan())
 }
 fn atan2(a: &Datum, b: &Datum) -> Result<Datum> {
-    float(double(a)?.atan2(double(b)?))
+    of_angles(double(a)?.atan2(double(b)?))
 }
 fn degrees(a: &Datum) -> Result<Datum> {
     let value = double(a)?;
@@ -120,7 +125,7 @@ fn quarter(value: f64) -> (f64, f64, f64) {
 /// Applies a function of degrees; NaN stays.
 fn of_degrees(a: &Datum, apply: fn(f64) -> f64) -> Result<Datum> {
     let value = angle(a)?;
-    float(if value.is_nan() { value } else { apply(value) })
+    of_angles(if value.is_nan() { value } else { apply(value) })
 }
 
 fn sind(a: &Datum) -> Result<Datum> {
@@ -174,20 +179,20 @@ fn arc_cosine(value: f64) -> f64 {
 
 fn asind(a: &Datum) -> Result<Datum> {
     let value = ratio(a)?;
-    float(if value >= 0.0 { arc_sine(value) } else { -arc_sine(-value) })
+    of_angles(if value >= 0.0 { arc_sine(value) } else { -arc_sine(-value) })
 }
 
 fn acosd(a: &Datum) -> Result<Datum> {
     let value = ratio(a)?;
-    float(if value >= 0.0 { arc_cosine(value) } else { 90.0 + arc_sine(-value) })
+    of_angles(if value >= 0.0 { arc_cosine(value) } else { 90.0 + arc_sine(-value) })
 }
 
 fn atand(a: &Datum) -> Result<Datum> {
-    float(double(a)?.atan() / 1f64.atan() * 45.0)
+    of_angles(double(a)?.atan() / 1f64.atan() * 45.0)
 }
 
 fn atan2d(a: &Datum, b: &Datum) -> Result<Datum> {
-    float(double(a)?.atan2(double(b)?) / 1f64.atan() * 45.0)
+    of_angles(double(a)?.atan2(double(b)?) / 1f64.atan() * 45.0)
 }
 
 fn sinh(a: &Datum) -> Result<Datum> {
@@ -287,3 +292,28 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "degrees" (FLOAT8) FLOAT8 strict single immutable Unary(degrees);
     "radians" (FLOAT8) FLOAT8 strict single immutable Unary(radians);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PostgreSQL's functions of angles give one NaN; the hyperbolic ones give the one that they were given. In binary
+    /// one sees which.
+    #[test]
+    fn functions_of_angles_give_one_nan() {
+        let other = Datum::Float8(-f64::NAN);
+        let bits = |value: Result<Datum>| double(&value.unwrap()).unwrap().to_bits();
+        let unary =
+            [sin, cos, tan, cot, asin, acos, atan, sind, cosd, tand, cotd, asind, acosd, atand];
+        for function in unary {
+            assert_eq!(bits(function(&other)), 0x7ff8 << 48);
+        }
+        for function in [atan2, atan2d, crate::functions::math::power] {
+            assert_eq!(bits(function(&other, &Datum::Float8(2.0))), 0x7ff8 << 48);
+            assert_eq!(bits(function(&Datum::Float8(2.0), &other)), 0x7ff8 << 48);
+        }
+        for function in [sinh, cosh, tanh, asinh, acosh, atanh] {
+            assert_eq!(bits(function(&other)), 0xfff8 << 48);
+        }
+    }
+}

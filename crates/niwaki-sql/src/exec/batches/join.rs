@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::join_table::{Chains, Keys, Table, column, nulls, put, slots};
+use super::join_table::{Chains, Keys, Table, column, put, slots};
 use super::rows::RowBatches;
 use super::{BATCH_ROWS, BatchStep, Kept, clock, given, measure};
 use crate::error::{Result, SqlError};
@@ -60,6 +60,12 @@ pub(super) fn joins_in_batches(join: &JoinPlan) -> bool {
         && !join.inner_depends
         && matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti)
         && exprs.all(Expr::may_run_ahead)
+}
+
+/// Whether outer rows without a partner are given with NULLs: those of an anti join, too, which may be a left join whose other
+/// rows a condition leaves out.
+fn gives_nulls(join: &JoinPlan) -> bool {
+    matches!(join.kind, JoinKind::Left | JoinKind::Anti)
 }
 
 /// Gives the rows of a batch that count to a join that goes on row by row.
@@ -193,12 +199,13 @@ impl BatchJoin {
         };
         let places = self.found.iter().enumerate().filter(|(_, found)| wanted(**found));
         let left: Vec<u32> = places.map(|(place, _)| rows.number(place) as u32).collect();
-        let beside = matches!(join.kind, JoinKind::Inner | JoinKind::Left);
+        let beside = join.kind != JoinKind::Semi;
         if (beside || join.condition.is_some()) && !left.is_empty() {
             // Rows that do not count have some value, or none.
-            let other = if join.kind == JoinKind::Left { END } else { 0 };
+            let other = if gives_nulls(join) { END } else { 0 };
             let mut partners = vec![other; batch.rows];
-            for (place, found) in self.found.iter().enumerate().filter(|(_, found)| **found != END)
+            let given = |found: u32| found != END && join.kind != JoinKind::Anti;
+            for (place, found) in self.found.iter().enumerate().filter(|(_, found)| given(**found))
             {
                 partners[rows.number(place)] = *found;
             }
@@ -329,8 +336,10 @@ impl BatchJoin {
                 put(batch, slot, values.take(&numbers));
             }
         }
-        if join.kind == JoinKind::Left {
-            slots(&join.inner_slots).for_each(|slot| put(batch, slot, nulls(numbers.len())));
+        if let (true, Inner::Table(table)) = (gives_nulls(join), &self.inner) {
+            for (slot, values) in table.values(join, &vec![END; numbers.len()]) {
+                put(batch, slot, values);
+            }
         }
         batch.rows = numbers.len();
         kept.keep_all();

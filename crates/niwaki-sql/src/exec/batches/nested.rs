@@ -172,7 +172,7 @@ impl BatchNested {
                 put(batch, slot, values.take(&pairs.outer));
             }
         }
-        if matches!(join.kind, JoinKind::Inner | JoinKind::Left) {
+        if join.kind != JoinKind::Semi {
             for (column, values) in scan.columns.iter().zip(pairs.inner) {
                 put(batch, scan.start + column, values);
             }
