@@ -122,10 +122,9 @@ fn quarter(value: f64) -> (f64, f64, f64) {
     (rest, sine, cosine)
 }
 
-/// Applies a function of degrees; NaN stays.
+/// Applies a function of degrees.
 fn of_degrees(a: &Datum, apply: fn(f64) -> f64) -> Result<Datum> {
-    let value = angle(a)?;
-    of_angles(if value.is_nan() { value } else { apply(value) })
+    of_angles(apply(angle(a)?))
 }
 
 fn sind(a: &Datum) -> Result<Datum> {

@@ -204,8 +204,7 @@ impl BatchJoin {
             // Rows that do not count have some value, or none.
             let other = if gives_nulls(join) { END } else { 0 };
             let mut partners = vec![other; batch.rows];
-            let given = |found: u32| found != END && join.kind != JoinKind::Anti;
-            for (place, found) in self.found.iter().enumerate().filter(|(_, found)| given(**found))
+            for (place, found) in self.found.iter().enumerate().filter(|(_, found)| **found != END)
             {
                 partners[rows.number(place)] = *found;
             }
