@@ -112,7 +112,7 @@ fn type_definition(bytes: &[u8]) {
     let again = definition.object().and_then(|object| TypeDefinition::of_object(&object));
     assert_eq!(again.ok().as_ref(), Some(&definition), "what is written is read");
     let _ = (definition.column_type(), definition.domain().map(|domain| domain.below()));
-    let found = definition.enum_type(definition.name.clone());
+    let found = definition.enum_type();
     for label in &found.labels {
         assert_eq!(found.label(label.position), Some(&*label.name));
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use niwaki_types::quote_identifier;
 
 use crate::database::{DatabaseDefinition, DatabaseList, DatabaseView};
 use crate::definition::{Oid, RelationKind};
@@ -111,6 +112,18 @@ impl CatalogState {
             .iter()
             .find_map(|s| self.lookup(*s, name))
             .ok_or_else(|| Error::Undefined { kind: "relation", name: name.to_owned() })
+    }
+
+    /// The name of a relation as SQL needs it, quoted: with its schema, where the search path does not find it.
+    pub fn shown_relation(&self, path: &SearchPath, relation: &Relation) -> String {
+        let name = quote_identifier(&relation.name);
+        let found = self.resolve(path, None, &relation.name);
+        match self.schema(relation.schema) {
+            Some(schema) if !found.is_ok_and(|found| found.oid == relation.oid) => {
+                format!("{}.{name}", quote_identifier(&schema.name))
+            }
+            _ => name,
+        }
     }
 
     /// The schema of this name; `pg_temp` is that of the session's temporary relations.

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use niwaki_types::{
-    Attribute, ColumnType, CompositeType, DomainType, EnumLabel, EnumType, TypeOid, UserTypes,
-    quote_identifier,
+    Attribute, ColumnType, CompositeType, EnumLabel, EnumType, TypeOid, UserTypes, quote_identifier,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Check, Oid};
 use crate::objects::{Object, ObjectKind, damaged};
-use crate::state::{CatalogState, PUBLIC_SCHEMA, SearchPath};
+use crate::state::{CatalogState, PG_CATALOG, PUBLIC_SCHEMA, SearchPath};
+
+/// What a search path finds that nobody has set.
+const USUAL_PATH: [Oid; 2] = [PG_CATALOG, PUBLIC_SCHEMA];
 
 /// A label of an enum with its position ([`EnumLabel::position`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,13 +150,13 @@ impl TypeDefinition {
         }
     }
 
-    /// The composite type as values need it; `shown` is its name in messages.
-    fn composite_type(shown: String, attributes: &[StoredAttribute]) -> CompositeType {
+    /// The composite type as values need it.
+    fn composite_type(attributes: &[StoredAttribute]) -> CompositeType {
         let attribute = |attribute: &StoredAttribute| Attribute {
             name: Arc::from(attribute.name.as_str()),
             column: attribute.column_type(),
         };
-        CompositeType { shown, attributes: attributes.iter().map(attribute).collect() }
+        CompositeType { attributes: attributes.iter().map(attribute).collect() }
     }
 
     /// Its labels in their order; a type that is no enum has none.
@@ -165,13 +167,13 @@ impl TypeDefinition {
         }
     }
 
-    /// The enum with labels as values need it; `shown` is the type's name in messages.
-    pub fn enum_type(&self, shown: String) -> EnumType {
+    /// The enum with labels as values need it.
+    pub fn enum_type(&self) -> EnumType {
         let label = |label: &StoredLabel| EnumLabel {
             name: Arc::from(label.name.as_str()),
             position: label.position,
         };
-        EnumType { shown, labels: self.labels().iter().map(label).collect() }
+        EnumType { labels: self.labels().iter().map(label).collect() }
     }
 
     /// Takes over the labels of an enum.
@@ -351,46 +353,52 @@ impl CatalogState {
         }
     }
 
-    /// The name of a user's type, or of an array of it: with its schema, where the search path does not find it.
-    pub fn shown_type(&self, path: &SearchPath, oid: TypeOid) -> Option<String> {
-        let definition = self.user_type(Oid(oid.user_number()?))?;
-        let mut shown = quote_identifier(&definition.name);
-        let found = self.resolve_type(path, None, &definition.name);
-        if found.is_none_or(|found| found.oid != definition.oid) {
-            let schema = self.schema(definition.schema)?;
-            shown = format!("{}.{shown}", quote_identifier(&schema.name));
+    /// What values of users' types need, with the names that messages show: with their schemas, where the search path does not
+    /// find them.
+    pub fn types_shown(&self, path: &SearchPath) -> Arc<UserTypes> {
+        let usual = |schema: &Oid| USUAL_PATH.contains(schema);
+        if path.schemas.contains(&PUBLIC_SCHEMA) && path.schemas.iter().all(usual) {
+            return Arc::clone(&self.types.for_values);
         }
-        if oid.element().is_some() {
-            shown.push_str("[]");
-        }
-        Some(shown)
+        Arc::new(self.types.for_values.named(self.type_names(&path.schemas)))
+    }
+
+    /// The names of all users' types along a search path.
+    fn type_names(&self, path: &[Oid]) -> impl Iterator<Item = (TypeOid, String)> {
+        let types = self.user_types().map(|found| (found.schema, found.name.as_str()));
+        let types: HashSet<(Oid, &str)> = types.collect();
+        // The rows of a relation are of a type with its name.
+        let has = move |schema: Oid, name: &str| {
+            types.contains(&(schema, name))
+                || self.lookup(schema, name).is_some_and(|of_rows| of_rows.kind.has_row_type())
+        };
+        self.user_types().map(move |found| {
+            let name = quote_identifier(&found.name);
+            let first = path.iter().find(|schema| has(**schema, &found.name));
+            let name = match self.schema(found.schema) {
+                Some(schema) if first != Some(&schema.oid) => {
+                    format!("{}.{name}", quote_identifier(&schema.name))
+                }
+                _ => name,
+            };
+            (found.type_oid(), name)
+        })
     }
 
     /// Makes anew what values need, after types changed.
     pub(crate) fn types_changed(&mut self) {
         let mut types = UserTypes::default();
         for definition in self.user_types() {
-            let mut shown = String::new();
-            // Most search paths have it.
-            if definition.schema != PUBLIC_SCHEMA
-                && let Some(schema) = self.schema(definition.schema)
-            {
-                shown.push_str(&quote_identifier(&schema.name));
-                shown.push('.');
-            }
-            shown.push_str(&quote_identifier(&definition.name));
             let oid = definition.type_oid();
             match &definition.kind {
                 TypeKind::Composite(attributes) => {
-                    let composite = TypeDefinition::composite_type(shown, attributes);
+                    let composite = TypeDefinition::composite_type(attributes);
                     types.put_composite(oid, Arc::new(composite));
                 }
-                TypeKind::Enum(_) => types.put(oid, Arc::new(definition.enum_type(shown))),
-                TypeKind::Domain(_) => {
-                    types.put_domain(oid, DomainType { shown, base: definition.column_type() });
-                }
+                TypeKind::Enum(_) => types.put(oid, Arc::new(definition.enum_type())),
+                TypeKind::Domain(_) => types.put_domain(oid, definition.column_type()),
             }
         }
-        self.types.for_values = Arc::new(types);
+        self.types.for_values = Arc::new(types.named(self.type_names(&USUAL_PATH)));
     }
 }

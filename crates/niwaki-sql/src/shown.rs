@@ -15,7 +15,8 @@ use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
 use crate::error::Result;
 use crate::explain::type_text;
-use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind};
+use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
+use crate::functions::arguments_text;
 use crate::plan::SetFunction;
 use crate::sessionless;
 
@@ -58,8 +59,7 @@ pub(crate) fn show(
     if VALUE_FUNCTIONS.contains(&word.as_str()) {
         return Ok(word);
     }
-    let settings =
-        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
@@ -84,8 +84,7 @@ pub fn shown_domain_check(
     path: &SearchPath,
     pretty: bool,
 ) -> Result<String> {
-    let settings =
-        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let expr = domain_check(text, value, &context)?;
@@ -104,8 +103,7 @@ pub fn trigger_condition(
     pretty: bool,
 ) -> String {
     let plain = || if pretty { text.to_owned() } else { format!("({text})") };
-    let settings =
-        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let Ok(Some(expr)) = shown_condition(text, table, &context) else { return plain() };
@@ -237,14 +235,20 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.indent
     }
 
-    /// The name of a function that gives a set.
-    pub(crate) fn set_name(&self, function: &SetFunction) -> String {
-        match function {
+    /// A call of a function that gives a set.
+    pub(crate) fn set_call(&self, function: &SetFunction, arguments: &[Expr]) -> String {
+        let name = match function {
             SetFunction::Builtin(function) => function.sql_name(),
             SetFunction::Records(records) => records.function.sql_name(),
-            SetFunction::User { function, .. } => function.shown(self.exec.catalog, self.exec.path),
-        }
+            SetFunction::User { function, .. } => return self.user_call(function, arguments),
+        };
+        format!("{name}({})", self.list(arguments))
     }
+
+    fn user_call(&self, function: &UserFunction, arguments: &[Expr]) -> String {
+        function.call(self.each(arguments), self.exec.catalog, self.exec.path)
+    }
+
     pub(crate) fn exec(&self) -> &'w ExecContext<'e> {
         self.exec
     }
@@ -278,7 +282,11 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn list(&self, exprs: &[Expr]) -> String {
-        exprs.iter().map(|e| self.show(e, Parent::None)).collect::<Vec<_>>().join(", ")
+        self.each(exprs).join(", ")
+    }
+
+    fn each(&self, exprs: &[Expr]) -> Vec<String> {
+        exprs.iter().map(|e| self.show(e, Parent::None)).collect()
     }
 
     fn operator(&self, name: &str, operands: &[Expr], parent: Parent<'_>) -> String {
@@ -371,14 +379,11 @@ impl Writer<'_, '_> {
                         return text;
                     }
                     let name = quote_identifier(function.name);
-                    return format!("{name}({})", self.list(arguments));
+                    return format!("{name}({})", arguments_text(function, self.each(arguments)));
                 }
                 self.operator(function.name, arguments, parent)
             }
-            ExprKind::UserCall { function, arguments } => {
-                let name = function.shown(self.exec.catalog, self.exec.path);
-                format!("{name}({})", self.list(arguments))
-            }
+            ExprKind::UserCall { function, arguments } => self.user_call(function, arguments),
             ExprKind::Populated { records, arguments } => {
                 format!("{}({})", records.function.sql_name(), self.list(arguments))
             }

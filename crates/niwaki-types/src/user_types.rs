@@ -136,8 +136,6 @@ impl EnumLabel {
 /// An enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnumType {
-    /// The type's name as messages show it: quoted and with its schema where that is needed.
-    pub shown: String,
     /// The labels, in the order of their positions.
     pub labels: Vec<EnumLabel>,
 }
@@ -158,8 +156,8 @@ impl EnumType {
     ///
     /// # Errors
     /// Those of [`EnumType::add`].
-    pub fn new(shown: &str, labels: &[String]) -> Result<Self> {
-        let mut made = Self { shown: shown.to_owned(), labels: Vec::with_capacity(labels.len()) };
+    pub fn new(labels: &[String]) -> Result<Self> {
+        let mut made = Self { labels: Vec::with_capacity(labels.len()) };
         for label in labels {
             made.add(label, LabelPlace::Last)?;
         }
@@ -219,15 +217,6 @@ impl EnumType {
     }
 }
 
-/// A domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DomainType {
-    /// The type's name as messages show it: quoted and with its schema where that is needed.
-    pub shown: String,
-    /// What its values are in the end; with the domain itself beside it.
-    pub base: ColumnType,
-}
-
 /// An attribute of a composite type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
@@ -240,8 +229,6 @@ pub struct Attribute {
 /// A composite type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositeType {
-    /// The type's name as messages show it: quoted and with its schema where that is needed.
-    pub shown: String,
     /// The attributes, in order.
     pub attributes: Vec<Attribute>,
 }
@@ -250,8 +237,11 @@ pub struct CompositeType {
 #[derive(Clone, Debug, Default)]
 pub struct UserTypes {
     enums: HashMap<TypeOid, Arc<EnumType>>,
-    domains: HashMap<TypeOid, DomainType>,
+    /// What their values are in the end; with the domain itself beside it.
+    domains: HashMap<TypeOid, ColumnType>,
     composites: HashMap<TypeOid, Arc<CompositeType>>,
+    /// Their names as messages show them: quoted, and with the schema where the search path does not find them.
+    names: HashMap<TypeOid, String>,
 }
 
 impl UserTypes {
@@ -260,14 +250,20 @@ impl UserTypes {
         self.enums.insert(oid, definition);
     }
 
-    /// Adds or replaces a domain.
-    pub fn put_domain(&mut self, oid: TypeOid, definition: DomainType) {
-        self.domains.insert(oid, definition);
+    /// Adds or replaces a domain; `base` is what its values are in the end, with the domain itself beside it.
+    pub fn put_domain(&mut self, oid: TypeOid, base: ColumnType) {
+        self.domains.insert(oid, base);
     }
 
     /// Adds or replaces a composite type.
     pub fn put_composite(&mut self, oid: TypeOid, definition: Arc<CompositeType>) {
         self.composites.insert(oid, definition);
+    }
+
+    /// The same types with other names, by their oids.
+    #[must_use]
+    pub fn named(&self, names: impl Iterator<Item = (TypeOid, String)>) -> Self {
+        Self { names: names.collect(), ..self.clone() }
     }
 
     /// The composite type of this oid.
@@ -277,7 +273,7 @@ impl UserTypes {
 
     /// What values of a type are: the base type with the domain beside it, if it is a domain that is known.
     pub fn column_type(&self, oid: TypeOid) -> ColumnType {
-        self.domains.get(&oid).map_or(ColumnType::new(oid), |domain| domain.base)
+        self.domains.get(&oid).copied().unwrap_or(ColumnType::new(oid))
     }
 
     /// The enum of this type.
@@ -289,9 +285,7 @@ impl UserTypes {
     pub fn shown(&self, oid: TypeOid) -> Option<String> {
         match oid.user_element() {
             Some(element) => Some(format!("{}[]", self.shown(element)?)),
-            None if oid.is_domain() => Some(self.domains.get(&oid)?.shown.clone()),
-            None if oid.is_composite() => Some(self.composite(oid)?.shown.clone()),
-            None => Some(self.get(oid)?.shown.clone()),
+            None => self.names.get(&oid).cloned(),
         }
     }
 
@@ -316,7 +310,7 @@ impl UserTypes {
         };
         let place = found.place(label).and_then(|place| found.labels.get(place));
         let place = place.ok_or_else(|| {
-            let name = &found.shown;
+            let name = self.shown(oid).unwrap_or_default();
             TypeError::new("22P02", format!("invalid input value for enum {name}: \"{label}\""))
         })?;
         Ok(Datum::Enum(oid, place.position))
@@ -364,7 +358,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_room_a_label_is_refused() {
-        let mut made = EnumType::new("e", &["a".to_owned(), "z".to_owned()]).expect("an enum");
+        let mut made = EnumType::new(&["a".to_owned(), "z".to_owned()]).expect("an enum");
         let added =
             (0..100).take_while(|n| made.add(&format!("l{n}"), LabelPlace::Before("z")).is_ok());
         assert_eq!(added.count(), 40);
@@ -379,8 +373,8 @@ mod tests {
         let mood = TypeOid::of_enum(16_390);
         let labels = ["sad", "so so"].map(str::to_owned);
         let mut types = UserTypes::default();
-        types.put(mood, Arc::new(EnumType::new("mood", &labels).expect("an enum")));
-        let types = Arc::new(types);
+        types.put(mood, Arc::new(EnumType::new(&labels).expect("an enum")));
+        let types = Arc::new(types.named([(mood, "mood".to_owned())].into_iter()));
         let settings = crate::TextSettings { types: Arc::clone(&types), ..Default::default() };
         let context = crate::InputContext { settings: &settings, now: 0 };
         let array = mood.array().expect("an array type");
@@ -404,7 +398,7 @@ mod tests {
         fn positions_are_in_the_order_of_labels(
             steps in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..30),
         ) {
-            let mut made = EnumType::new("e", &["first".to_owned()]).expect("an enum");
+            let mut made = EnumType::new(&["first".to_owned()]).expect("an enum");
             let mut model = vec!["first".to_owned()];
             for (number, (neighbour, before)) in steps.iter().enumerate() {
                 let at = neighbour.index(model.len());

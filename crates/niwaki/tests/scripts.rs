@@ -771,3 +771,18 @@ fn generated_statements() {
 fn generated_constants() {
     check("generated_constants", include_str!("../testscripts/generated_constants.test"));
 }
+
+#[test]
+fn names_of_types() {
+    check("names_of_types", include_str!("../testscripts/names_of_types.test"));
+}
+
+#[test]
+fn dependencies_of_types() {
+    check("dependencies_of_types", include_str!("../testscripts/dependencies_of_types.test"));
+}
+
+#[test]
+fn definitions_of_dumps() {
+    check("definitions_of_dumps", include_str!("../testscripts/definitions_of_dumps.test"));
+}

@@ -115,5 +115,23 @@ comment on column app.busy.orders is 'how many';
 refresh materialized view concurrently app.busy;
 create materialized view public.later (n) as select count(*) from app.busy with no data;
 create view public.over_busy as select name from app.busy;
+
+-- Types where the search path finds them, which that of a dump does not.
+create type size as enum ('small', 'large');
+create type "Odd Pair" as (a int, s size);
+create domain short as varchar(5) default 'ab' check (value <> 'no');
+create function larger(a size, b short default 'x', all_s size[] default '{small}') returns setof size language sql as $$ select case when b = 'y' then a else 'large' end $$;
+comment on function larger(size, short, size[]) is 'or not';
+create table shirts (
+  id int primary key, s size default 'small' not null, all_s size[] default '{small,large}', p "Odd Pair", p_s "Odd Pair"[], sh short,
+  l text generated always as (case when s = 'large' then 'L' else 'S' end) stored,
+  check (s <> 'large' or sh in ('big', 'ab'))
+);
+insert into shirts (id, s, p, p_s) values (1, 'small', '(1,large)', '{"(,small)"}'), (2, 'large', null, null);
+create index on shirts (s desc, id) where s > 'small';
+create trigger stamp_large before insert on shirts for each row when (new.s = 'large' and new.all_s is null) execute function app.stamp();
+create view large_shirts as select id, s, p, (p).s as of_p, array[s, 'small'] as l, coalesce(sh, 'x'::short) as sh from shirts where s = any ('{large}');
+create domain a_short as short check (length(value) < 3);
+
 alter table app.orders alter column amount set default 3;
 analyze;

@@ -23,7 +23,7 @@ impl Analyzer<'_> {
     fn row_type(&self, oid: TypeOid) -> Option<String> {
         let number = oid.user_number().filter(|_| oid.is_composite())?;
         let relation = self.context.catalog.relation(Oid(number))?;
-        Some(niwaki_types::quote_identifier(&relation.name))
+        Some(self.context.catalog.shown_relation(self.context.path, relation))
     }
 
     /// The name of a type with its modifier, as messages show it.

@@ -140,8 +140,7 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
             if lateral {
                 out.push("LATERAL ");
             }
-            let name = writer.set_name(function);
-            out.push(&format!("{name}({})", writer.list(arguments)));
+            out.push(&writer.set_call(function, arguments));
             if *ordinality {
                 out.push(" WITH ORDINALITY");
             }

@@ -117,7 +117,7 @@ impl<'l> Level<'l> {
     /// A set-returning function of the targets.
     pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let Some(call) = self.sets.get(number) else { return "?".to_owned() };
-        format!("{}({})", writer.set_name(&call.function), writer.list(&call.arguments))
+        writer.set_call(&call.function, &call.arguments)
     }
 }
 

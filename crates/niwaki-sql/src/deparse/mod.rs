@@ -10,8 +10,6 @@ mod lines;
 mod query;
 mod windows;
 
-use std::sync::Arc;
-
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
 use niwaki_types::TextSettings;
 
@@ -35,13 +33,11 @@ pub fn view_text(
     pretty: bool,
     styles: &TextSettings,
 ) -> Result<String> {
-    let settings =
-        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let ViewQuery { query, shared } = view_query(relation, &context)?;
-    let types = Arc::clone(catalog.types_of_values());
-    let shown = TextSettings { types, ..styles.clone() };
+    let shown = TextSettings { types: catalog.types_shown(path), ..styles.clone() };
     let context = AnalyzeContext { text: &shown, ..context };
     Ok(sessionless::with_names(&context, |exec| query::whole(&query, &shared, pretty, exec)))
 }

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::CatalogState;
-use niwaki_types::{Datum, Record, TypeOid};
+use niwaki_types::{Datum, Record, TypeOid, UserTypes};
 
 use super::kept_rows::{KeptReader, RowKeeper};
 use super::start;
@@ -120,14 +119,15 @@ pub(crate) fn set_rows(
     let values = argument_values(function, arguments, row, rt)?;
     let body = body_of(function, rt)?;
     let nothing = vec![Datum::Null; width.unwrap_or(1)];
-    let (mut any, catalog) = (false, rt.exec.catalog);
+    let mut any = false;
+    let types = Arc::clone(&rt.exec.text.types);
     if let Some(values) = values {
         run(&body, &values, rt, &mut |given| {
             any = true;
             match (width, given) {
                 (None, given) => found.push(&[value_of(&body, given)])?,
                 (Some(_), [Datum::Record(_, record)]) if body.whole => {
-                    check_row(&body.shape, record, catalog)?;
+                    check_row(&body.shape, record, &types)?;
                     found.push(record.values())?
                 }
                 (Some(_), _) if body.whole => found.push(&nothing)?,
@@ -143,7 +143,7 @@ pub(crate) fn set_rows(
 }
 
 /// 42804 for a row that has not the columns that the function says its rows have: of a `record` only the row itself knows.
-fn check_row(shape: &ResultShape, row: &Record, catalog: &CatalogState) -> Result<()> {
+fn check_row(shape: &ResultShape, row: &Record, types: &UserTypes) -> Result<()> {
     let ResultShape::Row { kind: TypeOid::RECORD, fields, .. } = shape else { return Ok(()) };
     let wrong = |detail: String| {
         let message = "function return row and query-specified return row do not match";
@@ -158,7 +158,6 @@ fn check_row(shape: &ResultShape, row: &Record, catalog: &CatalogState) -> Resul
     }
     for (number, ((found, _), field)) in row.fields().zip(fields).enumerate() {
         if found != field.oid {
-            let types = catalog.types_of_values();
             let shown = |oid: TypeOid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
             return wrong(format!(
                 "Returned type {} at ordinal position {}, but query expects {}.",

@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::context::ExecContext;
 use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, Nested, is_hashed, value_text};
-use crate::functions::quote_string;
+use crate::functions::{arguments_text, string_constant};
 use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode, WindowBody};
 use crate::types::format_type;
 
@@ -256,11 +256,14 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                     format!("({} {} {})", show(left), function.name, show(right))
                 }
                 (true, [only]) => format!("({} {})", function.name, show(only)),
-                _ => format!("{}({})", function.name, list(arguments)),
+                _ => {
+                    let arguments = arguments_text(function, arguments.iter().map(&show).collect());
+                    format!("{}({arguments})", function.name)
+                }
             }
         }
         ExprKind::UserCall { function, arguments } => {
-            format!("{}({})", function.shown(exec.catalog, exec.path), list(arguments))
+            function.call(arguments.iter().map(&show).collect(), exec.catalog, exec.path)
         }
         ExprKind::Populated { records, arguments } => {
             format!("{}({})", records.function.name, list(arguments))
@@ -420,7 +423,7 @@ fn constant(value: &Datum, ty: TypeOid, exec: &ExecContext<'_>) -> String {
         Datum::Numeric(_) => value_text(value, ty, exec),
         Datum::Bool(v) => v.to_string(),
         value => {
-            format!("{}::{}", quote_string(&value_text(value, ty, exec)), shown_type(ty, exec))
+            format!("{}::{}", string_constant(&value_text(value, ty, exec)), shown_type(ty, exec))
         }
     }
 }
@@ -432,7 +435,5 @@ fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
 /// A type as expressions name it: a user's with its schema, where the search path does not find it.
 pub(crate) fn type_text(column: ColumnType, exec: &ExecContext<'_>) -> String {
     let declared = column.declared();
-    let of_user = exec.catalog.shown_type(exec.path, declared);
-    let of_user = of_user.or_else(|| exec.text.types.shown(declared));
-    of_user.unwrap_or_else(|| format_type(column))
+    exec.text.types.shown(declared).unwrap_or_else(|| format_type(column))
 }

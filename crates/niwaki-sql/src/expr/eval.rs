@@ -261,7 +261,7 @@ impl Expr {
                     Some((found, value)) if found == *kind => Ok(value.clone()),
                     // What a function says of its rows may not be so.
                     Some((found, _)) if argument.ty == TypeOid::RECORD => {
-                        let types = rt.exec.catalog.types_of_values();
+                        let types = &rt.exec.text.types;
                         let shown = |oid| types.shown(oid).unwrap_or_else(|| format_oid(oid));
                         let message = format!("attribute {} has wrong type", field + 1);
                         Err(SqlError::new("42804", message).with_detail(format!(

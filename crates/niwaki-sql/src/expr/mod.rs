@@ -28,7 +28,7 @@ pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
 pub use object_names::object_input;
-pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name};
+pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};
 pub(crate) use subscript::Subscripts;
 pub(crate) use user_function::{FunctionKey, UserFunction, inline_call, keeps_promises};
 
@@ -320,6 +320,10 @@ impl Expr {
                 parts.first().map(|part| part.ty)
             }
             ExprKind::Case { branches, .. } => branches.first().map(|(_, result)| result.ty),
+            ExprKind::Array(parts) => {
+                let part = parts.first().map(|part| part.ty);
+                part.map(|part| crate::types::array_of(part).unwrap_or(part))
+            }
             ExprKind::NullIf { result, .. } => Some(result.ty),
             ExprKind::Field { kind, .. } => Some(*kind),
             ExprKind::SubQuery(sub) => match (&sub.kind, &sub.query) {

@@ -67,10 +67,7 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
         TypeOid::REGPROC => known_function(number, exec).then(|| function_name(number, exec)),
         TypeOid::REGPROCEDURE if exec.catalog.function(Oid(number)).is_some() => {
             exec.catalog.function(Oid(number)).map(|function| {
-                let shown = |oid: &u32| {
-                    let of_user = exec.text.types.shown(TypeOid(*oid));
-                    of_user.unwrap_or_else(|| format_oid(TypeOid(*oid)))
-                };
+                let shown = |oid: &u32| type_name(TypeOid(*oid), exec);
                 let arguments: Vec<String> = function.arguments.iter().map(shown).collect();
                 let first = exec.catalog.resolve_function(
                     exec.path,
@@ -114,7 +111,13 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
     known.unwrap_or_else(|| number.to_string())
 }
 
-/// The name of the type of a relation's rows.
+/// The name of a type without a modifier, with its schema where the search path does not find it.
+pub(crate) fn type_name(oid: TypeOid, exec: &ExecContext<'_>) -> String {
+    let of_user = exec.text.types.shown(oid).or_else(|| row_type_name(oid, exec));
+    of_user.unwrap_or_else(|| format_oid(oid))
+}
+
+/// The name of the type of a relation's rows, or of an array of it.
 pub(crate) fn row_type_name(oid: TypeOid, exec: &ExecContext<'_>) -> Option<String> {
     let inner = oid.element().unwrap_or(oid);
     let number = inner.user_number().filter(|_| inner.is_composite())?;
@@ -156,15 +159,7 @@ fn relation_name(number: u32, exec: &ExecContext<'_>) -> Option<String> {
         // A composite type is a relation to PostgreSQL.
         return exec.text.types.shown(TypeOid::of_composite(number));
     };
-    let found = exec.catalog.resolve(exec.path, None, &relation.name).ok();
-    let name = quote_identifier(&relation.name);
-    if found.is_some_and(|f| f.oid == relation.oid) {
-        return Some(name);
-    }
-    Some(match exec.catalog.schema(relation.schema) {
-        Some(schema) => format!("{}.{name}", quote_identifier(&schema.name)),
-        None => name,
-    })
+    Some(exec.catalog.shown_relation(exec.path, relation))
 }
 
 /// The name without a schema, if the schema is where built-in things are.

@@ -25,6 +25,8 @@ pub(crate) struct UserFunction {
     pub(crate) schema: String,
     /// The types of its parameters as it was defined.
     pub(crate) declared: Vec<u32>,
+    /// Its last argument is an array, in which calls may give any number of values.
+    pub(crate) variadic: bool,
     pub(crate) strict: bool,
     pub(crate) volatility: Volatility,
     /// What a call costs, in calls of operators.
@@ -40,14 +42,24 @@ pub(crate) struct UserFunction {
 }
 
 impl UserFunction {
-    /// Its name as calls would write it: with the schema where the search path finds another one, or none.
-    pub(crate) fn shown(&self, catalog: &CatalogState, path: &SearchPath) -> String {
-        let name = quote_identifier(&self.name);
+    /// A call with these arguments, written already: its name with the schema where the search path finds another one, or none.
+    pub(crate) fn call(
+        &self,
+        mut arguments: Vec<String>,
+        catalog: &CatalogState,
+        path: &SearchPath,
+    ) -> String {
+        let mut name = quote_identifier(&self.name);
         let found = catalog.resolve_function(path, None, &self.name, &self.declared);
-        match found {
-            Some(found) if found.oid == self.key.oid => name,
-            _ => format!("{}.{name}", quote_identifier(&self.schema)),
+        if found.is_none_or(|found| found.oid != self.key.oid) {
+            name = format!("{}.{name}", quote_identifier(&self.schema));
         }
+        if self.variadic
+            && let Some(array) = arguments.last_mut()
+        {
+            array.insert_str(0, "VARIADIC ");
+        }
+        format!("{name}({})", arguments.join(", "))
     }
 }
 

@@ -13,7 +13,7 @@ use niwaki_types::{Datum, TypeOid, quote_identifier};
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::types::format_oid;
+use crate::expr::type_name;
 
 fn wrong() -> SqlError {
     SqlError::internal("a catalog function was given values of other types")
@@ -255,7 +255,7 @@ impl Parameters {
             let name = name.map(|name| format!("{} ", quote_identifier(name))).unwrap_or_default();
             let default = self.defaults.get(at).and_then(Option::as_ref).filter(|_| with_defaults);
             let default = default.map(|text| format!(" DEFAULT {text}")).unwrap_or_default();
-            parts.push(format!("{word}{name}{}{default}", shown_type(*kind, exec)));
+            parts.push(format!("{word}{name}{}{default}", type_name(*kind, exec)));
         }
         parts.join(", ")
     }
@@ -266,15 +266,8 @@ impl Parameters {
             return format!("TABLE({})", self.shown(|mode| mode == 't', false, exec));
         }
         let set = if self.returns_set { "SETOF " } else { "" };
-        format!("{set}{}", shown_type(self.result, exec))
+        format!("{set}{}", type_name(self.result, exec))
     }
-}
-
-/// The name of a type of a signature.
-fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
-    let of_user = exec.text.types.shown(oid);
-    let of_user = of_user.or_else(|| crate::expr::row_type_name(oid, exec));
-    of_user.unwrap_or_else(|| format_oid(oid))
 }
 
 fn parameters_of_user(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Parameters {

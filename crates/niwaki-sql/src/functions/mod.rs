@@ -51,7 +51,7 @@ pub(crate) use json::{
     JsonAggregate, fields_of_objects, is_unsupported, of_json_objects, path_input, takes_json,
 };
 pub(crate) use operators::compare_function;
-pub(crate) use quote::quote_string;
+pub(crate) use quote::string_constant;
 pub(crate) use random::SeededRandom;
 pub(crate) use time::convert_time;
 pub(crate) use time_of_day::convert_time_of_day;
@@ -343,6 +343,21 @@ pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
     MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC, json::VARIADIC]))
         .get(name)
         .map_or(&[], Vec::as_slice)
+}
+
+/// The arguments of a call, written already, as one text: behind VARIADIC what the function takes as one array, which is also what
+/// it was given one by one, if their type is known.
+pub(crate) fn arguments_text(function: &'static Function, mut arguments: Vec<String>) -> String {
+    let as_one = variadic_forms(function.name).iter().any(|form| std::ptr::eq(*form, function));
+    if as_one && let Some(array) = arguments.last_mut() {
+        array.insert_str(0, "VARIADIC ");
+    }
+    if function.variadic && function.arguments.last() != Some(&crate::types::ANY) {
+        let own = function.arguments.len().saturating_sub(1).min(arguments.len());
+        let array = arguments.split_off(own);
+        arguments.push(format!("VARIADIC ARRAY[{}]", array.join(", ")));
+    }
+    arguments.join(", ")
 }
 
 /// All operators of this name; one argument for prefix operators.

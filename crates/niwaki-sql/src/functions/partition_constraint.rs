@@ -9,7 +9,7 @@ use std::sync::Arc;
 use niwaki_catalog::{Bound, PartitionBound, RangeValue, Relation, decode_bound};
 use niwaki_types::{Datum, quote_identifier};
 
-use super::quote_string;
+use super::string_constant;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::types::format_type;
@@ -139,7 +139,7 @@ impl<'k, 'e> Key<'k, 'e> {
 
     fn compared(&self, column: usize, operator: &str, value: &str) -> Result<String> {
         let (name, kind) = &self.columns[column];
-        self.shown(&format!("{name} {operator} {}::{kind}", quote_string(value)))
+        self.shown(&format!("{name} {operator} {}::{kind}", string_constant(value)))
     }
 
     fn listed(&self, values: &[Option<String>]) -> Result<Vec<String>> {
@@ -150,7 +150,7 @@ impl<'k, 'e> Key<'k, 'e> {
             [] => return Ok(vec![null]),
             [one] => self.compared(0, "=", one)?,
             all => {
-                let constant = |text: &&String| format!("{}::{kind}", quote_string(text));
+                let constant = |text: &&String| format!("{}::{kind}", string_constant(text));
                 let all: Vec<String> = all.iter().map(constant).collect();
                 self.shown(&format!("{name} = ANY (ARRAY[{}])", all.join(", ")))?
             }

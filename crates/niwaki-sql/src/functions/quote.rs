@@ -15,6 +15,11 @@ pub(crate) fn quote_string(value: &str) -> String {
     format!("'{quoted}'")
 }
 
+/// A string constant as definitions show it: a backslash stands for itself.
+pub(crate) fn string_constant(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
 fn quote_ident(a: &Datum) -> Result<Datum> {
     Ok(string(quote_identifier(text(a)?)))
 }

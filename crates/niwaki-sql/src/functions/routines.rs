@@ -9,7 +9,7 @@ use niwaki_catalog::{
 use niwaki_types::{Datum, quote_identifier};
 
 use super::definitions::signature_of_user;
-use super::{Function, functions, quote_string};
+use super::{Function, functions, string_constant};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
@@ -128,7 +128,7 @@ fn trigger_text(
 fn call_text(trigger: &Trigger, exec: &ExecContext<'_>) -> String {
     let name = crate::expr::function_name(trigger.function.0, exec);
     let arguments: Vec<String> =
-        trigger.arguments.iter().map(|argument| quote_string(argument)).collect();
+        trigger.arguments.iter().map(|argument| string_constant(argument)).collect();
     format!("EXECUTE FUNCTION {name}({})", arguments.join(", "))
 }
 

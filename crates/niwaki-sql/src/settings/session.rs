@@ -679,6 +679,10 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
         let range = format!("\"{name}\" must be 0 or between 128 kB and 16777216 kB");
         return Err(SettingError::new("22023", message).with_detail(range));
     }
+    if let ("default_with_oids", Value::Bool(true)) = (definition.name, &value) {
+        let message = "tables declared WITH OIDS are not supported".to_owned();
+        return Err(SettingError::new("0A000", message));
+    }
     let Value::Text(given) = &value else { return Ok(value) };
     let invalid = || {
         SettingError::new(

@@ -325,6 +325,8 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the default read-only status of new transactions.",
     ),
+    // Dumps of PostgreSQL 11 and older say that tables have none.
+    ignored("default_with_oids", Bool(false), User),
     setting(
         "effective_cache_size",
         int(Unit::Blocks, 1, INT_MAX, 524_288),

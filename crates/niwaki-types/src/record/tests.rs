@@ -27,13 +27,13 @@ fn kinds_of(oid: TypeOid) -> Vec<TypeOid> {
 
 fn types() -> Arc<UserTypes> {
     let mut types = UserTypes::default();
-    for (oid, shown) in [(INNER, "inner"), (OUTER, "outer")] {
+    for oid in [INNER, OUTER] {
         let attribute = |(number, kind): (usize, TypeOid)| Attribute {
             name: Arc::from(format!("a{number}")),
             column: ColumnType::new(kind),
         };
         let attributes = kinds_of(oid).into_iter().enumerate().map(attribute).collect();
-        types.put_composite(oid, Arc::new(CompositeType { shown: shown.to_owned(), attributes }));
+        types.put_composite(oid, Arc::new(CompositeType { attributes }));
     }
     Arc::new(types)
 }

@@ -43,7 +43,7 @@ use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
 use niwaki_table::{Engine, Lookup, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{Datum, TextSettings, TypeOid, quote_identifier};
+use niwaki_types::{Datum, TextSettings, TypeOid, UserTypes, quote_identifier};
 
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
@@ -98,8 +98,8 @@ pub struct Session {
     activity: Arc<Mutex<Activity>>,
     settings: Settings,
     text: TextSettings,
-    /// The version of the catalog whose types `text` has.
-    types_version: u64,
+    /// The versions of the catalog whose types `text` has, and of the settings with whose search path it names them.
+    types_version: (u64, u64),
     catalog: CatalogTransaction,
     /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
     transaction: Option<Transaction>,
@@ -186,7 +186,7 @@ impl Session {
             activity,
             settings,
             text: TextSettings::default(),
-            types_version: 0,
+            types_version: (0, 0),
             catalog,
             transaction: None,
             block: Block::Idle,
@@ -479,16 +479,23 @@ impl Session {
 
     /// Takes over the types that users defined, as the statements of now see them.
     pub fn refresh_types(&mut self) {
-        let version = self.catalog.version();
+        let version = self.plan_version();
         if self.types_version == version {
             return;
         }
         self.types_version = version;
-        let state = self.catalog.state();
-        if !Arc::ptr_eq(&self.text.types, state.types_of_values()) {
-            self.text.types = Arc::clone(state.types_of_values());
+        let path = self.search_path();
+        let types = self.catalog.state().types_shown(&path);
+        if !Arc::ptr_eq(&self.text.types, &types) {
+            self.text.types = types;
             self.text_changed = true;
         }
+    }
+
+    /// The types that users defined, as the statements of now see and name them.
+    fn types(&mut self) -> Arc<UserTypes> {
+        self.refresh_types();
+        Arc::clone(&self.text.types)
     }
 
     /// Tells the sink how values are shown now, if that changed: the next rows depend on it.

@@ -192,7 +192,7 @@ impl Session {
         for (number, (text, oid)) in parameters.iter().zip(types.iter()).enumerate() {
             // A value of a domain is judged, and measured, where the statement has it.
             let wanted = self.text.types.column_type(*oid).oid;
-            let shown = shown_type(&self.catalog.state(), *oid);
+            let shown = shown_type(&self.types(), *oid);
             let refused = |given: &str| {
                 let message = format!(
                     "parameter ${} of type {given} cannot be coerced to the expected type {shown}",

@@ -2,16 +2,16 @@
 
 use niwaki_catalog::{CatalogState, Oid};
 use niwaki_sql::types::{format_oid, format_type};
-use niwaki_types::{ColumnType, TypeOid, quote_identifier};
+use niwaki_types::{ColumnType, TypeOid, UserTypes, quote_identifier};
 
 /// A type's name as messages show it.
-pub(crate) fn shown_type(state: &CatalogState, oid: TypeOid) -> String {
-    state.types_of_values().shown(oid).unwrap_or_else(|| format_oid(oid))
+pub(crate) fn shown_type(types: &UserTypes, oid: TypeOid) -> String {
+    types.shown(oid).unwrap_or_else(|| format_oid(oid))
 }
 
 /// A type's name with its modifier, as messages show it.
-pub(crate) fn shown_with_modifier(state: &CatalogState, of: ColumnType) -> String {
-    state.types_of_values().shown(of.declared()).unwrap_or_else(|| format_type(of))
+pub(crate) fn shown_with_modifier(types: &UserTypes, of: ColumnType) -> String {
+    types.shown(of.declared()).unwrap_or_else(|| format_type(of))
 }
 
 /// A type's name that means it whatever the search path is.

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, TableConstraint, default_oid, rule_oid};
+use niwaki_catalog::{
+    CatalogState, Oid, Relation, TableConstraint, TypeDefinition, check_oid, default_oid, rule_oid,
+};
 use niwaki_sql::{Named, objects_named};
+use niwaki_types::TypeOid;
 
 use super::constraints::{columns_read, constraint_columns, numbers_of, part_of};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
+use super::types::{in_order, row_type};
 
 pub(super) const PG_DEPEND: Computed = Computed {
     name: "pg_depend",
@@ -24,9 +28,21 @@ pub(super) const NAMESPACE: Oid = Oid(2615);
 pub(super) const PROC: Oid = Oid(1255);
 pub(super) const TRIGGER: Oid = Oid(2620);
 const LANGUAGE: Oid = Oid(2612);
+const TYPE: Oid = Oid(1247);
 
 /// An object: its catalog, its number, and the number of its column.
 type Object = (Oid, Oid, usize);
+
+/// Writes that the second object needs the first, and how.
+fn depends(emit: Emit<'_>, on: Object, object: Object, kind: &str) -> Result<()> {
+    let [class, oid, column] = [number(object.0), number(object.1), int4(object.2)];
+    emit(&[class, oid, column, number(on.0), number(on.1), int4(on.2), text(kind)])
+}
+
+/// A type, if it is none of PostgreSQL's, which are always there.
+fn of_type(oid: TypeOid) -> Option<Object> {
+    oid.user_number().map(|_| (TYPE, Oid(oid.0), 0))
+}
 
 fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let state = reader.state;
@@ -47,36 +63,82 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         return Ok(());
     }
     for function in state.functions() {
-        let own = [number(PROC), number(function.oid), int4(0)];
+        let own = (PROC, function.oid, 0);
         let language = (LANGUAGE, Oid(super::routines::language_of(function)));
         // PostgreSQL's own languages are always there.
         let language = (language.1.0 == super::routines::PLPGSQL).then_some(language);
         for (class, oid) in [(NAMESPACE, function.schema)].into_iter().chain(language) {
-            let [a, b, c] = own.clone();
-            emit(&[a, b, c, number(class), number(oid), int4(0), text("n")])?;
+            depends(emit, (class, oid, 0), own, "n")?;
+        }
+        let parameters = function.parameters.iter().map(|parameter| &parameter.kind);
+        let mut types: Vec<u32> = function.arguments.iter().chain(parameters).copied().collect();
+        types.push(function.returns);
+        types.sort_unstable();
+        types.dedup();
+        for kind in types.into_iter().filter_map(|oid| of_type(TypeOid(oid))) {
+            depends(emit, kind, own, "n")?;
+        }
+    }
+    for definition in in_order(state) {
+        dependencies_of_type(state, definition, emit)?;
+    }
+    Ok(())
+}
+
+/// Of a type and the constraints of a domain. What stands first in a dump is known by these: a composite type has a relation,
+/// which needs the types of its attributes.
+fn dependencies_of_type(
+    state: &CatalogState,
+    definition: &TypeDefinition,
+    emit: Emit<'_>,
+) -> Result<()> {
+    let oid = definition.type_oid();
+    let own = (TYPE, Oid(oid.0), 0);
+    depends(emit, (NAMESPACE, definition.schema, 0), own, "n")?;
+    if let Some(array) = oid.array() {
+        depends(emit, own, (TYPE, Oid(array.0), 0), "i")?;
+    }
+    if let Some(attributes) = definition.attributes() {
+        depends(emit, own, (CLASS, definition.oid, 0), "i")?;
+        for (at, attribute) in attributes.iter().enumerate() {
+            if let Some(kind) = of_type(attribute.column_type().declared()) {
+                depends(emit, kind, (CLASS, definition.oid, at + 1), "n")?;
+            }
+        }
+    }
+    let Some(domain) = definition.domain() else { return Ok(()) };
+    if let Some(below) = of_type(domain.below().declared()) {
+        depends(emit, below, own, "n")?;
+    }
+    for object in named_in(domain.default.as_deref().unwrap_or_default(), state) {
+        depends(emit, object, own, "n")?;
+    }
+    for (position, check) in domain.checks.iter().enumerate() {
+        let constraint = (CONSTRAINT, check_oid(definition.oid, position), 0);
+        depends(emit, own, constraint, "a")?;
+        for object in named_in(&check.expression, state) {
+            depends(emit, object, constraint, "n")?;
         }
     }
     Ok(())
 }
 
-/// The functions and relations of users that a stored expression names; types are left out everywhere here.
-fn named_in(text: &str, state: &CatalogState) -> Vec<(Oid, Oid)> {
+/// The functions, types and relations of users that a stored expression names.
+fn named_in(text: &str, state: &CatalogState) -> Vec<Object> {
     let class = |named: Named| match named {
-        Named::Function(oid) => Some((PROC, oid)),
-        Named::Object(oid) if state.function(oid).is_some() => Some((PROC, oid)),
+        Named::Function(oid) => Some((PROC, oid, 0)),
+        Named::Object(oid) if state.function(oid).is_some() => Some((PROC, oid, 0)),
         Named::Object(oid) if oid >= Oid::FIRST_USER && state.relation(oid).is_some() => {
-            Some((CLASS, oid))
+            Some((CLASS, oid, 0))
         }
-        Named::Object(_) | Named::Type(_) => None,
+        Named::Type(oid) => of_type(state.user_type(oid)?.type_oid()),
+        Named::Object(_) => None,
     };
     objects_named(text).unwrap_or_default().into_iter().filter_map(class).collect()
 }
 
 fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -> Result<()> {
-    let mut depends = |on: Object, object: Object, kind: &str| {
-        let [class, oid, column] = [number(object.0), number(object.1), int4(object.2)];
-        emit(&[class, oid, column, number(on.0), number(on.1), int4(on.2), text(kind)])
-    };
+    let mut depends = |on: Object, object: Object, kind: &str| depends(emit, on, object, kind);
     let own = (CLASS, relation.oid, 0);
     match &relation.index {
         Some(index) if index.constraint.is_some() => {
@@ -97,6 +159,18 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         depends((CLASS, above, 0), own, "P")?;
         depends((CLASS, index.table, 0), own, "S")?;
     }
+    if let Some(rows) = row_type(relation) {
+        let kind = (TYPE, Oid(rows.0), 0);
+        depends(own, kind, "i")?;
+        if let Some(array) = rows.array() {
+            depends(kind, (TYPE, Oid(array.0), 0), "i")?;
+        }
+    }
+    for (at, column) in relation.visible_columns() {
+        if let Some(kind) = of_type(column.column_type().declared()) {
+            depends(kind, (CLASS, relation.oid, at + 1), "n")?;
+        }
+    }
     if let Some(of) = &relation.partition_of {
         depends((CLASS, of.parent, 0), own, "a")?;
     }
@@ -104,6 +178,10 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         let rule = (REWRITE, rule_oid(relation.oid), 0);
         for kind in ["i", "n"] {
             depends(own, rule, kind)?;
+        }
+        let types = query.types.iter().filter_map(|oid| reader.state.user_type(*oid));
+        for kind in types.filter_map(|found| of_type(found.type_oid())) {
+            depends(kind, rule, "n")?;
         }
         for source in &query.sources {
             // What is always there needs nobody's word.
@@ -146,8 +224,8 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
             depends((CLASS, sequence, 0), default, "n")?;
         }
         let named = named_in(column.default.as_deref().unwrap_or_default(), reader.state);
-        for (class, oid) in named.into_iter().filter(|(_, oid)| column.sequence != Some(*oid)) {
-            depends((class, oid, 0), default, "n")?;
+        for object in named.into_iter().filter(|(_, oid, _)| column.sequence != Some(*oid)) {
+            depends(object, default, "n")?;
         }
     }
     for trigger in &relation.triggers {
@@ -180,8 +258,8 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
             }
         }
         if let TableConstraint::Check(check) = constraint.constraint {
-            for (class, oid) in named_in(&check.expression, reader.state) {
-                depends((class, oid, 0), object, "n")?;
+            for needed in named_in(&check.expression, reader.state) {
+                depends(needed, object, "n")?;
             }
         }
         if let TableConstraint::ForeignKey(key) = constraint.constraint {

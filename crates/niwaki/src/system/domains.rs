@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    CatalogState, Check, DomainDefinition, Oid, Relation, TypeDefinition, builtin_rows,
+    CatalogState, Check, DomainDefinition, Oid, Relation, SearchPath, TypeDefinition, builtin_rows,
     builtin_value, check_oid,
 };
 use niwaki_sql::{shown_domain_check, shown_expression};
@@ -11,7 +11,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::information_schema::{measures, place};
 use super::table::{Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no};
-use super::{OWNER_NAME, builtin_function, types};
+use super::{builtin_function, types};
 use crate::session::schema_name;
 
 /// The domains, in the order of their numbers.
@@ -25,16 +25,16 @@ pub(super) fn shown_default(
     state: &CatalogState,
     definition: &TypeDefinition,
     domain: &DomainDefinition,
+    path: &SearchPath,
 ) -> Option<String> {
-    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
     let text = domain.default.as_ref()?;
     let target = Some((domain.below(), definition.name.as_str()));
-    Some(shown_expression(text, None, target, state, &path).unwrap_or_else(|_| text.clone()))
+    Some(shown_expression(text, None, target, state, path).unwrap_or_else(|_| text.clone()))
 }
 
-fn shown_check(state: &CatalogState, domain: &DomainDefinition, check: &Check) -> String {
-    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
-    let shown = shown_domain_check(&check.expression, domain.below(), state, &path, false);
+fn shown_check(reader: &Reader<'_>, domain: &DomainDefinition, check: &Check) -> String {
+    let path = reader.shown_path();
+    let shown = shown_domain_check(&check.expression, domain.below(), reader.state, &path, false);
     shown.unwrap_or_else(|_| check.expression.clone())
 }
 
@@ -136,7 +136,7 @@ pub(super) const DOMAINS: Computed = Computed {
 };
 
 fn domains(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    let state = reader.state;
+    let (state, path) = (reader.state, reader.shown_path());
     for (definition, domain) in in_order(state) {
         let below = domain.below();
         let size = measures(below);
@@ -158,7 +158,7 @@ fn domains(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             count(size.radix),
             count(size.scale),
             count(size.datetime),
-            optional(shown_default(state, definition, domain)),
+            optional(shown_default(state, definition, domain, &path)),
             udt_catalog,
             udt_schema,
             udt_name,
@@ -209,7 +209,7 @@ pub(super) fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<(
         let [catalog, schema, _] = udt(reader.state, definition.column_type());
         for check in &domain.checks {
             let validity = if check.not_valid { " NOT VALID" } else { "" };
-            let clause = format!("({}){validity}", shown_check(reader.state, domain, check));
+            let clause = format!("({}){validity}", shown_check(reader, domain, check));
             emit(&[catalog.clone(), schema.clone(), text(&check.name), text(clause)])?;
         }
     }

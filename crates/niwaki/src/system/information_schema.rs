@@ -184,7 +184,7 @@ pub(super) fn data_type(of: ColumnType) -> String {
 }
 
 fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    let path = reader.state.search_path(&["public".to_owned()], OWNER_NAME);
+    let path = reader.shown_path();
     for relation in tables_and_views(reader) {
         let writable = niwaki_sql::Writable::of(relation, reader.state);
         for (at, column) in relation.visible_columns() {

@@ -9,9 +9,9 @@ use niwaki_catalog::{
 use niwaki_types::Datum;
 
 use super::constraints::{constraint_columns, constraint_letter, numbers_of};
+use super::domains;
 use super::information_schema::place;
 use super::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
-use super::{OWNER_NAME, domains};
 
 pub(super) const TABLE_CONSTRAINTS: Computed = Computed {
     name: "table_constraints",
@@ -90,7 +90,7 @@ pub(super) const CHECK_CONSTRAINTS: Computed = Computed {
 };
 
 fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    let path = reader.state.search_path(&["public".to_owned()], OWNER_NAME);
+    let path = reader.shown_path();
     for relation in stored_tables(reader) {
         let [database, schema, _] = place(reader, relation);
         for check in &relation.checks {

@@ -231,8 +231,7 @@ pub(super) const PG_VIEWS: Computed = Computed {
 /// The query of a user's view as text, with names as the search path needs them.
 pub(super) fn view_definition(reader: &Reader<'_>, relation: &Relation) -> Option<String> {
     let state = reader.state;
-    let usual = || state.search_path(&["public".to_owned()], OWNER_NAME);
-    let path = reader.path.cloned().unwrap_or_else(usual);
+    let path = reader.shown_path();
     let query = relation.query.as_ref()?;
     let styles = niwaki_types::TextSettings::default();
     let shown = niwaki_sql::view_text(relation, state, &path, false, &styles);
@@ -293,7 +292,7 @@ fn pg_indexes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in reader.state.in_order() {
         let Some(index) = &relation.index else { continue };
         let Some(table) = reader.state.relation(index.table) else { continue };
-        let path = reader.state.search_path(&["public".to_owned()], OWNER_NAME);
+        let path = reader.shown_path();
         let definition = niwaki_sql::index_definition_text(reader.state, relation, &path);
         emit(&[
             text(schema_name(reader.state, table.schema)),

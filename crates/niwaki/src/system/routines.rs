@@ -8,10 +8,10 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
+use super::OWNER;
 use super::table::{
     Computed, Emit, Reader, Result, array, int4, number, optional, small, text, vector,
 };
-use super::{OWNER, OWNER_NAME};
 use crate::session::schema_name;
 
 /// PostgreSQL's number of the language `plpgsql`.
@@ -205,8 +205,7 @@ pub(super) const TRIGGERS: Computed = Computed {
 
 fn triggers(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let state = reader.state;
-    // Names as the usual search path needs them.
-    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+    let path = reader.shown_path();
     for (table, trigger) in state.triggers() {
         let condition = trigger
             .when

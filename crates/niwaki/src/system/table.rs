@@ -8,6 +8,8 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid};
 
+use super::OWNER_NAME;
+
 pub(super) type Result<T> = niwaki_catalog::Result<T>;
 /// Takes one row, in the order of the columns that its [`Computed`] lists.
 pub(super) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<()>;
@@ -21,6 +23,12 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
+    /// The search path that names are shown for: the session's, or the usual one.
+    pub(super) fn shown_path(&self) -> SearchPath {
+        let usual = || self.state.search_path(&["public".to_owned()], OWNER_NAME);
+        self.path.cloned().unwrap_or_else(usual)
+    }
+
     /// Name of the database.
     pub(super) fn database(&self) -> Datum {
         database_of(self.state)

@@ -9,7 +9,7 @@ use niwaki_catalog::{
 use niwaki_types::{Datum, EnumLabel, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, number, optional, text};
-use super::{OWNER, builtin_function, domains, relations};
+use super::{OWNER, OWNER_NAME, builtin_function, domains, relations};
 
 /// How values of a type are stored, as `pg_type` and `pg_attribute` have it.
 #[derive(Clone, Copy)]
@@ -206,7 +206,8 @@ fn domain_row(
     let [output, send, analyze] = domains::functions_of(base.oid);
     let target = Some((domain.below(), definition.name.as_str()));
     let whole = |default: &String| relations::whole_text(default, None, target, state);
-    let default = domains::shown_default(state, definition, domain);
+    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+    let default = domains::shown_default(state, definition, domain, &path);
     let collation = domain.collation.or_else(|| state.own_collation(domain.below()));
     vec![
         Datum::Oid(definition.type_oid().0),

@@ -99,6 +99,7 @@ impl Analyzer<'_> {
             name: definition.name.clone(),
             schema: self.schema_name(definition.schema),
             declared: definition.arguments.clone(),
+            variadic: definition.is_variadic(),
             strict: definition.traits.strict,
             volatility: volatility_of(definition),
             cost: definition.cost(),

@@ -74,6 +74,10 @@ pub(super) const VARIADIC: &[Function] = functions! {
     "json_build_object" (ARRAY) JSON nullable single stable Context(build::json_object_of);
     "jsonb_build_object" (ARRAY) JSONB nullable single stable Context(build::jsonb_object_of);
     "jsonb_delete" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_keys);
+    "json_extract_path" (JSON, TEXTS) JSON strict single immutable Binary(access::path);
+    "jsonb_extract_path" (JSONB, TEXTS) JSONB strict single immutable Binary(access::path);
+    "json_extract_path_text" (JSON, TEXTS) TEXT strict single immutable Binary(access::path_text);
+    "jsonb_extract_path_text" (JSONB, TEXTS) TEXT strict single immutable Binary(access::path_text);
 };
 
 pub(super) const OPERATORS: &[Function] = functions! {

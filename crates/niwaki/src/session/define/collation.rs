@@ -24,7 +24,7 @@ impl Definer<'_> {
         let state = self.state();
         match state.own_collation(of) {
             Some(own) => Ok(Some(given).filter(|given| *given != own)),
-            None => Err(refuse_uncollated(&shown_type(&state, of.declared()))),
+            None => Err(refuse_uncollated(&shown_type(&self.session.types(), of.declared()))),
         }
     }
 }

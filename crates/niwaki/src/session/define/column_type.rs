@@ -137,8 +137,8 @@ impl Definer<'_> {
             if error.sqlstate != "42804" {
                 return error;
             }
-            let state = self.state();
-            let shown = shown_type(&state, to.declared());
+            let types = self.session.types();
+            let shown = shown_type(&types, to.declared());
             match using {
                 None => SqlError::new(
                     "42804",
@@ -146,7 +146,7 @@ impl Definer<'_> {
                 )
                 .with_hint(format!(
                     "You might need to specify \"USING {plain}::{}\".",
-                    shown_with_modifier(&state, to)
+                    shown_with_modifier(&types, to)
                 )),
                 Some(_) => SqlError::new(
                     "42804",
@@ -190,7 +190,7 @@ impl Definer<'_> {
                 "42804",
                 format!(
                     "default for column \"{name}\" cannot be cast automatically to type {}",
-                    shown_type(&self.state(), to.declared())
+                    shown_type(&self.session.types(), to.declared())
                 ),
             )),
             Err(error) => Err(error),
@@ -199,11 +199,16 @@ impl Definer<'_> {
 
     /// Expressions and predicates of indexes, read with the new types, which their operator classes must take.
     fn retype_indexes(&mut self, before: &Relation, after: &Arc<Relation>) -> Result<()> {
-        let state = self.state();
+        let (state, types) = (self.state(), self.session.types());
         for entry in &before.indexes {
             let keys = entry.definition.key.iter().filter(|key| key.expression.is_none());
             for key in keys {
-                operator_class::choose(&state, key.type_oid(after), key.operator_class.as_deref())?;
+                operator_class::choose(
+                    &state,
+                    &types,
+                    key.type_oid(after),
+                    key.operator_class.as_deref(),
+                )?;
             }
             if entry.definition.expressions().next().is_none() {
                 continue;
@@ -230,7 +235,7 @@ impl Definer<'_> {
 
     /// Refuses types that foreign keys cannot compare.
     fn check_references(&mut self, definition: &RelationDefinition) -> Result<()> {
-        let state = self.state();
+        let (state, types) = (self.state(), self.session.types());
         let table = Relation::unopened(definition.clone());
         let of = |oid: Oid| -> Option<Relation> {
             if oid == definition.oid {
@@ -240,13 +245,13 @@ impl Definer<'_> {
         };
         for key in &definition.foreign_keys {
             if let Some(referenced) = of(key.references) {
-                foreign_key::refuse_types(key, &table, &referenced, &state)?;
+                foreign_key::refuse_types(key, &table, &referenced, &types)?;
             }
         }
         for oid in state.foreign_keys_to(definition.oid) {
             let Some((other, key)) = state.foreign_key(*oid) else { continue };
             if let Some(other) = of(other.oid) {
-                foreign_key::refuse_types(key, &other, &table, &state)?;
+                foreign_key::refuse_types(key, &other, &table, &types)?;
             }
         }
         Ok(())

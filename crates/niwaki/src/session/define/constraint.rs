@@ -209,7 +209,12 @@ impl Definer<'_> {
                 ));
             }
             let column = IndexColumn::ascending(position(name)?);
-            operator_class::choose(&self.state(), column.type_oid(table), None)?;
+            operator_class::choose(
+                &self.state(),
+                &self.session.types(),
+                column.type_oid(table),
+                None,
+            )?;
             key.push(column);
         }
         let include_positions = include.iter().map(position).collect::<Result<Vec<_>>>()?;

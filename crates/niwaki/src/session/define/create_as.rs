@@ -3,12 +3,12 @@
 //! The table is created with the columns that the query is planned to give, and filled with its rows. The plan was made before there
 //! was the table: a name in the query means what it meant then, as in `CREATE TEMP TABLE t AS SELECT * FROM t`.
 
-use niwaki_catalog::{CatalogState, Oid};
+use niwaki_catalog::Oid;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{ColumnSpec, CreateAsForm, CreateTableAs, RowsOf};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_table::InsertOptions;
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{Datum, TypeOid, UserTypes};
 
 use super::Definer;
 use super::collation::undetermined;
@@ -57,7 +57,7 @@ fn create_filled(
     let planned = session.plan_locked(query, &types)?;
     let mut table = spec.table.clone();
     let mut definer = Definer { session, out };
-    table.columns = columns(&planned.columns(), &spec.columns, &definer.state())?;
+    table.columns = columns(&planned.columns(), &spec.columns, &definer.session.types())?;
     let Some(oid) = definer.create_table(&table)? else { return Ok(None) };
     if !spec.with_data {
         return Ok(None);
@@ -66,11 +66,7 @@ fn create_filled(
 }
 
 /// The columns of a table for such rows, of which the first have these names.
-fn columns(
-    given: &[ColumnInfo],
-    names: &[String],
-    state: &CatalogState,
-) -> Result<Vec<ColumnSpec>> {
+fn columns(given: &[ColumnInfo], names: &[String], types: &UserTypes) -> Result<Vec<ColumnSpec>> {
     if names.len() > given.len() {
         return Err(SqlError::new("42601", "too many column names were specified"));
     }
@@ -84,7 +80,7 @@ fn columns(
             return Err(SqlError::new("42P16", message));
         }
         if column.collation == Some(Oid::INVALID) {
-            let shown = shown_type(state, oid);
+            let shown = shown_type(types, oid);
             return Err(undetermined(format!(
                 "no collation was derived for column \"{name}\" with collatable type {shown}"
             )));

@@ -174,8 +174,12 @@ impl Definer<'_> {
             None if own.is_some() => spec.collation,
             given => given.filter(|given| own != Some(*given)),
         };
-        key.operator_class =
-            operator_class::choose(&self.state(), oid, spec.operator_class.as_deref())?;
+        key.operator_class = operator_class::choose(
+            &self.state(),
+            &self.session.types(),
+            oid,
+            spec.operator_class.as_deref(),
+        )?;
         Ok(key)
     }
 

@@ -102,12 +102,7 @@ impl Definer<'_> {
     /// Name of a relation, with its schema where the search path needs it.
     pub(super) fn shown_name(&mut self, relation: &Relation) -> String {
         let path = self.session.search_path();
-        let state = self.state();
-        let found = state.resolve(&path, None, &relation.name);
-        if found.is_ok_and(|found| found.oid == relation.oid) {
-            return relation.name.clone();
-        }
-        format!("{}.{}", self.session.schema_name(relation.schema), relation.name)
+        self.state().shown_relation(&path, relation)
     }
 
     /// Foreign keys and views that need one of the relations `going`, and are not among them.

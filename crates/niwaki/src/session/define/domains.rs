@@ -114,7 +114,7 @@ impl Definer<'_> {
     pub(super) fn alter_domain(&mut self, name: &Name, action: &DomainAction) -> Result<()> {
         self.refuse_builtin(name)?;
         let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
-        let shown = self.state().types_of_values().shown(found.type_oid()).unwrap_or_default();
+        let shown = self.session.types().shown(found.type_oid()).unwrap_or_default();
         let mut definition = TypeDefinition::clone(&found);
         let TypeKind::Domain(domain) = &mut definition.kind else {
             return Err(SqlError::new("42809", format!("{shown} is not a domain")));
@@ -292,7 +292,7 @@ impl Definer<'_> {
         }
         let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
         if domain && found.domain().is_none() {
-            let shown = self.state().types_of_values().shown(found.type_oid());
+            let shown = self.session.types().shown(found.type_oid());
             let message = format!("{} is not a domain", shown.unwrap_or_default());
             return Err(SqlError::new("42809", message));
         }

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{
-    CatalogState, ConstraintTime, ForeignKey, Oid, ReferentialAction, Relation, RelationKind,
-};
+use niwaki_catalog::{ConstraintTime, ForeignKey, Oid, ReferentialAction, Relation, RelationKind};
 use niwaki_sql::SqlError;
 use niwaki_sql::types::can_reference;
 use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind, ForeignKeySpec};
 use niwaki_txn::TableLockMode;
-use niwaki_types::ColumnType;
+use niwaki_types::{ColumnType, UserTypes};
 
 use super::constraint::ConstraintNames;
 use super::create_table::SYSTEM_COLUMNS;
@@ -69,7 +67,7 @@ impl Definer<'_> {
             part_of: None,
             comment: None,
         };
-        refuse_types(&key, &table, &referenced, &self.state())?;
+        refuse_types(&key, &table, &referenced, &self.session.types())?;
         let (oid, not_valid) = (key.oid, key.not_valid);
         let mut definition = table.definition.clone();
         definition.foreign_keys.push(key.clone());
@@ -353,7 +351,7 @@ pub(super) fn refuse_types(
     key: &ForeignKey,
     table: &Relation,
     referenced: &Relation,
-    state: &CatalogState,
+    types: &UserTypes,
 ) -> Result<()> {
     for (own, other) in key.columns.iter().zip(&key.referenced) {
         let own = table.columns.get(usize::from(*own));
@@ -363,7 +361,7 @@ pub(super) fn refuse_types(
         if can_reference(other_type.oid, own_type.oid) {
             continue;
         }
-        let plain = |of: ColumnType| shown_type(state, of.oid);
+        let plain = |of: ColumnType| shown_type(types, of.oid);
         let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
         return Err(SqlError::new("42804", message).with_detail(format!(
             "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",

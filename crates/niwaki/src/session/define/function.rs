@@ -15,6 +15,7 @@ use pg_query::NodeEnum;
 use super::types::expression_user;
 use super::{Definer, no_transaction};
 use crate::Result;
+use crate::session::type_names::shown_type;
 
 /// What a statement on functions names.
 enum Named {
@@ -227,10 +228,17 @@ impl Definer<'_> {
 
     /// `name(types)`
     fn shown_with_arguments(&mut self, name: &str, arguments: &[u32]) -> String {
-        let state = self.state();
+        let (types, state, path) = (self.session.types(), self.state(), self.session.search_path());
         let shown = |oid: &u32| {
-            let of_user = state.types_of_values().shown(TypeOid(*oid));
-            of_user.unwrap_or_else(|| niwaki_sql::types::format_oid(TypeOid(*oid)))
+            let oid = TypeOid(*oid);
+            let number = oid.user_number().filter(|_| types.shown(oid).is_none());
+            match number.and_then(|number| state.relation(Oid(number))) {
+                Some(of_rows) => {
+                    let array = if oid.element().is_some() { "[]" } else { "" };
+                    format!("{}{array}", state.shown_relation(&path, of_rows))
+                }
+                None => shown_type(&types, oid),
+            }
         };
         let arguments: Vec<String> = arguments.iter().map(shown).collect();
         format!("{name}({})", arguments.join(","))

@@ -99,10 +99,9 @@ impl Definer<'_> {
     /// A part of something, as messages call it.
     pub(super) fn shown_part(&mut self, object: &Object) -> Result<String> {
         let state = self.state();
+        let types = self.session.types();
         let of_type = |domain: Oid| {
-            let shown = |definition: &Arc<TypeDefinition>| {
-                state.types_of_values().shown(definition.type_oid())
-            };
+            let shown = |definition: &Arc<TypeDefinition>| types.shown(definition.type_oid());
             state.user_type(domain).and_then(shown).unwrap_or_default()
         };
         Ok(match object {

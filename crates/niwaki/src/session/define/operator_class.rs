@@ -3,7 +3,7 @@
 use niwaki_catalog::CatalogState;
 use niwaki_sql::SqlError;
 use niwaki_sql::types::element_of;
-use niwaki_types::TypeOid;
+use niwaki_types::{TypeOid, UserTypes};
 
 use crate::Result;
 use crate::session::type_names::shown_type;
@@ -64,6 +64,7 @@ const CLASSES: &[Class] = &[
 /// 42704 when there is no such class, or none for the type; 42804 when the class is for other types.
 pub(super) fn choose(
     state: &CatalogState,
+    types: &UserTypes,
     oid: TypeOid,
     name: Option<&str>,
 ) -> Result<Option<String>> {
@@ -80,7 +81,7 @@ pub(super) fn choose(
             "42704",
             format!(
                 "data type {} has no default operator class for access method \"btree\"",
-                shown_type(state, oid)
+                shown_type(types, oid)
             ),
         )
         .with_hint("You must specify an operator class for the index or define a default operator class for the data type."));
@@ -90,7 +91,7 @@ pub(super) fn choose(
             "42804",
             format!(
                 "operator class \"{name}\" does not accept data type {}",
-                shown_type(state, oid)
+                shown_type(types, oid)
             ),
         )
     };
@@ -103,16 +104,16 @@ pub(super) fn choose(
     if name == "array_ops" {
         return if array && indexable { Ok(None) } else { Err(wrong_type()) };
     }
-    let (_, types, default) =
+    let (_, taken, default) =
         CLASSES.iter().find(|(class, ..)| *class == name).ok_or_else(|| {
             SqlError::new(
                 "42704",
                 format!("operator class \"{name}\" does not exist for access method \"btree\""),
             )
         })?;
-    if !types.contains(&oid) {
+    if !taken.contains(&oid) {
         if name == "bpchar_ops" && STRINGS.contains(&oid) {
-            let what = format!("operator class bpchar_ops of {}", shown_type(state, oid));
+            let what = format!("operator class bpchar_ops of {}", shown_type(types, oid));
             return Err(SqlError::unsupported(what));
         }
         return Err(wrong_type());

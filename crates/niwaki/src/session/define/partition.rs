@@ -54,7 +54,7 @@ impl Definer<'_> {
             let ty = column.column_type();
             let collation = self.collation(*collation, ty).map_err(placed)?;
             collations.push(collation.filter(|_| collation != column.collation));
-            operator_class::choose(&self.state(), ty.oid, None).map_err(|error| {
+            operator_class::choose(&self.state(), &self.session.types(), ty.oid, None).map_err(|error| {
                 error.with_hint(
                     "You must specify a btree operator class or define a default btree operator class for the data type.",
                 )

@@ -127,7 +127,7 @@ impl Definer<'_> {
         }
         let column = &parent.columns[usize::from(column)];
         let wanted = column.column_type();
-        let shown = shown_type(&self.state(), wanted.declared());
+        let shown = shown_type(&self.session.types(), wanted.declared());
         let refused = |_: &str| {
             let name = &column.name;
             let message =

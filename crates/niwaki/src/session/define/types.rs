@@ -6,7 +6,7 @@ use niwaki_catalog::{CatalogState, Meaning, Oid, Relation, TypeDefinition, TypeK
 use niwaki_sql::utility::{Name, Persistence, TypeStatement, UserTypeName};
 use niwaki_sql::{SqlError, walk};
 use niwaki_txn::TableLockMode;
-use niwaki_types::{ColumnType, EnumType, LabelPlace, TypeOid};
+use niwaki_types::{ColumnType, EnumType, LabelPlace, TypeOid, UserTypes};
 use pg_query::NodeEnum;
 
 use super::depend::{self, Object, still_needed};
@@ -58,7 +58,7 @@ impl Definer<'_> {
             kind: TypeKind::Enum(Vec::new()),
             comment: None,
         };
-        definition.set_labels(&EnumType::new(&name.name, labels)?);
+        definition.set_labels(&EnumType::new(labels)?);
         let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
         Ok(self.session.catalog.create_type(transaction, definition)?)
     }
@@ -95,7 +95,7 @@ impl Definer<'_> {
     fn lock_enum(&mut self, name: &Name) -> Result<Arc<TypeDefinition>> {
         let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
         if !found.type_oid().is_enum() {
-            let shown = self.state().types_of_values().shown(found.type_oid());
+            let shown = self.session.types().shown(found.type_oid());
             let message = format!("{} is not an enum", shown.unwrap_or_default());
             return Err(SqlError::new("42809", message));
         }
@@ -152,7 +152,7 @@ impl Definer<'_> {
         place: LabelPlace<'_>,
     ) -> Result<()> {
         let definition = self.lock_enum(name)?;
-        let mut labels = definition.enum_type(definition.name.clone());
+        let mut labels = definition.enum_type();
         if if_not_exists && labels.place(label).is_some() {
             let message = format!("enum label \"{label}\" already exists, skipping");
             self.session.notice(self.out, "42710", message);
@@ -164,7 +164,7 @@ impl Definer<'_> {
 
     fn rename_value(&mut self, name: &Name, from: &str, to: &str) -> Result<()> {
         let definition = self.lock_enum(name)?;
-        let mut labels = definition.enum_type(definition.name.clone());
+        let mut labels = definition.enum_type();
         let found = labels.place(from).ok_or_else(|| {
             SqlError::new("22023", format!("\"{from}\" is not an existing enum label"))
         })?;
@@ -248,25 +248,25 @@ impl Definer<'_> {
         types: Vec<Arc<TypeDefinition>>,
         cascade: bool,
     ) -> Result<()> {
-        let state = self.state();
+        let (state, names) = (self.state(), self.session.types());
         let what = match types.as_slice() {
-            [one] => format!("type {}", shown(&state, one)),
+            [one] => format!("type {}", shown(&names, one)),
             _ => String::new(),
         };
         let mut going = Going::default();
         for definition in &types {
-            going.take(&state, definition, &types);
+            going.take(&state, &names, definition, &types);
         }
         let mut dependents = Vec::with_capacity(going.dependents.len());
         let (mut lines, mut told) = (Vec::with_capacity(going.dependents.len()), Vec::new());
         for (dependent, on) in &going.dependents {
             let name = match dependent {
-                Dependent::Domain(domain) => format!("type {}", shown(&state, domain)),
+                Dependent::Domain(domain) => format!("type {}", shown(&names, domain)),
                 Dependent::Column { table, column, .. } => {
                     format!("column {column} of table {}", self.shown_name(table))
                 }
                 Dependent::Attribute { of, name, .. } => {
-                    format!("column {name} of composite type {}", shown(&state, of))
+                    format!("column {name} of composite type {}", shown(&names, of))
                 }
             };
             let (owner, part) = dependent.place();
@@ -350,7 +350,7 @@ impl Definer<'_> {
                     objects.push(user);
                 }
             }
-            let on = format!("type {}", shown(&state, definition));
+            let on = format!("type {}", shown(&self.session.types(), definition));
             for dependent in self.dependents_on(objects, &on)? {
                 if !found.iter().any(|known| known.object == dependent.object) {
                     found.push(dependent);
@@ -429,6 +429,7 @@ impl Going {
     fn take(
         &mut self,
         state: &CatalogState,
+        names: &UserTypes,
         definition: &Arc<TypeDefinition>,
         named: &[Arc<TypeDefinition>],
     ) {
@@ -437,7 +438,7 @@ impl Going {
             return;
         }
         self.types.push(Arc::clone(definition));
-        let name = shown(state, definition);
+        let name = shown(names, definition);
         for (dependent, array) in dependents_of(state, definition.oid) {
             let on = format!("{name}{}", if array { "[]" } else { "" });
             match dependent {
@@ -452,7 +453,7 @@ impl Going {
                     if !known {
                         self.dependents.push((Dependent::Domain(Arc::clone(&domain)), on));
                     }
-                    self.take(state, &domain, named);
+                    self.take(state, names, &domain, named);
                 }
             }
         }
@@ -460,8 +461,8 @@ impl Going {
 }
 
 /// A type's name as messages show it.
-fn shown(state: &CatalogState, definition: &TypeDefinition) -> String {
-    state.types_of_values().shown(definition.type_oid()).unwrap_or_default()
+fn shown(types: &UserTypes, definition: &TypeDefinition) -> String {
+    types.shown(definition.type_oid()).unwrap_or_default()
 }
 
 /// What depends on a type directly, or on arrays of it (true).

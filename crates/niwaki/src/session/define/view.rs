@@ -36,7 +36,7 @@ impl Definer<'_> {
             if of.collation == Some(Oid::INVALID) {
                 return Err(undetermined(match materialized {
                     true => {
-                        let shown = shown_type(&self.state(), of.column_type.oid);
+                        let shown = shown_type(&self.session.types(), of.column_type.oid);
                         format!(
                             "no collation was derived for column \"{name}\" with collatable type {shown}"
                         )
@@ -149,7 +149,8 @@ impl Definer<'_> {
                 ));
             }
             if was.column_type() != is.column_type() {
-                let shown = |column: &Column| shown_with_modifier(&state, column.column_type());
+                let types = self.session.types();
+                let shown = |column: &Column| shown_with_modifier(&types, column.column_type());
                 return Err(refused(format!(
                     "cannot change data type of view column \"{}\" from {} to {}",
                     was.name,
