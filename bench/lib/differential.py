@@ -300,6 +300,9 @@ class Comparer:
                     self.both(Statement(Node("rollback"), "transaction"))
                     episode.depth = 0
                     done.append(Statement(Node("rollback"), "transaction"))
+                if statement.kind != "query":
+                    # It may have drawn numbers from sequences before it was refused.
+                    return
                 continue
             if kind == "message":
                 self.messages[f"{last_failure(ours).message}  |  {last_failure(theirs).message}"] += 1
@@ -372,7 +375,7 @@ class Comparer:
             return "open"
         if failed or expected:
             codes = ["22000" if one.sqlstate in ("42601", "42804") and LATE.search(one.message) else one.sqlstate for one in (failed, expected) if one]
-            if all(code[:2] in OPEN_CODES or len(codes) == 2 and code[:2] == "23" for code in codes) and self.is_open(statement, ours, failed, expected):
+            if all(code[:2] in OPEN_CODES or len(codes) == 2 and code[:2] == "23" for code in codes) and self.is_open(statement, ours, theirs):
                 return "open"
             return "code" if failed and expected else "fails" if failed else "accepts"
         if len(ours) != len(theirs):
@@ -381,15 +384,18 @@ class Comparer:
         kind = max(kinds, key=KINDS.index, default="same")
         return "shape" if kind == "same" and self.ours.client.status != self.theirs.client.status else kind
 
-    def is_open(self, statement, ours, failed, expected):
+    def is_open(self, statement, ours, theirs):
         """Whether a failure that depends on values may come on one side only, or as another one."""
+        failed, expected = last_failure(ours), last_failure(theirs)
         if not statement.strict or LAZY.search(str(statement)) or None in statement.values:
             return True
         if failed and expected:
             # What is constant fails before a row is looked at, and of constants the inner ones first.
             return statement.several or len(CALL.findall(str(statement))) > 1
-        # Where a row gives NULL, an operand that is NULL may have spared the others.
-        return not failed and (not ours[-1].rows or any(None in row for row in ours[-1].rows))
+        # Where a row gives NULL, an operand that is NULL may have spared the others; with parameters also on PostgreSQL, which
+        # plans for their values.
+        rows = theirs[-1].rows if failed else ours[-1].rows
+        return (not failed or bool(statement.values)) and (not rows or any(None in row for row in rows))
 
     # Making a finding small
 

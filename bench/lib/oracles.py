@@ -104,7 +104,8 @@ def differ(whole, parts, rows):
     failures = [one for one in (whole, *parts) if isinstance(one, Failure)]
     # Data errors come or do not come with the plan; what is refused is refused in all forms that hold it. So is a condition that is a
     # mistake, which the query without it is not.
-    wrong = {one.sqlstate for one in parts if isinstance(one, Failure)}
+    # In a transaction only the first of them is told why.
+    wrong = {one.sqlstate for one in parts if isinstance(one, Failure)} - {"25P02"}
     if len(failures) == len(parts) and not isinstance(whole, Failure) and len(wrong) == 1 and wrong.pop()[:2] == "42":
         return None
     if failures:

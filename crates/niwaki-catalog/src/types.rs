@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use niwaki_types::{
-    Attribute, ColumnType, CompositeType, EnumLabel, EnumType, TypeOid, UserTypes, quote_identifier,
+    Attribute, ColumnType, CompositeType, EnumLabel, EnumType, TypeName, TypeOid, UserTypes,
 };
 use serde::{Deserialize, Serialize};
 
@@ -360,29 +360,7 @@ impl CatalogState {
         if path.schemas.contains(&PUBLIC_SCHEMA) && path.schemas.iter().all(usual) {
             return Arc::clone(&self.types.for_values);
         }
-        Arc::new(self.types.for_values.named(self.type_names(&path.schemas)))
-    }
-
-    /// The names of all users' types along a search path.
-    fn type_names(&self, path: &[Oid]) -> impl Iterator<Item = (TypeOid, String)> {
-        let types = self.user_types().map(|found| (found.schema, found.name.as_str()));
-        let types: HashSet<(Oid, &str)> = types.collect();
-        // The rows of a relation are of a type with its name.
-        let has = move |schema: Oid, name: &str| {
-            types.contains(&(schema, name))
-                || self.lookup(schema, name).is_some_and(|of_rows| of_rows.kind.has_row_type())
-        };
-        self.user_types().map(move |found| {
-            let name = quote_identifier(&found.name);
-            let first = path.iter().find(|schema| has(**schema, &found.name));
-            let name = match self.schema(found.schema) {
-                Some(schema) if first != Some(&schema.oid) => {
-                    format!("{}.{name}", quote_identifier(&schema.name))
-                }
-                _ => name,
-            };
-            (found.type_oid(), name)
-        })
+        Arc::new(self.types.for_values.along(path.schemas.iter().map(|schema| schema.0)))
     }
 
     /// Makes anew what values need, after types changed.
@@ -390,6 +368,11 @@ impl CatalogState {
         let mut types = UserTypes::default();
         for definition in self.user_types() {
             let oid = definition.type_oid();
+            if let Some(schema) = self.schema(definition.schema) {
+                let [schema_name, name] =
+                    [&schema.name, &definition.name].map(|name| Arc::from(name.as_str()));
+                types.put_name(oid, TypeName { schema: schema.oid.0, schema_name, name });
+            }
             match &definition.kind {
                 TypeKind::Composite(attributes) => {
                     let composite = TypeDefinition::composite_type(attributes);
@@ -399,6 +382,6 @@ impl CatalogState {
                 TypeKind::Domain(_) => types.put_domain(oid, definition.column_type()),
             }
         }
-        self.types.for_values = Arc::new(types.named(self.type_names(&USUAL_PATH)));
+        self.types.for_values = Arc::new(types.along(USUAL_PATH.iter().map(|schema| schema.0)));
     }
 }

@@ -68,5 +68,7 @@ pub use text_io::{
     input, parse_bool, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text,
     write_float4, write_float8, write_text,
 };
-pub use user_types::{Attribute, CompositeType, EnumLabel, EnumType, LabelPlace, UserTypes};
+pub use user_types::{
+    Attribute, CompositeType, EnumLabel, EnumType, LabelPlace, TypeName, UserTypes,
+};
 pub use vector::{Decimals, Texts, Vector, VectorData};

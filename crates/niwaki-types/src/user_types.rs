@@ -18,11 +18,11 @@
 //! A value of a composite type knows the types of its fields ([`crate::Record`]), not their names. The rows of a relation are of a
 //! composite type, too, that has the relation's number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
-use crate::{ColumnType, Datum, TypeOid};
+use crate::{ColumnType, Datum, TypeOid, quote_identifier};
 
 /// The number of a user's type, without kind.
 const NUMBER: u32 = (1 << 28) - 1;
@@ -233,60 +233,92 @@ pub struct CompositeType {
     pub attributes: Vec<Attribute>,
 }
 
-/// The types that users defined, by oid.
+/// What a type is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeName {
+    /// Number of its schema.
+    pub schema: u32,
+    /// Name of its schema.
+    pub schema_name: Arc<str>,
+    /// Its name in the schema.
+    pub name: Arc<str>,
+}
+
+/// The types that users defined, by oid, and a search path for their names. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct UserTypes {
+    all: Arc<AllTypes>,
+    /// Numbers of the schemas in which names are looked for, in order.
+    path: Arc<[u32]>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct AllTypes {
     enums: HashMap<TypeOid, Arc<EnumType>>,
     /// What their values are in the end; with the domain itself beside it.
     domains: HashMap<TypeOid, ColumnType>,
     composites: HashMap<TypeOid, Arc<CompositeType>>,
-    /// Their names as messages show them: quoted, and with the schema where the search path does not find them.
-    names: HashMap<TypeOid, String>,
+    names: HashMap<TypeOid, TypeName>,
+    /// Which schemas have a type of which name.
+    named: HashSet<(u32, Arc<str>)>,
 }
 
 impl UserTypes {
     /// Adds or replaces an enum.
     pub fn put(&mut self, oid: TypeOid, definition: Arc<EnumType>) {
-        self.enums.insert(oid, definition);
+        Arc::make_mut(&mut self.all).enums.insert(oid, definition);
     }
 
     /// Adds or replaces a domain; `base` is what its values are in the end, with the domain itself beside it.
     pub fn put_domain(&mut self, oid: TypeOid, base: ColumnType) {
-        self.domains.insert(oid, base);
+        Arc::make_mut(&mut self.all).domains.insert(oid, base);
     }
 
     /// Adds or replaces a composite type.
     pub fn put_composite(&mut self, oid: TypeOid, definition: Arc<CompositeType>) {
-        self.composites.insert(oid, definition);
+        Arc::make_mut(&mut self.all).composites.insert(oid, definition);
     }
 
-    /// The same types with other names, by their oids.
+    /// Says what a type is called.
+    pub fn put_name(&mut self, oid: TypeOid, name: TypeName) {
+        let all = Arc::make_mut(&mut self.all);
+        all.named.insert((name.schema, Arc::clone(&name.name)));
+        all.names.insert(oid, name);
+    }
+
+    /// The same types, whose names are looked for in schemas with these numbers, in this order.
     #[must_use]
-    pub fn named(&self, names: impl Iterator<Item = (TypeOid, String)>) -> Self {
-        Self { names: names.collect(), ..self.clone() }
+    pub fn along(&self, path: impl Iterator<Item = u32>) -> Self {
+        Self { all: Arc::clone(&self.all), path: path.collect() }
     }
 
     /// The composite type of this oid.
     pub fn composite(&self, oid: TypeOid) -> Option<&Arc<CompositeType>> {
-        self.composites.get(&oid)
+        self.all.composites.get(&oid)
     }
 
     /// What values of a type are: the base type with the domain beside it, if it is a domain that is known.
     pub fn column_type(&self, oid: TypeOid) -> ColumnType {
-        self.domains.get(&oid).copied().unwrap_or(ColumnType::new(oid))
+        self.all.domains.get(&oid).copied().unwrap_or(ColumnType::new(oid))
     }
 
     /// The enum of this type.
     pub fn get(&self, oid: TypeOid) -> Option<&Arc<EnumType>> {
-        self.enums.get(&oid)
+        self.all.enums.get(&oid)
     }
 
-    /// A type's name as messages show it, if it is a user's.
+    /// A type's name as messages show it, if it is a user's: quoted, and with its schema where the search path does not find it.
     pub fn shown(&self, oid: TypeOid) -> Option<String> {
-        match oid.user_element() {
-            Some(element) => Some(format!("{}[]", self.shown(element)?)),
-            None => self.names.get(&oid).cloned(),
+        if let Some(element) = oid.user_element() {
+            return Some(format!("{}[]", self.shown(element)?));
         }
+        let TypeName { schema, schema_name, name } = self.all.names.get(&oid)?;
+        let has = |of: &&u32| self.all.named.contains(&(**of, Arc::clone(name)));
+        let shown = quote_identifier(name);
+        if self.path.iter().find(has) == Some(schema) {
+            return Some(shown);
+        }
+        Some(format!("{}.{shown}", quote_identifier(schema_name)))
     }
 
     /// Appends the label of a value. Where the type is not known, its position, which reads back there.
@@ -369,12 +401,33 @@ mod tests {
     }
 
     #[test]
+    fn names_have_their_schema_where_the_path_does_not_find_them() {
+        let mut types = UserTypes::default();
+        let [first, second] = [1, 2].map(TypeOid::of_enum);
+        for (oid, schema) in [(first, 1), (second, 2)] {
+            let schema_name = Arc::from(format!("s {schema}"));
+            types.put_name(oid, TypeName { schema, schema_name, name: "mood".into() });
+        }
+        let shown = |path: &[u32]| {
+            let along = types.along(path.iter().copied());
+            [first, second].map(|oid| along.shown(oid).expect("a name"))
+        };
+        assert_eq!(shown(&[1, 2]), ["mood", "\"s 2\".mood"]);
+        assert_eq!(shown(&[3, 2, 1]), ["\"s 1\".mood", "mood"]);
+        assert_eq!(shown(&[]), ["\"s 1\".mood", "\"s 2\".mood"]);
+        let array = first.array().expect("an array type");
+        assert_eq!(types.along([1].into_iter()).shown(array).as_deref(), Some("mood[]"));
+    }
+
+    #[test]
     fn values_are_read_and_shown_by_their_labels() {
         let mood = TypeOid::of_enum(16_390);
         let labels = ["sad", "so so"].map(str::to_owned);
         let mut types = UserTypes::default();
         types.put(mood, Arc::new(EnumType::new(&labels).expect("an enum")));
-        let types = Arc::new(types.named([(mood, "mood".to_owned())].into_iter()));
+        let called = |schema, name| TypeName { schema, schema_name: "s".into(), name };
+        types.put_name(mood, called(1, "mood".into()));
+        let types = Arc::new(types.along([1].into_iter()));
         let settings = crate::TextSettings { types: Arc::clone(&types), ..Default::default() };
         let context = crate::InputContext { settings: &settings, now: 0 };
         let array = mood.array().expect("an array type");

@@ -786,3 +786,8 @@ fn dependencies_of_types() {
 fn definitions_of_dumps() {
     check("definitions_of_dumps", include_str!("../testscripts/definitions_of_dumps.test"));
 }
+
+#[test]
+fn exists_asked_once() {
+    check("exists_asked_once", include_str!("../testscripts/exists_asked_once.test"));
+}

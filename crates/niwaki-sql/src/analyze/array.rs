@@ -177,7 +177,7 @@ impl Analyzer<'_> {
             self.error("42804", message, place)
                 .with_hint("You will need to rewrite or cast the expression.")
         })?;
-        let value = Self::with_typmod(value, column_type.typmod, false)?;
+        let value = Self::with_typmod(value, column_type.typmod, false);
         let kind = ExprKind::AssignPart {
             array: Box::new(old),
             subscripts: Box::new(subscripts),

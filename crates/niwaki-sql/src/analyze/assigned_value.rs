@@ -86,7 +86,7 @@ impl Analyzer<'_> {
         let Some(value) = self.coerce(value, wanted.oid, CastContext::Assignment)? else {
             return Err(refused(&self.format_oid(from)).with_position(self.at(location)));
         };
-        let value = Self::with_typmod(value, wanted.typmod, false)?;
+        let value = Self::with_typmod(value, wanted.typmod, false);
         let value = self.as_domain(value, wanted.domain)?;
         if !wanted.oid.is_object_name() {
             return Ok(value);

@@ -158,19 +158,21 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Fits to a length or precision after a conversion.
-    pub(super) fn with_typmod(expr: Expr, typmod: i32, explicit: bool) -> Result<Expr> {
+    /// Fits to a length or precision after a conversion. A constant that does not fit fails when it is computed: mistakes in the
+    /// rest of the statement are told of first.
+    pub(super) fn with_typmod(expr: Expr, typmod: i32, explicit: bool) -> Expr {
         if typmod < 0 || expr.typmod == typmod {
-            return Ok(expr);
+            return expr;
         }
         let (ty, location) = (expr.ty, expr.location);
-        if let ExprKind::Const(value) = &expr.kind {
-            let column = ColumnType::with_typmod(ty, typmod);
-            let value = crate::expr::coerce_length(value.clone(), column, explicit)?;
-            return Ok(Expr { typmod, ..Expr::constant(value, ty, location) });
+        let column = ColumnType::with_typmod(ty, typmod);
+        if let ExprKind::Const(value) = &expr.kind
+            && let Ok(value) = crate::expr::coerce_length(value.clone(), column, explicit)
+        {
+            return Expr { typmod, ..Expr::constant(value, ty, location) };
         }
         let kind = ExprKind::Length { argument: Box::new(expr), explicit };
-        Ok(Expr { typmod, ..Expr::new(kind, ty, location) })
+        Expr { typmod, ..Expr::new(kind, ty, location) }
     }
 
     /// A literal interval, if it is one: its type's fields say what a bare number in it counts.
@@ -213,8 +215,7 @@ impl Analyzer<'_> {
         }
         // A parameter of a domain is read as one, which cuts nothing off.
         let explicit = untyped.is_none() || to.domain.is_none();
-        let cast = Self::with_typmod(cast, to.typmod, explicit)
-            .map_err(|error| error.with_position(self.at(location)))?;
+        let cast = Self::with_typmod(cast, to.typmod, explicit);
         self.as_domain(cast, to.domain)
     }
 
@@ -253,7 +254,7 @@ impl Analyzer<'_> {
                 // The value of a literal is checked when the row is stored, as PostgreSQL does for
                 // everything but constants; for those it reports at once and without a position.
                 self.declare_param(untyped, column);
-                let expr = Self::with_typmod(expr, column.typmod, false)?;
+                let expr = Self::with_typmod(expr, column.typmod, false);
                 self.as_domain(expr, column.domain)
             }
             None => Err(self

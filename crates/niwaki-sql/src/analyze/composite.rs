@@ -338,8 +338,7 @@ impl Analyzer<'_> {
                     .with_detail(detail));
             };
             let explicit = context == CastContext::Explicit;
-            let field = Self::with_typmod(field, column.typmod, explicit)
-                .map_err(|error| error.with_position(self.at(place)))?;
+            let field = Self::with_typmod(field, column.typmod, explicit);
             let field = self.as_domain(field, column.domain)?;
             let derived = self.collation_of_field(to, number, &field);
             fields.push(Expr { derived, ..field });
@@ -412,7 +411,7 @@ impl Analyzer<'_> {
             self.error("42804", message, if place >= 0 { place } else { location })
                 .with_hint("You will need to rewrite or cast the expression.")
         })?;
-        let value = Self::with_typmod(value, field.typmod, false)?;
+        let value = Self::with_typmod(value, field.typmod, false);
         self.as_domain(value, field.domain)
     }
 

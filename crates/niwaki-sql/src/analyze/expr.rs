@@ -194,7 +194,7 @@ impl Analyzer<'_> {
         if column.domain.is_none() {
             return Ok(value);
         }
-        let value = Self::with_typmod(value, column.typmod, false)?;
+        let value = Self::with_typmod(value, column.typmod, false);
         self.as_domain(value, column.domain)
     }
 
@@ -391,7 +391,7 @@ impl Analyzer<'_> {
             .ok_or_else(|| SqlError::internal(format!("no function {name}")))?;
         let call = Expr::call(function, Vec::new(), function.result, location);
         // More digits than there are mean all of them.
-        Self::with_typmod(call, typmod.min(6), true)
+        Ok(Self::with_typmod(call, typmod.min(6), true))
     }
 
     fn sub_link(&mut self, link: &protobuf::SubLink) -> Result<Expr> {

@@ -184,7 +184,7 @@ impl Analyzer<'_> {
             let shown = self.format_oid(column.oid);
             return Err(self.unsupported(format!("a field of an object as {shown}"), -1));
         };
-        let value = Self::with_typmod(value, column.typmod, false)?;
+        let value = Self::with_typmod(value, column.typmod, false);
         self.as_domain(value, column.domain)
     }
 }

@@ -241,7 +241,7 @@ impl Analyzer<'_> {
         };
         match read {
             Some(read) => {
-                let read = Self::with_typmod(read, to.typmod, false)?;
+                let read = Self::with_typmod(read, to.typmod, false);
                 self.as_domain(read, to.domain)
             }
             None => self.assign(value, to, name, location),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_catalog::Relation;
-use niwaki_types::{ColumnType, Datum};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::conditions::mark;
 use super::cost;
@@ -13,6 +13,7 @@ use super::extremes::{Extremes, comes_in_order, cost_of_all, extremes};
 use super::group_count::group_count;
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
 use super::parallel::{gather_inner, workers};
+use super::scan::table_rows;
 use super::window_order::{first_order, window_order, windowed};
 use super::{
     AggregateCall, LockTarget, MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode,
@@ -20,12 +21,20 @@ use super::{
 };
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::query::{
     self, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, MergeQuery,
     ModifyQuery, ModifySource, OrderKey, Query, Select, SetOperation, SetSide, SharedQuery,
     StatementBody, StatementQuery, reads_slots,
 };
+use crate::rewrite::{AskedOnce, asked_once};
+
+/// A query that is asked once for all rows costs at most so many times as much as asking it for one that it has no answer
+/// for: how many ask is not known well, as conditions may leave out most.
+const AS_MUCH: f64 = 2.0;
+
+/// How many rows an item other than a table is taken to give, before it is planned.
+const ROWS: f64 = 1000.0;
 
 /// The plan of a statement.
 pub(crate) struct StatementPlan {
@@ -60,6 +69,7 @@ pub(crate) fn plan_statement(
         working: HashMap::new(),
         met: Vec::new(),
         dependents: Vec::new(),
+        asking: 1.0,
     };
     let root = match statement.body {
         StatementBody::Select(query) => planner.query(query)?,
@@ -108,6 +118,17 @@ struct Planner {
     met: Vec<usize>,
     /// A recursive query, and a nested plan that reads its working rows.
     dependents: Vec<(usize, usize)>,
+    /// How many rows at most may ask the nested queries of what is being planned; of joins, those of the largest table.
+    asking: f64,
+}
+
+/// How many rows of FROM may ask a nested query.
+fn asking(from: &From) -> f64 {
+    let rows = |item: &FromItem| match &item.kind {
+        ItemKind::Table(relation) => table_rows(relation),
+        _ => ROWS,
+    };
+    from.items.iter().map(rows).fold(1.0, f64::max)
 }
 
 impl Planner {
@@ -183,6 +204,7 @@ impl Planner {
     ) -> Result<PlanNode> {
         let Select { from, mut grouping, mut windowing, mut targets, mut sets, distinct, locks } =
             select;
+        self.asking = asking(&from);
         let grouped = grouping.as_ref().filter(|_| locks.is_empty());
         let extremes = grouped.and_then(|grouping| extremes(&from, grouping));
         for expr in targets.iter_mut().chain(sets.iter_mut().flat_map(|set| &mut set.arguments)) {
@@ -459,6 +481,7 @@ impl Planner {
         order: &[SortKey],
         limit: Option<f64>,
     ) -> Result<(PlanNode, usize)> {
+        self.asking = asking(&from);
         let above = from.only_table().filter(|table| has_partial_index(table));
         let above = above.map(|_| used.to_vec());
         let From { items, tree, mut conditions, .. } = from;
@@ -589,7 +612,9 @@ impl Planner {
         let (columns, reads) = (query.columns.clone(), query.reads());
         let (correlated, volatile) = (query.is_correlated(), query.is_volatile());
         let before = std::mem::take(&mut self.met);
+        let asking = self.asking;
         let root = Arc::new(self.query(query)?);
+        self.asking = asking;
         let number = self.sub_plans;
         self.sub_plans += 1;
         let working = std::mem::replace(&mut self.met, before);
@@ -618,9 +643,40 @@ impl Planner {
             && let Nested::Query(query) = &mut sub.query
         {
             let query = std::mem::replace(&mut **query, Query::empty());
-            sub.query = Nested::Plan(self.nested(query)?);
+            let once = match sub.kind {
+                SubQueryKind::Exists => asked_once(&query),
+                _ => None,
+            };
+            let plan = self.nested(query)?;
+            match once {
+                Some(once) => *expr = self.exists(plan, once)?,
+                None => sub.query = Nested::Plan(plan),
+            }
         }
         expr.for_each_child_mut(&mut |child| self.expr(child))
+    }
+
+    /// EXISTS: by the plan that is asked for each row, or once for all if that costs less, and not much more than for a single row.
+    fn exists(&mut self, each: Arc<SubPlan>, once: AskedOnce) -> Result<Expr> {
+        let AskedOnce { function, left, query } = once;
+        let value = query.columns.first().map_or(left.column_type(), |column| column.column_type);
+        let all = self.nested(query)?;
+        let (cost, once) = (estimate(&each.root), estimate(&all.root).total);
+        // Of several rows the first is enough; where there is none, all are looked at.
+        let first = cost.startup + (cost.total - cost.startup) / cost.rows.max(1.0);
+        let location = left.location;
+        let asked = |kind, plan| {
+            let sub = SubQuery { kind, query: Nested::Plan(plan) };
+            Expr::new(ExprKind::SubQuery(Box::new(sub)), TypeOid::BOOL, location)
+        };
+        if once > first * self.asking || once > cost.total * AS_MUCH {
+            return Ok(asked(SubQueryKind::Exists, each));
+        }
+        let right_cast = Expr::slot(0, value);
+        let any = asked(SubQueryKind::Compare { function, any: true, left, right_cast }, all);
+        // What a NULL leaves open is not there.
+        let kind = ExprKind::BoolTest { argument: Box::new(any), test: BoolTest::True };
+        Ok(Expr::new(kind, TypeOid::BOOL, location))
     }
 
     /// INSERT, UPDATE, DELETE.

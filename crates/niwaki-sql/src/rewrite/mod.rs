@@ -23,6 +23,7 @@ mod shared;
 mod sublinks;
 
 pub(crate) use constants::Values;
+pub(crate) use sublinks::{AskedOnce, asked_once};
 
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{

@@ -1,13 +1,14 @@
-//! EXISTS, IN and = ANY as joins.
+//! EXISTS, IN and = ANY as joins, and EXISTS as = ANY.
 
 use super::flatten::{merge, moved};
 use super::nulls::is_never_null;
 use super::{Level, hoist};
+use crate::context::ColumnInfo;
 use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::plan::{SlotRange, is_volatile};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query, Select,
-    expr_outer_slots_mut, reads_slots, volatile_inside,
+    Body, Distinct, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query,
+    Select, expr_outer_slots_mut, reads_slots, volatile_inside,
 };
 use niwaki_types::Datum;
 
@@ -40,7 +41,10 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
         _ => return Some(condition),
     };
     let fits = match &sub.kind {
-        SubQueryKind::Exists => exists_fits(sub),
+        SubQueryKind::Exists => match &sub.query {
+            Nested::Query(query) => exists_fits(query),
+            Nested::Plan(_) => false,
+        },
         SubQueryKind::Compare { any: true, left, function, .. } => {
             any_fits(sub, left) && (!negated || (function.name == "=" && no_nulls(sub, left, from)))
         }
@@ -113,8 +117,7 @@ fn is_plain(select: &Select) -> bool {
         && select.locks.is_empty()
 }
 
-fn exists_fits(sub: &SubQuery) -> bool {
-    let Nested::Query(query) = &sub.query else { return false };
+fn exists_fits(query: &Query) -> bool {
     let Body::Select(select) = &query.body else { return false };
     let limited = match query.limit.as_ref().map(|limit| &limit.kind) {
         None | Some(ExprKind::Const(Datum::Null)) => false,
@@ -147,6 +150,57 @@ fn exists_fits(sub: &SubQuery) -> bool {
     reads && !other && everywhere == in_conditions && from.recheck.is_none()
 }
 
+/// EXISTS where it is no join, as what `left = ANY (query)` asks: its query then reads no row around it, and can be asked once.
+pub(crate) struct AskedOnce {
+    /// The equality.
+    pub(crate) function: &'static crate::functions::Function,
+    /// Over the row around the query.
+    pub(crate) left: Expr,
+    /// Its one column is what `left` is compared with.
+    pub(crate) query: Query,
+}
+
+/// The query of EXISTS, if one equality is all that it has with the row around it.
+pub(crate) fn asked_once(query: &Query) -> Option<AskedOnce> {
+    if !exists_fits(query) {
+        return None;
+    }
+    let mut query = query.clone();
+    let Body::Select(select) = &mut query.body else { return None };
+    let conditions = &mut select.from.conditions;
+    let place = conditions.iter().position(reads_parent)?;
+    let ExprKind::Call { function, arguments } = conditions.remove(place).kind else { return None };
+    let [one, other]: [Expr; 2] = arguments.try_into().ok()?;
+    let (mut left, right) = if reads_parent(&one) { (one, other) } else { (other, one) };
+    let fits = function.name == "="
+        && left.ty == right.ty
+        && !reads_own(&left)
+        && reads_own(&right)
+        && !reads_parent(&right);
+    if !fits {
+        return None;
+    }
+    expr_outer_slots_mut(&mut left, 0, &mut |slot, level| {
+        if let ExprKind::Slot { depth, .. } = &mut slot.kind
+            && *depth > level
+        {
+            *depth -= 1;
+        }
+    });
+    query.columns = vec![ColumnInfo::computed("exists", right.column_type())];
+    (select.targets, select.distinct) = (vec![right], Distinct::None);
+    query.order.clear();
+    query.limit = None;
+    (!query.is_correlated()).then_some(AskedOnce { function, left, query })
+}
+
+/// Whether an expression reads its own row.
+fn reads_own(expr: &Expr) -> bool {
+    let mut found = false;
+    reads_slots(expr, &mut |_| found = true);
+    found
+}
+
 /// Whether an expression of a nested query reads the row directly around the query.
 fn reads_parent(expr: &Expr) -> bool {
     let mut found = false;
@@ -158,9 +212,7 @@ fn reads_parent(expr: &Expr) -> bool {
 
 fn any_fits(sub: &SubQuery, left: &Expr) -> bool {
     let Nested::Query(query) = &sub.query else { return false };
-    let mut reads = false;
-    reads_slots(left, &mut |_| reads = true);
-    reads && !is_volatile(left) && query.reads().is_empty() && !query.is_volatile()
+    reads_own(left) && !is_volatile(left) && query.reads().is_empty() && !query.is_volatile()
 }
 
 /// Whether neither side of `left = ANY (query)` can be NULL.

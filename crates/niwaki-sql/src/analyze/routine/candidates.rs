@@ -390,7 +390,7 @@ impl Analyzer<'_> {
             let (from, to) = (self.format_oid(from), self.format_oid(kind));
             self.error("42846", format!("cannot cast type {from} to {to}"), location)
         })?;
-        let converted = Self::with_typmod(converted, wanted.typmod, false)?;
+        let converted = Self::with_typmod(converted, wanted.typmod, false);
         self.as_domain(converted, wanted.domain)
     }
 

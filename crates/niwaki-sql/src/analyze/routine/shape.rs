@@ -173,7 +173,7 @@ impl Analyzer<'_> {
         let Some(value) = self.coerce(value, wanted.oid, CastContext::Assignment)? else {
             return Ok(None);
         };
-        let value = Self::with_typmod(value, wanted.typmod, false)?;
+        let value = Self::with_typmod(value, wanted.typmod, false);
         self.as_domain(value, wanted.domain).map(Some)
     }
 }

@@ -219,8 +219,10 @@ impl Search<'_, '_> {
         }
         let own = |key: &SortKey| reads_ranges(&key.expr, &unit.slots);
         let mut orders: Vec<Vec<SortKey>> = Vec::new();
-        if !order.is_empty() && matches!(unit.link, Link::Inner) && order.iter().all(own) {
-            orders.push(order.to_vec());
+        // The first keys, if the others are of other units: then only rows that are equal in these are to be sorted.
+        let first = order.iter().take_while(|key| own(key)).count();
+        if first > 0 && matches!(unit.link, Link::Inner) {
+            orders.push(order[..first].to_vec());
         }
         if let (true, LeafKind::Table { relation, .. }) =
             (self.joins.settings.enable_mergejoin, &leaf.kind)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::block::{Block, Link, Unit};
 use super::methods::Pair;
-use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order, has_order};
+use super::path::{PAGE_BYTES, Path, Paths, Shape, common_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -83,15 +83,22 @@ impl Joins<'_> {
             .ok_or_else(|| SqlError::internal("no order of joins was found"))?;
         let costs = &self.settings.costs;
         let price = |path: &Path| {
-            let ordered = has_order(&path.order, order);
-            let sorted = if ordered { 0.0 } else { cost::sort(path.rows, costs) };
-            match limit {
-                Some(limit) if ordered => {
-                    let part = (limit / path.rows.max(1.0)).clamp(0.0, 1.0);
-                    path.startup + (path.total - path.startup) * part
+            let (rows, ordered) = (path.rows.max(1.0), common_order(&path.order, order));
+            // Rows that are equal in the keys that hold come together, and are sorted together.
+            let alike = match ordered {
+                all if all == order.len() => 1.0,
+                0 => rows,
+                some => {
+                    let values = order[..some].iter().map(|key| self.tables.distinct(&key.expr));
+                    (rows / values.product::<f64>().max(1.0)).max(1.0)
                 }
-                _ => path.total + sorted,
-            }
+            };
+            let read = match limit {
+                Some(limit) if alike < rows => ((limit / alike).ceil() * alike).min(rows),
+                _ => rows,
+            };
+            let sorted = if alike > 1.0 { cost::sort(alike, costs) * read / alike } else { 0.0 };
+            path.startup + (path.total - path.startup) * read / rows + sorted
         };
         let path = relation
             .paths
