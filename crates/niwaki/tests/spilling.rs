@@ -48,8 +48,12 @@ const QUERIES: &[(&str, &str)] = &[
     ("select id % 900 from t intersect all select k % 700 from u order by 1", ""),
     ("select id, s from t except select k, w from u order by 1", ""),
     ("select id % 1200 from t except all select k + 300 from u order by 1", ""),
-    ("select t.id, t.s, u.w from t join u on t.id = u.k order by 1, 3", "Batches"),
-    ("select t.id, t.s, u.w from t left join u on t.id = u.k and u.v > 3 order by 1, 3", "Batches"),
+    ("select t.id, t.s, u.w from t join u on t.id = u.k order by 2, 1, 3", "Batches"),
+    ("select t.id, t.s, u.w from t join u on t.id = u.k order by 1, 3", "Incremental Sort"),
+    (
+        "select t.id, t.s, u.w from t left join u on t.id = u.k and u.v > 3 order by 2, 1, 3",
+        "Batches",
+    ),
     ("select u.k, u.w, t.s from t right join u on t.id = u.k + 1000 order by 1, 2, 3", "Batches"),
     (
         "select count(*), sum(t.id), sum(u.k), max(t.s), max(u.w) from t join u on t.n = u.v",

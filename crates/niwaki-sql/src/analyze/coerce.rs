@@ -158,8 +158,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// Fits to a length or precision after a conversion. A constant that does not fit fails when it is computed: mistakes in the
-    /// rest of the statement are told of first.
+    /// Fits to a length or precision after a conversion. A constant that does not fit stays as it is until the whole statement is
+    /// analyzed ([`crate::rewrite`] fails): mistakes in the rest are told of first.
     pub(super) fn with_typmod(expr: Expr, typmod: i32, explicit: bool) -> Expr {
         if typmod < 0 || expr.typmod == typmod {
             return expr;

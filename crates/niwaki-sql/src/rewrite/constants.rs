@@ -7,9 +7,10 @@
 //! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
 //! parameter bounds a range or is a pattern, what share of the rows there is depends on it.
 
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use crate::expr::{Expr, ExprKind, Runtime, State};
+use crate::error::Result;
+use crate::expr::{Expr, ExprKind, Runtime, State, coerce_length};
 use crate::functions::{Function, operators_named};
 use crate::index_expression::is_immutable;
 use crate::query::{From, JoinTree};
@@ -73,6 +74,17 @@ fn simplify(expr: &mut Expr, values: &mut Values<'_>) {
     if let Some(compared) = as_dates(expr) {
         *expr = compared;
     }
+}
+
+/// Whether a constant has the length that it is to have: no statement begins with one that has not, whatever rows there are.
+pub(super) fn fits(expr: &Expr) -> Result<()> {
+    if let ExprKind::Length { argument, explicit } = &expr.kind
+        && let ExprKind::Const(value) = &argument.kind
+    {
+        let column = ColumnType::with_typmod(expr.ty, expr.typmod);
+        coerce_length(value.clone(), column, *explicit)?;
+    }
+    Ok(())
 }
 
 /// Computes an expression whose parts are constants and done. A strict function of a constant NULL is NULL: its other arguments are

@@ -25,6 +25,7 @@ mod sublinks;
 pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
+use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
     Body, From, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource, Query,
@@ -32,8 +33,12 @@ use crate::query::{
 };
 
 /// Rewrites all queries of a statement.
-pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) {
-    let mut rewriter = Rewriter { shared: &mut statement.shared, values };
+///
+/// # Errors
+/// The first constant that does not fit its length, when all is rewritten.
+pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
+    let mut unfit = Ok(());
+    let mut rewriter = Rewriter { shared: &mut statement.shared, values, unfit: &mut unfit };
     match &mut statement.body {
         StatementBody::Select(query) => rewriter.query(query),
         StatementBody::Modify(modify) => rewriter.modify(modify),
@@ -42,14 +47,18 @@ pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) {
     // Those that are still shared.
     for number in 0..statement.shared.len() {
         let mut query = std::mem::replace(&mut statement.shared[number].query, Query::empty());
-        Rewriter { shared: &mut statement.shared, values }.query(&mut query);
+        let shared = &mut statement.shared;
+        Rewriter { shared, values, unfit: &mut unfit }.query(&mut query);
         statement.shared[number].query = query;
     }
+    unfit
 }
 
 struct Rewriter<'s, 'v> {
     shared: &'s mut Vec<SharedQuery>,
     values: &'s mut Values<'v>,
+    /// The first failure of [`constants::fits`].
+    unfit: &'s mut Result<()>,
 }
 
 /// FROM and WHERE of one level, with the other expressions over their row.
@@ -120,6 +129,9 @@ impl Rewriter<'_, '_> {
 
     /// The queries inside an expression, and what is constant in it.
     fn expr(&mut self, expr: &mut Expr) {
+        if self.unfit.is_ok() {
+            *self.unfit = constants::fits(expr);
+        }
         if let ExprKind::SubQuery(sub) = &mut expr.kind
             && let Nested::Query(query) = &mut sub.query
         {
