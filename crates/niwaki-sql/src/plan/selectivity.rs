@@ -11,7 +11,7 @@ use crate::functions::{Function, Volatility};
 use crate::sessionless;
 
 /// Share of an equality about which nothing is known.
-const EQUAL: f64 = 0.005;
+pub(super) const EQUAL: f64 = 0.005;
 /// The same of one of two values.
 const HALF: f64 = 0.5;
 /// Share of an inequality about which nothing is known.

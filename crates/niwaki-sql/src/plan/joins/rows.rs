@@ -9,7 +9,7 @@ use super::{Leaf, LeafKind};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::conditions::asked_of;
 use crate::plan::scan::table_rows;
-use crate::plan::selectivity::Estimator;
+use crate::plan::selectivity::{EQUAL, Estimator};
 use crate::query::{JoinType, reads_slots};
 
 /// Values of something about which nothing is known.
@@ -254,6 +254,11 @@ impl Tables {
     /// The share of pairs in which two things are equal: one in as many as there are values on the side that has
     /// more of them; common values are matched with one another.
     fn equal(&self, left: &Expr, right: &Expr) -> f64 {
+        let mut fixed = true;
+        [left, right].into_iter().for_each(|side| reads_slots(side, &mut |_| fixed = false));
+        if fixed {
+            return EQUAL;
+        }
         let (left, right) = (self.side(left), self.side(right));
         let usual =
             (1.0 - left.null) * (1.0 - right.null) / left.distinct.max(right.distinct).max(1.0);
