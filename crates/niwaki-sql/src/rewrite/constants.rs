@@ -126,6 +126,9 @@ fn is_of_constants(expr: &Expr) -> bool {
             false
         }
         ExprKind::Cast { argument, .. } | ExprKind::Field { argument, .. } => constant(argument),
+        ExprKind::Subscript { array, subscripts } => {
+            constant(array) && subscripts.exprs().all(constant)
+        }
         _ => false,
     }
 }

@@ -395,35 +395,54 @@ impl AggregateState {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         let mut values: Vec<Datum> = Vec::with_capacity(call.arguments.len());
-        for number in first..end {
-            rt.tick()?;
-            let row = place.partition.row(&mut self.cursor, number)?;
-            if let Some(filter) = &call.filter
-                && !filter.holds(row, rt)?
-            {
-                continue;
-            }
-            values.clear();
-            for argument in &call.arguments {
-                values.push(argument.eval(row, rt)?);
-            }
-            let counts = values.first().is_none_or(|value| !value.is_null());
-            if add {
-                self.counted += u64::from(counts);
-                let before = self.state.bytes();
-                self.state.add(&values, rt.exec)?;
-                let grown = self.state.bytes().saturating_sub(before);
-                if grown > 0 && self.state.grows() {
-                    self.charged += grown;
-                    rt.charge(grown)?;
+        let mut cursor = std::mem::take(&mut self.cursor);
+        let mut number = first;
+        while number < end {
+            // Of frames with many rows, as many as possible are found at once.
+            let left = usize::try_from(end - number).unwrap_or(usize::MAX);
+            for row in place.partition.rows_from(&mut cursor, number)?.take(left) {
+                number += 1;
+                rt.tick()?;
+                if let Some(filter) = &call.filter
+                    && !filter.holds(row, rt)?
+                {
+                    continue;
                 }
-            } else if counts {
-                self.counted -= 1;
-                if self.counted == 0 {
-                    self.begin(call, rt);
-                } else {
-                    self.state.remove(&values)?;
+                values.clear();
+                for argument in &call.arguments {
+                    values.push(argument.eval(row, rt)?);
                 }
+                self.change_by(call, &values, add, rt)?;
+            }
+        }
+        self.cursor = cursor;
+        Ok(())
+    }
+
+    /// Takes the arguments of one row in, or out.
+    fn change_by(
+        &mut self,
+        call: &AggregateCall,
+        values: &[Datum],
+        add: bool,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        let counts = values.first().is_none_or(|value| !value.is_null());
+        if add {
+            self.counted += u64::from(counts);
+            let before = self.state.bytes();
+            self.state.add(values, rt.exec)?;
+            let grown = self.state.bytes().saturating_sub(before);
+            if grown > 0 && self.state.grows() {
+                self.charged += grown;
+                rt.charge(grown)?;
+            }
+        } else if counts {
+            self.counted -= 1;
+            if self.counted == 0 {
+                self.begin(call, rt);
+            } else {
+                self.state.remove(values)?;
             }
         }
         Ok(())

@@ -132,6 +132,15 @@ impl Partition {
         self.rows.row(cursor, number)
     }
 
+    /// Such a row and those behind it that lie beside it; behind the values of each is its group.
+    pub(super) fn rows_from<'r>(
+        &'r self,
+        cursor: &'r mut Cursor,
+        number: u64,
+    ) -> Result<impl Iterator<Item = &'r [Datum]>> {
+        Ok(self.rows.rows_from(cursor, number)?.chunks_exact(self.width + 1))
+    }
+
     /// The group of such a row, from 0.
     pub(super) fn group(&self, cursor: &mut Cursor, number: u64) -> Result<i64> {
         match self.rows.row(cursor, number)?.last() {

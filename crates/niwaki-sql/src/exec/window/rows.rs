@@ -41,9 +41,10 @@ impl Block {
         self.first + self.rows as u64
     }
 
-    fn get(&self, number: u64, width: usize) -> Option<&[Datum]> {
+    /// The values of a row and of those behind it.
+    fn from(&self, number: u64, width: usize) -> Option<&[Datum]> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        if at >= self.rows { None } else { self.values.get(at * width..(at + 1) * width) }
+        if at >= self.rows { None } else { self.values.get(at * width..) }
     }
 }
 
@@ -179,18 +180,27 @@ impl Rows {
 
     /// A row that is there, by its number.
     pub(super) fn row<'r>(&'r self, cursor: &'r mut Cursor, number: u64) -> Result<&'r [Datum]> {
+        self.rows_from(cursor, number).map(|values| &values[..self.width])
+    }
+
+    /// The values of a row that is there, and of those behind it that lie beside it.
+    pub(super) fn rows_from<'r>(
+        &'r self,
+        cursor: &'r mut Cursor,
+        number: u64,
+    ) -> Result<&'r [Datum]> {
         let gone = || SqlError::internal("a row of a window that is not there");
         if number >= self.open.first {
-            return self.open.get(number, self.width).ok_or_else(gone);
+            return self.open.from(number, self.width).ok_or_else(gone);
         }
         if let Some(spilled) = self.spilled.as_ref().filter(|spilled| number >= spilled.first) {
-            if cursor.block.get(number, self.width).is_none() {
+            if cursor.block.from(number, self.width).is_none() {
                 spilled.load(cursor, number)?;
             }
-            return cursor.block.get(number, self.width).ok_or_else(gone);
+            return cursor.block.from(number, self.width).ok_or_else(gone);
         }
         let place = self.memory.partition_point(|block| block.end() <= number);
-        self.memory.get(place).and_then(|block| block.get(number, self.width)).ok_or_else(gone)
+        self.memory.get(place).and_then(|block| block.from(number, self.width)).ok_or_else(gone)
     }
 }
 
