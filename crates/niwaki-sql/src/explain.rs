@@ -669,7 +669,8 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
             exprs.push(condition);
         }
         PlanNode::Window { plan, .. } => {
-            plan.calls
+            plan.over_kept
+                .calls
                 .iter()
                 .for_each(|(_, body)| body.for_each_expr(&mut |expr| exprs.push(expr)));
         }

@@ -132,6 +132,28 @@ fn answers_are_those_of_plenty_of_memory() {
     }
 }
 
+/// A window keeps of its rows what is read, however many columns the tables have.
+#[test]
+fn windows_keep_what_is_read() {
+    let vfs = FaultyVfs::new();
+    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
+    let database = Database::open_with(env, Options::new()).unwrap();
+    let mut s = database.session();
+    let columns: Vec<String> = (0..60).map(|number| format!("c{number} int")).collect();
+    run(&mut s, &format!("create table wide (id int, {})", columns.join(", ")));
+    run(&mut s, "insert into wide select generate_series(1, 3000)");
+    let created = || vfs.counts().get(&Operation::Create).copied().unwrap_or_default();
+    run(&mut s, "set work_mem = '1MB'");
+    let before = created();
+    let kept = "select count(*), sum(m) from (select max(id) over (order by c7) as m from wide) x";
+    assert_eq!(run(&mut s, kept), "3000|9000000");
+    assert_eq!(created(), before, "three values of each row have room");
+    let whole =
+        "select count(x), sum(m) from (select x, max(id) over (order by c7) as m from wide x) x";
+    assert_eq!(run(&mut s, whole), "3000|9000000");
+    assert!(created() > before, "all values of each row have none");
+}
+
 /// Rows that joins keep, where the plan has to be asked for.
 #[test]
 fn joins_keep_rows_in_files_too() {

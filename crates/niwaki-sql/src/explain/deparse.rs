@@ -121,7 +121,7 @@ impl Names {
             PlanNode::Window { input, plan } => {
                 let below = Rc::new(Self::of(input));
                 self.clone_from(&below);
-                for (slot, body) in &plan.calls {
+                for (slot, body) in &plan.over_input.calls {
                     let computed = (Rc::clone(&below), Computed::Window(body.clone()));
                     self.computed.insert(*slot, computed);
                 }

@@ -3,7 +3,7 @@
 use niwaki_types::Datum;
 
 use super::group_count::group_count;
-use super::{PlanNode, SetKind};
+use super::{PlanNode, SetKind, WindowCalls};
 use crate::expr::{Expr, ExprKind};
 
 /// What is expected of a step.
@@ -86,9 +86,10 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
         PlanNode::Window { input, plan } => {
             // A row goes up when its partition, or what it sees of it, is there: PostgreSQL counts the first row as the start.
             let below = estimate(input);
-            let operators = plan.calls.len() + plan.window.sort_keys().len();
+            let WindowCalls { window, calls } = &plan.over_input;
+            let operators = calls.len() + window.sort_keys().len();
             let total = below.total + below.rows * (0.01 + 0.0025 * operators as f64);
-            let width = below.width + plan.calls.len() as f64 * VALUE_BYTES;
+            let width = below.width + calls.len() as f64 * VALUE_BYTES;
             Estimate { total, width, ..below }
         }
         PlanNode::Project { input, exprs, sets, .. } => {

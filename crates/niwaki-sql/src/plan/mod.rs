@@ -53,7 +53,8 @@ pub(crate) use trigger::{
     RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
 };
 pub(crate) use window::{
-    Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, WindowPlan, Windowing,
+    Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, WindowCalls, WindowPlan,
+    Windowing,
 };
 
 /// A nested query with its own rows.

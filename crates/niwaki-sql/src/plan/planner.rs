@@ -266,6 +266,7 @@ impl Planner {
             used[address + 1] |= lock.relation.is_partitioned();
         }
         let width = from.width;
+        let above = used.clone();
         let (mut recheck, mut outer) = (None, Vec::new());
         if !locks.is_empty() {
             refuse_nullable(&from, &locks)?;
@@ -309,7 +310,8 @@ impl Planner {
             sort_done = true;
             node = PlanNode::LockRows { input: Arc::new(node), targets: locks, outer, recheck };
         }
-        let below = if in_order && grouping.is_none() { wanted_order } else { Vec::new() };
+        let grouped = grouping.is_some();
+        let below = if in_order && !grouped { wanted_order } else { Vec::new() };
         if let Some(grouping) = grouping {
             sort_done |= sorted_groups && by_groups.is_some_and(|by_groups| by_groups.ordered);
             let workers = match sorted_groups {
@@ -343,7 +345,9 @@ impl Planner {
             }
         }
         if !windowing.is_empty() {
-            let done = windowed(windowing, &windows, node, input_width, below);
+            // What groups give is not told apart.
+            let read = if grouped { vec![true; input_width] } else { above };
+            let done = windowed(windowing, &windows, node, &read, below);
             let arguments = sets.iter_mut().flat_map(|set| &mut set.arguments);
             targets.iter_mut().chain(arguments).for_each(|expr| done.place(expr));
             let known = |(wanted, by): (&OrderKey, &SortKey)| {

@@ -3,6 +3,7 @@
 use super::{AggregateCall, SortKey};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::WindowFunction;
+use crate::query::expr_outer_slots_mut;
 
 /// The window functions of a query level.
 #[derive(Clone, Debug, Default)]
@@ -156,6 +157,10 @@ impl Window {
         self.partition.iter().for_each(&mut *visit);
         self.order.iter().for_each(|key| visit(&key.expr));
     }
+
+    fn keys_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.partition.iter_mut().chain(self.order.iter_mut().map(|key| &mut key.expr))
+    }
 }
 
 /// Whether an expression has the same value for all rows of its level.
@@ -201,10 +206,7 @@ impl Windowing {
 
     /// The same with the right to change them.
     pub(crate) fn row_exprs_mut(&mut self) -> Vec<&mut Expr> {
-        let keys = self.windows.iter_mut().flat_map(|window| {
-            let order = window.order.iter_mut().map(|key| &mut key.expr);
-            window.partition.iter_mut().chain(order)
-        });
+        let keys = self.windows.iter_mut().flat_map(Window::keys_mut);
         keys.chain(self.calls.iter_mut().flat_map(|call| call.body.exprs_mut())).collect()
     }
 
@@ -251,7 +253,45 @@ impl Windowing {
 pub(crate) struct WindowPlan {
     /// Values of the rows that come in; behind them, or behind other windows' results, the results go.
     pub(crate) input_width: usize,
+    pub(crate) over_input: WindowCalls,
+    /// Which values of the rows are kept: those that a function or a step above reads. Of a join of many columns they are few, and
+    /// more rows have room in memory.
+    pub(crate) kept: Vec<usize>,
+    pub(crate) over_kept: WindowCalls,
+}
+
+/// A window and its functions, over rows of a certain kind.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowCalls {
     pub(crate) window: Window,
     /// The slot of each result.
     pub(crate) calls: Vec<(usize, WindowBody)>,
+}
+
+impl WindowPlan {
+    /// The step over rows of `input_width` values, of which `wanted` are read by its functions and above it. Queries inside of
+    /// expressions read whole rows.
+    pub(super) fn new(input_width: usize, wanted: &[bool], over_input: WindowCalls) -> Self {
+        let mut over_kept = over_input.clone();
+        let mut exprs = over_kept.exprs_mut();
+        let is_query = |part: &Expr| matches!(part.kind, ExprKind::SubQuery(_));
+        let whole = exprs.iter().any(|expr| expr.any(&mut |part| is_query(part)));
+        let wanted = |slot: &usize| whole || wanted.get(*slot).is_none_or(|wanted| *wanted);
+        let kept: Vec<usize> = (0..input_width).filter(wanted).collect();
+        let mut put = |part: &mut Expr, _: usize| {
+            if let ExprKind::Slot { depth: 0, slot } = &mut part.kind {
+                *slot = kept.binary_search(slot).unwrap_or(usize::MAX);
+            }
+        };
+        exprs.iter_mut().for_each(|expr| expr_outer_slots_mut(expr, 0, &mut put));
+        Self { input_width, over_input, kept, over_kept }
+    }
+}
+
+impl WindowCalls {
+    /// The expressions over the rows.
+    fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        let keys = self.window.keys_mut();
+        keys.chain(self.calls.iter_mut().flat_map(|(_, body)| body.exprs_mut())).collect()
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::window::is_constant;
-use super::{PlanNode, SortKey, WindowPlan, Windowing};
+use super::{PlanNode, SortKey, WindowCalls, WindowPlan, Windowing};
 use crate::expr::{Expr, ExprKind};
 
 /// The steps above a row, and what is known of what they give.
@@ -79,14 +79,16 @@ pub(super) fn first_order(windowing: &Windowing, order: &[usize]) -> Vec<SortKey
     order.first().map_or_else(Vec::new, |first| windowing.windows[*first].sort_keys())
 }
 
-/// Puts the windows' steps above `node`, whose rows have `width` values and are sorted by `sorted`.
+/// Puts the windows' steps above `node`, whose rows have as many values as `used`, which says of each whether the windows or what is
+/// above them read it, and are sorted by `sorted`.
 pub(super) fn windowed(
     mut windowing: Windowing,
     order: &[usize],
     node: PlanNode,
-    width: usize,
+    used: &[bool],
     mut sorted: Vec<SortKey>,
 ) -> Windowed {
+    let width = used.len();
     let first_computed = width;
     let (mut node, computed) = computed(&mut windowing, &mut sorted, node, width);
     let width = width + computed.len();
@@ -104,8 +106,9 @@ pub(super) fn windowed(
             sorted = keys;
         }
         let own = calls.iter().enumerate().filter(|(_, call)| call.window == *number);
-        let own = own.map(|(call, found)| (width + call, found.body.clone())).collect();
-        let plan = Box::new(WindowPlan { input_width, window, calls: own });
+        let calls = own.map(|(call, found)| (width + call, found.body.clone())).collect();
+        let plan = WindowPlan::new(input_width, used, WindowCalls { window, calls });
+        let plan = Box::new(plan);
         node = PlanNode::Window { input: Arc::new(node), plan };
         input_width = total;
     }

@@ -22,7 +22,7 @@ use self::rows::Cursor;
 use super::Step;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
-use crate::plan::{Bound, PlanNode, WindowPlan};
+use crate::plan::{Bound, PlanNode, WindowCalls};
 
 /// Rows between two times of forgetting what nobody needs.
 const ROWS_PER_TRIM: u64 = 64;
@@ -51,7 +51,7 @@ impl WindowStep {
     }
 
     /// Begins with the next partition; false if there is none.
-    fn begin(&mut self, plan: &WindowPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+    fn begin(&mut self, plan: &WindowCalls, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let Some(partition) = &mut self.partition else { return Ok(false) };
         for (state, (_, body)) in self.calls.iter_mut().zip(&plan.calls) {
             state.reset(body, rt);
@@ -63,7 +63,7 @@ impl WindowStep {
     }
 
     /// Forgets rows that nobody needs any more.
-    fn trim(&mut self, plan: &WindowPlan, row: u64) {
+    fn trim(&mut self, plan: &WindowCalls, row: u64) {
         let (window, frames) = (&plan.window, &self.frames);
         let calls = self.calls.iter().zip(&plan.calls);
         let mut needed = calls
@@ -91,10 +91,11 @@ impl Step for WindowStep {
         let PlanNode::Window { input, plan } = &*node else {
             return Err(SqlError::internal("a window of another plan"));
         };
+        let (kept, input_width, plan) = (&plan.kept, plan.input_width, &plan.over_kept);
         if self.partition.is_none() {
             self.frames.begin(&plan.window, rt)?;
             self.calls = plan.calls.iter().map(|(_, body)| CallState::new(body)).collect();
-            self.partition = Some(Partition::new(input, plan.input_width, rt));
+            self.partition = Some(Partition::new(input, input_width, kept, rt));
             if !self.begin(plan, rt)? {
                 return Ok(false);
             }
@@ -109,7 +110,10 @@ impl Step for WindowStep {
         let current = self.next;
         self.frames.enter(current, partition)?;
         row.clear();
-        row.extend_from_slice(&partition.row(&mut self.cursor, current)?[..plan.input_width]);
+        row.resize(input_width, Datum::Null);
+        for (value, slot) in partition.row(&mut self.cursor, current)?.iter().zip(kept) {
+            row[*slot] = value.clone();
+        }
         for (state, (slot, body)) in self.calls.iter_mut().zip(&plan.calls) {
             let frames = &mut self.frames;
             let mut place = Place { row: current, window, partition: &mut *partition, frames };

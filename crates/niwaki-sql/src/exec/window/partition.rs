@@ -10,16 +10,20 @@ use crate::exec::{Step, start};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{PlanNode, Window};
 
-/// The partition at hand. Behind each row's own values stands the number of its group: rows that are equal in the order.
+/// The partition at hand, of rows' values those that are kept. Behind them stands the number of the row's group: rows that are equal in
+/// the order.
 pub(super) struct Partition {
     input: Box<dyn Step>,
-    width: usize,
+    /// The slots of the values that are kept.
+    kept: Vec<usize>,
     rows: Rows,
     /// All of its rows are there.
     complete: bool,
     /// The input has no more rows.
     ended: bool,
-    /// The row that was read last; `waits` if it is the first of the next partition.
+    /// A row of the input.
+    whole: Vec<Datum>,
+    /// What is kept of the row that was read last; `waits` if it is the first of the next partition.
     incoming: Vec<Datum>,
     waits: bool,
     /// What the rows of the partition are equal in.
@@ -32,14 +36,20 @@ pub(super) struct Partition {
 
 impl Partition {
     /// Nothing yet: [`Partition::begin`] comes first.
-    pub(super) fn new(input: &Arc<PlanNode>, width: usize, rt: &Runtime<'_, '_>) -> Self {
+    pub(super) fn new(
+        input: &Arc<PlanNode>,
+        width: usize,
+        kept: &[usize],
+        rt: &Runtime<'_, '_>,
+    ) -> Self {
         Self {
             input: start(input, &*rt.state),
-            width,
-            rows: Rows::new(width + 1, rt.exec),
+            kept: kept.to_vec(),
+            rows: Rows::new(kept.len() + 1, rt.exec),
             complete: true,
             ended: false,
-            incoming: vec![Datum::Null; width],
+            whole: vec![Datum::Null; width],
+            incoming: Vec::with_capacity(kept.len() + 1),
             waits: false,
             key: Vec::new(),
             order_key: Vec::new(),
@@ -53,7 +63,7 @@ impl Partition {
         self.rows.clear();
         self.group = 0;
         if !self.waits {
-            if self.ended || !self.input.next(&mut self.incoming, rt)? {
+            if self.ended || !self.next(rt)? {
                 self.ended = true;
                 return Ok(false);
             }
@@ -96,7 +106,7 @@ impl Partition {
     /// Takes a row more, or finds that there is none.
     fn read(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<()> {
         rt.tick()?;
-        if !self.input.next(&mut self.incoming, rt)? {
+        if !self.next(rt)? {
             (self.complete, self.ended) = (true, true);
             return Ok(());
         }
@@ -119,11 +129,22 @@ impl Partition {
         self.take()
     }
 
+    /// Reads a row.
+    fn next(&mut self, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let found = self.input.next(&mut self.whole, rt)?;
+        if found {
+            self.incoming.clear();
+            // A row may end before values that nobody gave.
+            let value = |slot: &usize| self.whole.get(*slot).cloned().unwrap_or(Datum::Null);
+            self.incoming.extend(self.kept.iter().map(value));
+        }
+        Ok(found)
+    }
+
     fn take(&mut self) -> Result<()> {
-        self.incoming.resize(self.width, Datum::Null);
         self.incoming.push(Datum::Int8(self.group));
         self.rows.push(&self.incoming)?;
-        self.incoming.truncate(self.width);
+        self.incoming.pop();
         Ok(())
     }
 
@@ -138,7 +159,7 @@ impl Partition {
         cursor: &'r mut Cursor,
         number: u64,
     ) -> Result<impl Iterator<Item = &'r [Datum]>> {
-        Ok(self.rows.rows_from(cursor, number)?.chunks_exact(self.width + 1))
+        Ok(self.rows.rows_from(cursor, number)?.chunks_exact(self.kept.len() + 1))
     }
 
     /// The group of such a row, from 0.
