@@ -103,6 +103,14 @@ fn fill(session: &mut Session) {
 const LITTLE: &str = "set work_mem = '64kB'; set hash_mem_multiplier = 1";
 const MUCH: &str = "set work_mem = '256MB'; set hash_mem_multiplier = 2";
 
+/// A database whose files can be counted, and fail.
+fn opened() -> (FaultyVfs, Database) {
+    let vfs = FaultyVfs::new();
+    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
+    let database = Database::open_with(env, Options::new()).unwrap();
+    (vfs, database)
+}
+
 fn files(vfs: &dyn Vfs) -> Vec<String> {
     let names = vfs.list("tmp").unwrap_or_default();
     names.into_iter().filter(|name| name.starts_with("query.")).collect()
@@ -110,9 +118,7 @@ fn files(vfs: &dyn Vfs) -> Vec<String> {
 
 #[test]
 fn answers_are_those_of_plenty_of_memory() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     fill(&mut s);
     let created = || vfs.counts().get(&Operation::Create).copied().unwrap_or_default();
@@ -135,9 +141,7 @@ fn answers_are_those_of_plenty_of_memory() {
 /// A window keeps of its rows what is read, however many columns the tables have.
 #[test]
 fn windows_keep_what_is_read() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     let columns: Vec<String> = (0..60).map(|number| format!("c{number} int")).collect();
     run(&mut s, &format!("create table wide (id int, {})", columns.join(", ")));
@@ -157,9 +161,7 @@ fn windows_keep_what_is_read() {
 /// Rows that joins keep, where the plan has to be asked for.
 #[test]
 fn joins_keep_rows_in_files_too() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     fill(&mut s);
     run(
@@ -215,9 +217,7 @@ fn joins_keep_rows_in_files_too() {
 /// A list of values that once had to stay in memory, and failed with 53200 beyond 64 MiB.
 #[test]
 fn values_that_are_looked_up_go_to_a_file() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     let query = "select x, x in (select 7 * g from generate_series(1, 1500000) g) from (values (-1), (0), (7), (8), (700), (5250007), (10499993), (10500000), (10500007), (null)) v(x)";
     let expected =
@@ -283,9 +283,7 @@ fn a_limit_on_temporary_files_is_kept() {
 
 #[test]
 fn a_disk_that_fails_or_is_full_fails_the_statement_only() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     fill(&mut s);
     run(&mut s, LITTLE);
@@ -377,9 +375,7 @@ fn what_a_crash_leaves_goes_at_the_next_start() {
 
 #[test]
 fn a_statement_that_spills_can_be_cancelled() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     fill(&mut s);
     run(&mut s, LITTLE);
@@ -432,9 +428,7 @@ fn cursors_and_errors_leave_no_file() {
 /// the limit, until it is closed.
 #[test]
 fn cursors_keep_their_rows_in_files() {
-    let vfs = FaultyVfs::new();
-    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
-    let database = Database::open_with(env, Options::new()).unwrap();
+    let (vfs, database) = opened();
     let mut s = database.session();
     run(&mut s, LITTLE);
     let declare = "declare c scroll cursor with hold for \

@@ -253,10 +253,12 @@ impl Windowing {
 pub(crate) struct WindowPlan {
     /// Values of the rows that come in; behind them, or behind other windows' results, the results go.
     pub(crate) input_width: usize,
+    /// As the statement has them, for who shows and prices them.
     pub(crate) over_input: WindowCalls,
     /// Which values of the rows are kept: those that a function or a step above reads. Of a join of many columns they are few, and
     /// more rows have room in memory.
     pub(crate) kept: Vec<usize>,
+    /// The same over what is kept: slots are places in `kept`.
     pub(crate) over_kept: WindowCalls,
 }
 
@@ -280,6 +282,7 @@ impl WindowPlan {
         let kept: Vec<usize> = (0..input_width).filter(wanted).collect();
         let mut put = |part: &mut Expr, _: usize| {
             if let ExprKind::Slot { depth: 0, slot } = &mut part.kind {
+                // All of them are there; one that were not would fail when it is read.
                 *slot = kept.binary_search(slot).unwrap_or(usize::MAX);
             }
         };

@@ -107,8 +107,8 @@ pub(super) fn windowed(
         }
         let own = calls.iter().enumerate().filter(|(_, call)| call.window == *number);
         let calls = own.map(|(call, found)| (width + call, found.body.clone())).collect();
-        let plan = WindowPlan::new(input_width, used, WindowCalls { window, calls });
-        let plan = Box::new(plan);
+        let over_input = WindowCalls { window, calls };
+        let plan = Box::new(WindowPlan::new(input_width, used, over_input));
         node = PlanNode::Window { input: Arc::new(node), plan };
         input_width = total;
     }
