@@ -26,6 +26,8 @@ pub struct AnalyzeContext<'a> {
     pub now: i64,
     /// Which plans may be made.
     pub planner: PlannerSettings,
+    /// As [`Environment::check_interrupts`]: asked between the steps of planning, which takes long for many tables.
+    pub interrupts: &'a dyn Fn() -> Result<()>,
     /// Where the bodies of users' functions are kept; where they are not looked at, none.
     pub functions: Option<&'a CalledFunctions<'a>>,
     /// Whether the text is the catalog's own, in which names of users' objects are numbers.

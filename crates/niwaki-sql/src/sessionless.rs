@@ -45,6 +45,7 @@ pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
         text: &fixed.text,
         now,
         planner: PlannerSettings::default(),
+        interrupts: &|| Ok(()),
         functions: None,
         stored: true,
     }

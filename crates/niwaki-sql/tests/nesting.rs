@@ -1,11 +1,19 @@
-//! Statements that nest deeply end in a result or in 54001, never in a crash of the process.
+//! Statements that nest deeply end in a result or in 54001, never in a crash of the process. Those that join many tables
+//! can be interrupted.
+
+use std::cell::Cell;
 
 use niwaki_catalog::{CatalogState, SearchPath};
-use niwaki_sql::{AnalyzeContext, PlannerSettings, analyze, parse};
+use niwaki_sql::{AnalyzeContext, PlannerSettings, Result, SqlError, analyze, parse};
 use niwaki_types::TextSettings;
 
 /// `None` when the statement was analyzed, else the SQLSTATE.
 fn outcome(sql: &str) -> Option<&'static str> {
+    outcome_unless(sql, &|| Ok(()))
+}
+
+/// The same, asking `interrupts`.
+fn outcome_unless(sql: &str, interrupts: &dyn Fn() -> Result<()>) -> Option<&'static str> {
     let catalog = CatalogState::default();
     let path = SearchPath { schemas: Vec::new(), creation: None };
     let text = TextSettings::default();
@@ -15,6 +23,7 @@ fn outcome(sql: &str) -> Option<&'static str> {
         text: &text,
         now: 0,
         planner: PlannerSettings::default(),
+        interrupts,
         functions: None,
         stored: false,
     };
@@ -65,6 +74,32 @@ fn deep_statements_are_answered() {
             if depth == 10 && !statement.contains("array") {
                 assert_eq!(found, None, "{statement}");
             }
+        }
+    }
+}
+
+#[test]
+fn planning_of_many_tables_is_interrupted() {
+    for tables in [10, 60] {
+        let items: Vec<String> =
+            (0..tables).map(|n| format!("(values ({n}, {})) t{n}(a, b)", n + 1)).collect();
+        let joined: Vec<String> = (1..tables).map(|n| format!("t{}.b = t{n}.a", n - 1)).collect();
+        let sql = format!("select 1 from {} where {}", items.join(", "), joined.join(" and "));
+        let asked = Cell::new(0);
+        let until = |most: usize| {
+            asked.set(0);
+            outcome_unless(&sql, &|| {
+                asked.set(asked.get() + 1);
+                if asked.get() < most { Ok(()) } else { Err(SqlError::new("57014", "cancelled")) }
+            })
+        };
+        assert_eq!(until(usize::MAX), None, "{tables} tables");
+        // Once for each pair of sets at least.
+        let all = asked.get();
+        assert!(all >= tables * (tables - 1) / 2, "{tables} tables: asked {all} times");
+        for at in [1, all / 2, all] {
+            assert_eq!(until(at), Some("57014"), "{tables} tables, at {at} of {all}");
+            assert_eq!(asked.get(), at, "{tables} tables");
         }
     }
 }

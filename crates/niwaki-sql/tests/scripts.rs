@@ -187,6 +187,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
         text: &text,
         now: NOW,
         planner: PlannerSettings::default(),
+        interrupts: &|| Ok(()),
         functions: None,
         stored: false,
     };

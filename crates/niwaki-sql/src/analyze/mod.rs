@@ -317,7 +317,7 @@ impl<'a> Analyzer<'a> {
         let volatile = statement.is_volatile();
         let mut values = Values { given: self.values, wanted: false };
         rewrite(&mut statement, &mut values)?;
-        let plan = plan_statement(statement, self.context.planner)?;
+        let plan = plan_statement(statement, self.context)?;
         let mut bodies = FunctionBodies::new();
         if let Some(functions) = self.context.functions {
             let (found, relations) = functions.take();

@@ -19,7 +19,7 @@ use super::{
     AggregateCall, LockTarget, MergeAction, MergePlan, ModifyPlan, OuterCheck, PlanNode,
     RecursivePlan, SortKey, SubPlan, WithPlan, WorkingPlan, conjunction, is_volatile,
 };
-use crate::context::{ColumnInfo, PlannerSettings};
+use crate::context::{AnalyzeContext, ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::query::{
@@ -48,10 +48,10 @@ pub(crate) struct StatementPlan {
 /// Plans a statement.
 ///
 /// # Errors
-/// `0A000` for what no plan can do.
+/// `0A000` for what no plan can do; `57014`, `57P01`, when the session was interrupted.
 pub(crate) fn plan_statement(
     statement: StatementQuery,
-    settings: PlannerSettings,
+    context: &AnalyzeContext<'_>,
 ) -> Result<StatementPlan> {
     let names: Vec<String> = statement.shared.iter().map(|shared| shared.name.clone()).collect();
     let changes: Vec<bool> = statement
@@ -61,7 +61,8 @@ pub(crate) fn plan_statement(
         .collect();
     let shared = statement.shared.into_iter().map(Shared::Query).collect();
     let mut planner = Planner {
-        settings,
+        settings: context.planner,
+        interrupts: context.interrupts,
         names,
         shared,
         sub_plans: 0,
@@ -104,8 +105,9 @@ enum Shared {
 }
 
 /// State of the planning of one statement.
-struct Planner {
+struct Planner<'a> {
     settings: PlannerSettings,
+    interrupts: &'a dyn Fn() -> Result<()>,
     /// Names of the WITH queries.
     names: Vec<String>,
     shared: Vec<Shared>,
@@ -131,7 +133,7 @@ fn asking(from: &From) -> f64 {
     from.items.iter().map(rows).fold(1.0, f64::max)
 }
 
-impl Planner {
+impl Planner<'_> {
     /// Plans a query whose rows the plan hands up: its columns, and behind them what they are sorted by.
     fn query(&mut self, query: Query) -> Result<PlanNode> {
         let Query { body, columns, order, mut limit, mut offset } = query;
@@ -517,7 +519,7 @@ impl Planner {
         }
         self.tree(&mut tree, used)?;
         let wanted = Wanted { used, above: above.as_deref(), order, limit };
-        plan_joins(tree, leaves, conditions, wanted, self.settings)
+        plan_joins(tree, leaves, conditions, wanted, self.settings, self.interrupts)
     }
 
     /// Plans the queries inside the conditions of joins.

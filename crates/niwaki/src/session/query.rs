@@ -65,6 +65,7 @@ impl Session {
             text: &self.text,
             now,
             planner: planner_settings(hot, now),
+            interrupts: &|| Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?),
             functions: None,
             stored: self.stored_text,
         };

@@ -72,6 +72,10 @@ impl AtEnd<'_> {
                 text: exec.text,
                 now,
                 planner,
+                interrupts: &|| {
+                    let control = self.transaction.session();
+                    Ok(control.check_interrupts().map_err(niwaki_txn::Error::from)?)
+                },
                 functions: None,
                 stored: false,
             };

@@ -77,7 +77,7 @@ impl Analyzer<'_> {
             // What does not fit fails when the function is called.
             let _ = rewrite(&mut query, &mut Values { given: &[], wanted: false });
             let width = columns.len();
-            let root = plan_statement(query, context.planner)?.root;
+            let root = plan_statement(query, &context)?.root;
             statements.push(BodyStatement { root: Arc::new(root), tag, width, writes, changes });
         }
         let result = match result {

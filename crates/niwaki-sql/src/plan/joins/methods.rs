@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::build::ascending;
 use super::path::{
-    JoinShape, Pairing, Path, Paths, Shape, has_order, hash_join, merge_join, nested_loop,
+    JoinShape, Pairing, Path, Paths, Shape, common_order, has_order, hash_join, merge_join,
+    nested_loop,
 };
 use super::search::{Search, Set, sides_of};
 use crate::expr::Expr;
@@ -29,6 +30,8 @@ pub(super) struct Pair<'p, 's, 'j> {
     share: f64,
     outer_slots: Rc<[SlotRange]>,
     inner_slots: Rc<[SlotRange]>,
+    /// What the rows of both can be merged with others by.
+    merged_by: Vec<&'p Expr>,
 }
 
 /// What a method does with which conditions.
@@ -72,6 +75,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
             share,
             outer_slots: search.slots_of(outer).into(),
             inner_slots: search.slots_of(inner).into(),
+            merged_by: search.merged_by(outer | inner),
         }
     }
 
@@ -157,6 +161,7 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
         order: Rc<[SortKey]>,
         out: &mut Paths,
     ) {
+        let order = self.useful(order);
         let path = Path {
             shape: Shape::Undecided,
             rows: self.rows,
@@ -185,6 +190,19 @@ impl<'p, 's, 'j> Pair<'p, 's, 'j> {
             above: self.above.to_vec(),
         }));
         out.add(Path { shape, ..path });
+    }
+
+    /// The keys of an order, from the first, that a merge join above or the query above has a use for.
+    fn useful(&self, order: Rc<[SortKey]>) -> Rc<[SortKey]> {
+        let merges = |key: &&SortKey| {
+            let key = *key;
+            !key.descending
+                && !key.nulls_first
+                && self.merged_by.iter().any(|side| side.same(&key.expr))
+        };
+        let merged = order.iter().take_while(merges).count();
+        let useful = merged.max(common_order(&order, &self.search.wanted));
+        if useful == order.len() { order } else { order[..useful].into() }
     }
 
     fn without(&self, numbers: &[usize]) -> Vec<usize> {

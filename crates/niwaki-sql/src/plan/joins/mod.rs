@@ -9,7 +9,8 @@
 //!
 //! **Search.** Up to ten units are joined by dynamic programming over the sets of units that conditions connect,
 //! more of them greedily, the smallest result first ([`search`]). For each set the paths are kept that nothing beats
-//! in total cost, cost before the first row, order and what they need from outside ([`path`]).
+//! in total cost, cost before the first row, order and what they need from outside ([`path`]). Of their order that
+//! part is kept which a merge join with what is outside of the set, or the query above, has a use for.
 //!
 //! **Need.** A path may need rows of other units: an index is probed with their values, a LATERAL item reads them. It
 //! stands on the inner side of a nested loop then.
@@ -74,13 +75,14 @@ pub(super) struct Wanted<'a> {
 /// Plans FROM under the conditions of WHERE. Returns the plan, and how many keys of the wanted order, from the first, hold.
 ///
 /// # Errors
-/// `0A000` for joins that there is no method for.
+/// `0A000` for joins that there is no method for; what `interrupts` fails with.
 pub(super) fn plan_joins(
     tree: JoinTree,
     mut leaves: Vec<Option<Leaf>>,
     conditions: Vec<Expr>,
     wanted: Wanted<'_>,
     settings: PlannerSettings,
+    interrupts: &dyn Fn() -> Result<()>,
 ) -> Result<(PlanNode, usize)> {
     let tables = Tables::of(&leaves, settings.now);
     let mut block = block::Block::of(tree, &mut leaves)?;
@@ -94,7 +96,7 @@ pub(super) fn plan_joins(
         if gate { gates.push(condition) } else { rest.push(condition) }
     }
     block.conditions.extend(rest);
-    let joins = Joins { settings, tables, used: wanted.used, above: wanted.above };
+    let joins = Joins { settings, interrupts, tables, used: wanted.used, above: wanted.above };
     let best = joins.best(&block, wanted.order, wanted.limit)?;
     let mut node = best.node;
     if let Some(condition) = conjunction(gates) {
@@ -106,6 +108,8 @@ pub(super) fn plan_joins(
 /// What the search for joins of one query level knows.
 struct Joins<'a> {
     settings: PlannerSettings,
+    /// Asked between two pairs of sets.
+    interrupts: &'a dyn Fn() -> Result<()>,
     tables: Tables,
     used: &'a [bool],
     above: Option<&'a [bool]>,

@@ -1,6 +1,7 @@
 //! The search for the order of joins.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::block::{Block, Link, Unit};
@@ -50,6 +51,8 @@ pub(super) struct Search<'s, 'j> {
     /// For each linked unit, those that must be there before it.
     before: Vec<Set>,
     relations: HashMap<Set, Relation>,
+    /// The order that the query above wants.
+    pub(super) wanted: Rc<[SortKey]>,
 }
 
 fn bit(unit: usize) -> Set {
@@ -74,8 +77,8 @@ impl Joins<'_> {
             unit.filters.extend(block.conditions.iter().cloned());
             return self.alone(&unit, order, limit);
         }
-        let mut search = Search::new(self, block)?;
-        search.run(order)?;
+        let mut search = Search::new(self, block, order)?;
+        search.run()?;
         let all = (1 << search.units.len()) - 1;
         let relation = search
             .relations
@@ -113,7 +116,7 @@ impl Joins<'_> {
 }
 
 impl<'s, 'j> Search<'s, 'j> {
-    fn new(joins: &'s Joins<'j>, block: &Block) -> Result<Self> {
+    fn new(joins: &'s Joins<'j>, block: &Block, wanted: &[SortKey]) -> Result<Self> {
         if block.units.len() > UNITS_MAX {
             return Err(SqlError::unsupported(format!(
                 "a query that joins more than {UNITS_MAX} tables"
@@ -126,6 +129,7 @@ impl<'s, 'j> Search<'s, 'j> {
             lateral: Vec::new(),
             before: Vec::new(),
             relations: HashMap::new(),
+            wanted: wanted.into(),
         };
         let all: Set = (1 << search.units.len()) - 1;
         for unit in 0..search.units.len() {
@@ -170,6 +174,17 @@ impl<'s, 'j> Search<'s, 'j> {
         class.is_some() && among.iter().any(|other| self.conditions[*other].class == class)
     }
 
+    /// Sides of equalities by which rows of a set can be merged with others.
+    pub(super) fn merged_by(&self, set: Set) -> Vec<&Expr> {
+        let all: Set = (1 << self.units.len()) - 1;
+        let reaches =
+            |condition: &&Condition| condition.units & set != 0 && condition.units & !set != 0;
+        let sides = self.conditions.iter().filter(reaches).filter_map(|condition| {
+            sides_of(&condition.expr, &|expr| self.units_of(expr), set, all & !set)
+        });
+        sides.map(|(side, _)| side).collect()
+    }
+
     /// Adds what a condition of several units asks of each alone to their filters.
     fn ask_units(&mut self, condition: &Expr, units: Set) {
         for number in members(units) {
@@ -201,12 +216,13 @@ impl<'s, 'j> Search<'s, 'j> {
         (set == bit(unit) && matches!(self.units[unit].link, Link::Outer(..))).then_some(unit)
     }
 
-    fn run(&mut self, order: &[SortKey]) -> Result<()> {
+    fn run(&mut self) -> Result<()> {
         let count = self.units.len();
+        let wanted = Rc::clone(&self.wanted);
         // Those that others are probed with come first, so that their rows are known.
         let mut rows = vec![1.0; count];
         for (unit, place) in rows.iter_mut().enumerate() {
-            let (paths, unit_rows) = self.unit_paths(unit, order)?;
+            let (paths, unit_rows) = self.unit_paths(unit, &wanted)?;
             *place = unit_rows;
             self.relations.insert(bit(unit), Relation { rows: unit_rows, paths });
         }
@@ -259,7 +275,10 @@ impl<'s, 'j> Search<'s, 'j> {
                 for first in 0..clusters.len() {
                     for second in first + 1..clusters.len() {
                         let (a, b) = (clusters[first], clusters[second]);
-                        self.join(a, b, connected)?;
+                        // What two sets are joined to stays the same while they are there.
+                        if !self.relations.contains_key(&(a | b)) {
+                            self.join(a, b, connected)?;
+                        }
                         let Some(found) = self.relations.get(&(a | b)) else { continue };
                         if !has_free_path(&found.paths) {
                             continue;
@@ -287,6 +306,7 @@ impl<'s, 'j> Search<'s, 'j> {
         if !self.relations.contains_key(&first) || !self.relations.contains_key(&second) {
             return Ok(());
         }
+        (self.joins.interrupts)()?;
         let (outer, inner, kind) = match (self.is_linked(first), self.is_linked(second)) {
             (Some(_), Some(_)) => return Ok(()),
             (Some(unit), None) => (second, first, Some(unit)),
