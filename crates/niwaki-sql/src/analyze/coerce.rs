@@ -42,9 +42,11 @@ impl Analyzer<'_> {
             return Ok(None);
         };
         let location = expr.location;
-        // A cast does what its type says: another type would make it another cast.
+        // A cast does what its type says: another type would make it another cast, and that of a type to itself none, which
+        // keeps the blanks that char(n) loses on its way to text and back.
         let is_cast = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Length { .. })
             && (shows_names(expr.ty) || shows_names(to))
+            || matches!(expr.kind, ExprKind::Cast { from, .. } if from == to)
             || to == TypeOid::RECORD;
         if path == CastPath::Relabel && !is_cast {
             if matches!(expr.kind, ExprKind::Const(_)) {
