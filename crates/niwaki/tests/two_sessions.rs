@@ -142,6 +142,25 @@ fn deadlocks_are_broken() {
     assert_eq!(failed[0].sqlstate, "40P01");
 }
 
+/// `pg_blocking_pids` named nobody where a session waited for another's savepoint: it compared lock
+/// keys, and a savepoint has a transaction id of its own. It named waiters with weaker claims, too.
+#[test]
+fn a_savepoint_blocks_by_its_session() {
+    let (db, mut a, b) = database();
+    for sql in ["begin", "savepoint s", "delete from t where id = 1"] {
+        a.execute(sql, ()).unwrap();
+    }
+    let waiting = b.id();
+    let sql = "select v from t where id = 1 for update";
+    let (answer, handle) = start_waiting(&db, b, move |b| b.query(sql, ()).unwrap().len());
+    let blocking = format!("select (pg_blocking_pids({waiting}))[1]");
+    assert_eq!(int(&mut db.session(), &blocking), i64::from(a.id()));
+    a.execute("rollback to s", ()).unwrap();
+    assert_eq!(answer.recv().unwrap(), 1);
+    a.execute("commit", ()).unwrap();
+    handle.join().unwrap();
+}
+
 #[test]
 fn definitions_wait_for_readers_and_names_are_looked_up_again() {
     let (db, mut a, b) = database();
