@@ -21,19 +21,14 @@ What must never be seen is `wrong` and `crash`.
 
 import collections
 import dataclasses
-import hashlib
 import pathlib
 import re
-import subprocess
-import tarfile
-import urllib.request
 
+import postgres_source
 from psql_script import VARIABLE, Command, Script, expand, reference
 from servers import ROOT
 from wire import Client, Failure, Lost, Result
 
-SOURCE = "postgresql-15_15.18.orig.tar.bz2"
-SHA256 = "11df0df97fe3ea4ba9a791faaf39cee1d2fe571e78885b5b55d8517d27c323b4"
 SETTINGS = {"TimeZone": "PST8PDT", "DateStyle": "Postgres, MDY", "IntervalStyle": "postgres_verbose", "application_name": "regress"}
 KINDS = ("same", "refused", "after", "ordered", "code", "fails", "accepts", "shape", "wrong", "slow", "crash", "known")
 SECONDS = 20
@@ -59,34 +54,9 @@ CATALOGS = {
 }
 
 
-def source():
-    """Where Debian's source of PostgreSQL is: beside the package, of which apt knows where it comes from."""
-    asked = subprocess.run(["apt-get", "--print-uris", "download", "postgresql-15"], capture_output=True, text=True)
-    found = re.search(r"'([^']*/)[^/']+\.deb'", asked.stdout)
-    if not found:
-        raise RuntimeError(f"apt does not say where postgresql-15 comes from: {asked.stderr.strip()}")
-    return found[1] + SOURCE
-
-
 def fetch():
-    """The folder of the scripts, out of PostgreSQL's source, fetched once into the checkout's .cache."""
-    home = ROOT / ".cache" / "postgres15-regress"
-    if not (home / "ready").exists():
-        home.mkdir(parents=True, exist_ok=True)
-        archive = home / "source.tar.bz2"
-        urllib.request.urlretrieve(source(), archive)
-        found = hashlib.sha256(archive.read_bytes()).hexdigest()
-        if found != SHA256:
-            raise RuntimeError(f"{SOURCE} has the checksum {found}, not {SHA256}")
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                name = re.match(r"[^/]+/src/test/regress/((?:sql|data|expected)/[^/]+|parallel_schedule)$", member.name)
-                if name and member.isfile():
-                    member.name = name[1]
-                    tar.extract(member, home, filter="data") if hasattr(tarfile, "data_filter") else tar.extract(member, home)
-        archive.unlink()
-        (home / "ready").touch()
-    return home
+    """The folder of the scripts, out of PostgreSQL's source."""
+    return postgres_source.fetch("postgres15-regress", r"[^/]+/src/test/regress/((?:sql|data|expected)/[^/]+|parallel_schedule)$")
 
 
 def schedule(folder):
