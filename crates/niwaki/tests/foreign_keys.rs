@@ -152,6 +152,28 @@ fn a_key_is_proved_by_all_committed_rows() {
     assert_eq!(state_of(&found), "23503", "{found}");
 }
 
+/// A key that came with ATTACH PARTITION, or with ADD FOREIGN KEY, let an orphan in: a DELETE that
+/// names a partition of the referenced table locks that partition alone, and the proof did not.
+#[test]
+fn a_key_waits_for_a_deletion_from_a_referenced_partition() {
+    let keys = [
+        "alter table c attach partition c1 for values in (1)",
+        "alter table c1 add foreign key (a) references p",
+    ];
+    for key in keys {
+        let database = Database::in_memory().unwrap();
+        let mut a = database.session();
+        let setup = "create table p (a int primary key) partition by list (a); \
+                     create table p1 partition of p for values in (1); insert into p values (1); \
+                     create table c (a int references p) partition by list (a); \
+                     create table c1 (a int not null); insert into c1 values (1)";
+        assert_eq!(run(&mut a, setup), "");
+        assert_eq!(run(&mut a, "begin; delete from p1 where a = 1"), "");
+        let (found, _) = blocked_until(&database, &mut a, "commit", database.session(), key);
+        assert_eq!(state_of(&found), "23503", "{key}: {found}");
+    }
+}
+
 #[test]
 fn the_check_finds_rows_without_their_referenced_row() {
     let (database, mut a, _) = sessions();

@@ -30,6 +30,7 @@ impl Definer<'_> {
         let ConstraintSpecKind::Foreign(spec) = &constraint.kind else { return Ok(()) };
         let mode = TableLockMode::ShareRowExclusive;
         let referenced = self.session.lock_by_name(&spec.references, mode)?;
+        self.lock_referenced(referenced.oid)?;
         let table = self.current(table)?;
         self.may_reference(&table, &referenced)?;
         if prove && constraint.not_valid && table.is_partitioned() {

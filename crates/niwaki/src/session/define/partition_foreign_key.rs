@@ -20,10 +20,17 @@ impl Definer<'_> {
     ) -> Result<Vec<Oid>> {
         let mut added = Vec::new();
         for key in &self.current(parent.oid)?.foreign_keys {
-            self.lock(key.references, TableLockMode::ShareRowExclusive)?;
+            self.lock_referenced(key.references)?;
             added.extend(self.add_key_part(key, parent, partition)?);
         }
         Ok(added)
+    }
+
+    /// Locks what a new foreign key refers to, so that no referenced row goes while the key is proved.
+    /// A DELETE may name a partition, and then locks that partition alone.
+    pub(super) fn lock_referenced(&mut self, referenced: Oid) -> Result<()> {
+        let referenced = self.current(referenced)?;
+        self.lock_tree(&referenced, TableLockMode::ShareRowExclusive)
     }
 
     /// Makes one of a partition's foreign keys a part of one of its table: one that is there, or a new one, whose number is
@@ -102,7 +109,7 @@ impl Definer<'_> {
                 if key.part_of.is_some() {
                     continue;
                 }
-                self.lock(referring.oid, TableLockMode::ShareRowExclusive)?;
+                self.lock_tree(referring, TableLockMode::ShareRowExclusive)?;
                 let orphan = self.session.at_latest(|session| session.orphan_key(&state, *oid))?;
                 if let Some(row) = orphan {
                     return Err(self.session.refused_removal(&state, *oid, partition, &row));
