@@ -9,6 +9,8 @@ pub mod crews;
 pub mod databases;
 #[cfg(feature = "shuttle")]
 pub mod intervals;
+#[cfg(feature = "shuttle")]
+pub mod ledger;
 pub mod model;
 pub mod pages;
 pub mod reports;

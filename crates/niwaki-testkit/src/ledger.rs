@@ -1,0 +1,408 @@
+//! Sessions of every kind beside each other, from SQL text down to a simulated disk.
+//!
+//! Writers change the rows of `item` in the ways that applications and queues do. Each transaction
+//! notes in `ledger` by how much it changed the sum of `item.n`. So every snapshot must see
+//! `sum(item.n) = sum(ledger.amount)`, by every path, whatever ran beside it. After a crash the
+//! ledger also says which transactions are there: all that were acknowledged, and none that was
+//! rolled back. Run inside a schedule ([`crate::schedules`]).
+//!
+//! ```text
+//!   writers ──> item  (expression, partial and INCLUDE indexes, notes out of line)
+//!        └────> ledger (writer, serial, amount)          sum(n) = sum(amount), always
+//!   builder ──> indexes come, are rebuilt and go          readers compare the two sums
+//!   keeper  ──> vacuum, gardener, checkpoint, autovacuum
+//! ```
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex};
+
+use niwaki::{Database, Options, Session, SqlError};
+use niwaki_env::Env;
+use niwaki_env::rng::{Rng, SeededRng};
+use niwaki_env::sync::thread;
+use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs};
+
+use crate::schedules::seed;
+use crate::sql::{integer, query};
+
+/// Most rows of `item`; few, so that sessions meet.
+const ITEMS_MAX: u64 = 5;
+/// Sessions that write.
+const WRITERS: u64 = 3;
+/// Transactions of each writer.
+const TRANSACTIONS: u64 = 8;
+/// Steps of the session that builds indexes, and of the reader.
+const ROUNDS: u64 = 4;
+/// Steps of the session that does the database's own work.
+const KEEPS: u64 = 12;
+/// Crash images that are opened for one schedule.
+const IMAGES: usize = 3;
+
+/// Conditions and keys of the indexes have everything that a gardener must judge without a latch:
+/// expressions, predicates that turn, keys out of line, payloads.
+const TABLES: &str = "\
+    create table item (id int primary key, n int not null, state text not null, tag int not null, \
+        note text not null) with (fillfactor = 80); \
+    create index item_group on item ((n % 3)); \
+    create index item_new on item (n) where state = 'new'; \
+    create index item_tag on item (tag) include (n); \
+    create index item_note on item (md5(note)) where length(note) > 100; \
+    create sequence ticket cache 3; \
+    create table ledger (writer int, serial int, amount int not null, \
+        ticket int not null unique default nextval('ticket'), primary key (writer, serial));";
+
+/// Indexes that come and go.
+const BUILDS: [(&str, &str); 3] = [
+    ("item_parity", "create index concurrently item_parity on item ((n % 2), tag)"),
+    ("item_done", "create index concurrently item_done on item (tag) where state = 'done'"),
+    ("item_pair", "create unique index concurrently item_pair on item (id, n)"),
+];
+
+/// What became of one transaction: changes of the disk when it began and when its end was known.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    began: u64,
+    ended: u64,
+    committed: bool,
+}
+
+/// A line of the ledger: writer and serial number.
+type Line = (u64, u64);
+
+/// What became of the transaction of each line.
+type Log = Arc<Mutex<BTreeMap<Line, Noted>>>;
+
+fn open(env: Env) -> Database {
+    let options = Options::new()
+        .small_files(true)
+        .set("shared_buffers", "256kB")
+        .set("autovacuum_vacuum_threshold", "0")
+        .set("autovacuum_vacuum_scale_factor", "0");
+    Database::open_with(env, options).unwrap_or_else(|error| panic!("the database opens: {error}"))
+}
+
+/// How many rows `item` begins with.
+fn items(seed: u64) -> u64 {
+    1 + seed % ITEMS_MAX
+}
+
+fn prepare(database: &Database, items: u64) {
+    let mut session = database.session();
+    query(&mut session, TABLES).expect("the tables are made");
+    let rows = format!(
+        "insert into item select i, 0, 'new', i % 2, 'short' from generate_series(1, {items}) i"
+    );
+    query(&mut session, &rows).expect("the rows are made");
+}
+
+fn number(session: &mut Session, sql: &str) -> Result<i64, SqlError> {
+    let found = query(session, sql)?;
+    Ok(integer(&found.rows[0][0]).unwrap_or_else(|error| panic!("{sql}: {error}")))
+}
+
+/// One statement that changes rows and returns, per row, by how much the sum of `n` changes.
+fn change(rng: &SeededRng, items: u64) -> String {
+    let id = 1 + rng.below(items);
+    let amount = 1 + rng.below(4);
+    let oldest = "select id from item where state = 'new' order by n, id limit 1 for update";
+    let bump = format!("update item set n = item.n + {amount}");
+    match rng.below(14) {
+        0 => format!("{bump} where id = ({oldest}) returning {amount}"),
+        1 => format!("{bump} where id = ({oldest} skip locked) returning {amount}"),
+        2 => format!(
+            "with c as materialized ({oldest}) {bump} from c where item.id = c.id \
+             returning {amount}"
+        ),
+        3 => {
+            format!("{bump} from ({oldest} skip locked) s where item.id = s.id returning {amount}")
+        }
+        4 => format!("{bump} where n % 3 = {} returning {amount}", rng.below(3)),
+        5 => format!(
+            "update item set n = n + {amount}, \
+             state = case state when 'new' then 'done' else 'new' end \
+             where id = {id} returning {amount}"
+        ),
+        6 => format!("{bump}, tag = tag + 1 where tag = {} returning {amount}", rng.below(3)),
+        7 => format!(
+            "{bump}, note = repeat('{}', {}) where id = {id} returning {amount}",
+            char::from(b'a' + u8::try_from(rng.below(26)).unwrap_or(0)),
+            1 + rng.below(4) * 1500
+        ),
+        8 => format!("delete from item where id = {id} and state = 'done' returning -n"),
+        9 => format!(
+            "insert into item values ({id}, {amount}, 'new', 0, 'back') \
+             on conflict (id) do update set n = item.n + excluded.n returning {amount}"
+        ),
+        10 => format!(
+            "update item i set n = i.n + {amount} from item other \
+             where other.id = i.id and other.state = 'new' and i.tag = {} returning {amount}",
+            rng.below(2)
+        ),
+        11 => format!(
+            "update item set n = n + {amount} where exists \
+             (select from item other where other.id = item.id and other.n % 2 = 0 for update) \
+             returning {amount}"
+        ),
+        12 => format!("update item set n = n - {amount} where n >= {amount} returning -{amount}"),
+        _ => format!("{bump} where id = {id} returning {amount}"),
+    }
+}
+
+/// Errors that end a transaction of a writer without blame.
+fn may_happen(error: &SqlError) -> bool {
+    matches!(error.sqlstate, "40P01" | "40001")
+}
+
+/// Runs one statement that changes rows and notes it; true when it was committed.
+fn at_once(session: &mut Session, rng: &SeededRng, items: u64, line: Line) -> bool {
+    let (writer, serial) = line;
+    let sql = format!(
+        "with c (amount) as ({}) insert into ledger \
+         select {writer}, {serial}, coalesce(sum(amount), 0) from c",
+        change(rng, items)
+    );
+    match query(session, &sql) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(may_happen(&error), "{sql}: {} {error}", error.sqlstate);
+            false
+        }
+    }
+}
+
+/// Runs one transaction; true when it was committed.
+fn transaction(session: &mut Session, rng: &SeededRng, items: u64, line: Line) -> bool {
+    let (writer, serial) = line;
+    let level = if rng.chance(1, 4) { "repeatable read" } else { "read committed" };
+    query(session, &format!("begin isolation level {level}")).expect("begin always works");
+    let mut amount = 0;
+    for _ in 0..=rng.below(2) {
+        if rng.chance(1, 4) {
+            query(session, "savepoint s").expect("savepoint");
+            let undone = query(session, &change(rng, items));
+            let back = query(session, "rollback to savepoint s").map(drop);
+            if let Err(error) = undone.map(drop).and(back) {
+                assert!(may_happen(&error), "{}: {error}", error.sqlstate);
+            }
+        }
+        let sql = change(rng, items);
+        match query(session, &sql) {
+            Ok(answer) => {
+                let changes = answer.rows.iter().map(|row| integer(&row[0]).expect("a number"));
+                amount += changes.sum::<i64>();
+            }
+            Err(error) => {
+                assert!(may_happen(&error), "{sql}: {} {error}", error.sqlstate);
+                query(session, "rollback").expect("rollback always works");
+                return false;
+            }
+        }
+    }
+    let note = format!("insert into ledger values ({writer}, {serial}, {amount})");
+    query(session, &note).expect("nobody else writes this line of the ledger");
+    let end = if rng.chance(1, 5) { "rollback" } else { "commit" };
+    query(session, end).unwrap_or_else(|error| panic!("{end}: {error}"));
+    end == "commit"
+}
+
+fn write(database: &Database, seed: u64, writer: u64, now: &dyn Fn() -> u64, log: &Log) {
+    let rng = SeededRng::new(seed ^ (writer + 1) << 32);
+    let (mut session, items) = (database.session(), items(seed));
+    for serial in 0..TRANSACTIONS {
+        let (line, began) = ((writer, serial), now());
+        let open = Noted { began, ended: u64::MAX, committed: true };
+        log.lock().unwrap().insert(line, open);
+        let committed = match rng.chance(1, 2) {
+            true => at_once(&mut session, &rng, items, line),
+            false => transaction(&mut session, &rng, items, line),
+        };
+        log.lock().unwrap().insert(line, Noted { began, ended: now(), committed });
+    }
+}
+
+/// Indexes come, are rebuilt and go.
+fn build(database: &Database, seed: u64) {
+    let rng = SeededRng::new(seed ^ 0xb01d);
+    let mut session = database.session();
+    for _ in 0..ROUNDS {
+        let (name, create) = BUILDS[usize::try_from(rng.below(3)).expect("small")];
+        let standing = ["item_group", "item_new", "item_note"];
+        let other = standing[usize::try_from(rng.below(3)).expect("small")];
+        let (sql, allowed): (String, &[&str]) = match rng.below(5) {
+            0 | 1 => (create.to_owned(), &["42P07", "40P01"]),
+            2 => (format!("drop index concurrently {name}"), &["42704", "40P01"]),
+            3 => (format!("reindex index concurrently {other}"), &["40P01"]),
+            _ => (format!("drop index if exists {name}"), &["40P01"]),
+        };
+        if let Err(error) = query(&mut session, &sql) {
+            assert!(allowed.contains(&error.sqlstate), "{sql}: {} {error}", error.sqlstate);
+        }
+    }
+}
+
+/// What the database does for itself.
+fn keep(database: &Database, seed: u64) {
+    let rng = SeededRng::new(seed ^ 0x6a4d);
+    let mut session = database.session();
+    for _ in 0..KEEPS {
+        match rng.below(9) {
+            0..=4 => database.tend().map(drop).expect("the gardener goes round"),
+            5 => drop(query(&mut session, "checkpoint").expect("a checkpoint")),
+            6 => drop(query(&mut session, "vacuum item").expect("a vacuum")),
+            7 => drop(query(&mut session, "vacuum (truncate) ledger").expect("a vacuum")),
+            _ => {
+                for report in database.maintain().expect("autovacuum goes round") {
+                    if let Some(error) = report.error {
+                        assert_eq!(error.sqlstate, "57014", "{error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The two sums of one snapshot, by the paths that the settings allow.
+fn compare(session: &mut Session) {
+    const SUM: &str = "(select coalesce(sum(n), 0) from item";
+    const PATHS: [&str; 4] = ["", " where n % 3 in (0, 1, 2, -1, -2)", " where tag >= 0", ""];
+    let paths = PATHS.map(|path| format!("{SUM}{path})::int8"));
+    let noted = "(select coalesce(sum(amount), 0) from ledger)::int8";
+    let new = "(select count(*) from item where state = 'new')::int8";
+    query(session, "set enable_seqscan = on; set enable_bitmapscan = on").expect("set");
+    for (seqscan, bitmapscan) in [("on", "on"), ("off", "on"), ("off", "off")] {
+        let set = format!("set enable_seqscan = {seqscan}; set enable_bitmapscan = {bitmapscan}");
+        query(session, &set).expect("set");
+        for path in &paths {
+            let sql = format!("select {path} - {noted}");
+            let off = number(session, &sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            assert_eq!(off, 0, "the sum of the rows is off by this, {set}: {sql}");
+        }
+    }
+    let by_index = number(session, &format!("select {new}")).expect("a count");
+    query(
+        session,
+        "set enable_seqscan = on; set enable_indexscan = off; set enable_bitmapscan = off",
+    )
+    .expect("set");
+    let by_heap = number(session, &format!("select {new}")).expect("a count");
+    query(session, "set enable_indexscan = on").expect("set");
+    assert_eq!(by_index, by_heap, "rows whose state is new, by index and by heap");
+}
+
+fn read(database: &Database) {
+    let mut session = database.session();
+    for _ in 0..ROUNDS {
+        query(&mut session, "begin isolation level repeatable read").expect("begin");
+        compare(&mut session);
+        query(&mut session, "commit").expect("commit");
+    }
+}
+
+fn check(database: &Database) {
+    let report = database.check().expect("the check runs");
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
+/// Every session beside every other; returns what became of each transaction.
+fn work(database: &Database, seed: u64, now: impl Fn() -> u64 + Clone + Send + 'static) -> Log {
+    let log = Log::default();
+    let mut threads: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (database, log, now) = (database.clone(), Arc::clone(&log), now.clone());
+            thread::spawn(move || write(&database, seed, writer, &now, &log))
+        })
+        .collect();
+    let own = database.clone();
+    threads.push(thread::spawn(move || build(&own, seed)));
+    let own = database.clone();
+    threads.push(thread::spawn(move || keep(&own, seed)));
+    let own = database.clone();
+    threads.push(thread::spawn(move || read(&own)));
+    threads.into_iter().for_each(|thread| thread.join().expect("a session ends"));
+    log
+}
+
+/// The lines of the ledger: which transactions are there.
+fn there(session: &mut Session) -> Vec<Line> {
+    let lines = query(session, "select writer, serial from ledger order by 1, 2").expect("lines");
+    let number = |datum| u64::try_from(integer(datum).expect("a number")).expect("not negative");
+    lines.rows.iter().map(|row| (number(&row[0]), number(&row[1]))).collect()
+}
+
+/// Requires what must hold at rest, `moment` being the changes of the disk that came to pass.
+fn verify(database: &Database, log: &BTreeMap<Line, Noted>, moment: u64) {
+    let mut session = database.session();
+    compare(&mut session);
+    let there = there(&mut session);
+    for (line, noted) in log {
+        let found = there.contains(line);
+        if noted.committed && noted.ended <= moment {
+            assert!(found, "an acknowledged transaction is lost (W2): {line:?}, {noted:?}");
+        }
+        if !noted.committed || noted.began > moment {
+            assert!(!found, "a transaction came true that did not commit: {line:?}, {noted:?}");
+        }
+    }
+    let next = number(&mut session, "select nextval('ticket')").expect("a ticket");
+    let last =
+        number(&mut session, "select coalesce(max(ticket), 0) from ledger").expect("a ticket");
+    assert!(next > last, "the sequence gives {next} again: a committed row has {last}");
+    check(database);
+    query(&mut session, "vacuum item").expect("a vacuum");
+    compare(&mut session);
+    check(database);
+}
+
+/// Writers, index builds, the database's own work and readers; then the database is closed, opened
+/// again and compared.
+///
+/// # Panics
+/// When a snapshot sees sums that differ, a commit is lost, or an invariant does not hold.
+pub fn run() {
+    let seed = seed();
+    let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
+    let database = open(env.clone());
+    prepare(&database, items(seed));
+    let log = work(&database, seed, || 0);
+    let log = log.lock().unwrap().clone();
+    verify(&database, &log, 0);
+    database.close().expect("it closes");
+    verify(&open(env), &log, 0);
+}
+
+/// The same on a disk that remembers every change; then the states that a crash leaves at one of
+/// them are opened, and compared.
+///
+/// # Panics
+/// As [`run`], in any of those states too.
+pub fn run_and_crash() {
+    let seed = seed();
+    let disk = FaultyVfs::new();
+    let database = open(Env::simulated(Arc::new(disk.clone()), seed));
+    prepare(&database, items(seed));
+    disk.record();
+    let base = disk.changes();
+    let clock = disk.clone();
+    let log = work(&database, seed, move || clock.changes() - base);
+    drop(database);
+    let log = log.lock().unwrap().clone();
+    let history = disk.history().expect("recording was on");
+    let rng = SeededRng::new(seed);
+    let moment = rng.below(history.len() as u64 + 1);
+    let mut replay = history.replay();
+    while (replay.done() as u64) < moment && replay.step().is_some() {}
+    let options =
+        CrashOptions { images_max: IMAGES, seed: rng.next_u64(), ..CrashOptions::default() };
+    for image in replay.images(&options) {
+        let verified = catch_unwind(AssertUnwindSafe(|| {
+            let database = open(Env::simulated(Arc::new(image.vfs.fork()), seed));
+            verify(&database, &log, moment);
+        }));
+        if let Err(payload) = verified {
+            eprintln!("seed {seed}, moment {moment}, survivors: {}", image.survivors);
+            eprintln!("{}", replay.recent(40).join("\n"));
+            resume_unwind(payload);
+        }
+    }
+}
