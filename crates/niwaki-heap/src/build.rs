@@ -13,8 +13,9 @@ use crate::rows::RowRef;
 /// Which versions count as live.
 #[derive(Clone, Copy)]
 pub enum Live<'a> {
-    /// The newest of each row for the transaction whose numbers this recognizes, at the moment of the visit. Pages are
-    /// visited one after the other: where others write, a row that moves may be live on two of them, or on none.
+    /// The newest of each row for the transaction whose numbers this recognizes, at the moment of
+    /// the visit. Pages are visited one after the other: where others write, a row that moves may
+    /// be live on two of them, or on none.
     AtVisit(&'a dyn Fn(Xid) -> bool),
     /// Those that a snapshot of this number sees, whenever they are visited.
     At(Csn),

@@ -3,8 +3,9 @@
 //! Redo is idempotent: a page whose LSN is not before the record's has the change already (W3). So
 //! recovery may be killed at any point and begin again. A record that names a page which is not
 //! there is held back as *missing*: a later record must drop or cut the file, or the directory is
-//! damaged. A record that names a file behind the record that drops it is passed over: nothing logs such a one, but
-//! versions of before did, beside DROP INDEX CONCURRENTLY. Numbers of files are never given twice.
+//! damaged. A record that names a file behind the record that drops it is passed over: nothing logs
+//! such a one, but versions of before did, beside DROP INDEX CONCURRENTLY. Numbers of files are
+//! never given twice.
 
 use std::sync::Arc;
 

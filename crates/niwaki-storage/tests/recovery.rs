@@ -171,8 +171,9 @@ fn files_dropped_and_cut_later_do_not_hinder_recovery() {
     assert!(redone.allocate_file() > cut.file.id, "numbers are not given twice");
 }
 
-/// Versions of before logged deletions in an index that DROP INDEX CONCURRENTLY had dropped, and after a kill the directory
-/// did not open any more: "the log record at … changes this page, which does not exist".
+/// Versions of before logged deletions in an index that DROP INDEX CONCURRENTLY had dropped, and
+/// after a kill the directory did not open any more: "the log record at … changes this page, which
+/// does not exist".
 #[test]
 fn records_behind_the_drop_of_their_file_are_passed_over() {
     let vfs = Arc::new(MemoryVfs::new());

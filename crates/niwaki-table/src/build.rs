@@ -208,11 +208,12 @@ impl Table {
     /// `mixed` and frees line pointers, is kept out from the definition on (9b.12). A validation that
     /// added the rows of one snapshot only would have to wait for those older than it.
     ///
-    /// In a unique index each of the two steps has one snapshot that says which rows are there: page by page a row that
-    /// moves, or is deleted and inserted again, would be there twice. Two rows of one key that the build's snapshot sees are
-    /// refused. The rows that validation's snapshot sees are checked as if they came now, unless they are gone by now; those
-    /// that come later were checked by their writers, who knew that the index was ready. Of two rows with one key at
-    /// least one is so checked while the other's entry is there.
+    /// In a unique index each of the two steps has one snapshot that says which rows are there:
+    /// page by page a row that moves, or is deleted and inserted again, would be there twice. Two
+    /// rows of one key that the build's snapshot sees are refused. The rows that validation's
+    /// snapshot sees are checked as if they came now, unless they are gone by now; those that come
+    /// later were checked by their writers, who knew that the index was ready. Of two rows with one
+    /// key at least one is so checked while the other's entry is there.
     ///
     /// # Errors
     /// As [`Table::build_index`]; also a wait's, for a row in progress with a key of a unique index.

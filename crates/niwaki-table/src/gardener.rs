@@ -11,8 +11,9 @@
 //!                                        does a version have the key now?       no ─► the same
 //! ```
 //! What stored bytes do not tell (a key that an expression makes) is copied by pruning, and asked by the writers, with no
-//! latch held. If a version has come by the time that the leaf is latched, whose key nobody has asked yet, then the entry
-//! is not seen to: its key is learned, with no latch held, and the leaf is visited again (rule 9b.16).
+//! latch held. If a version has come by the time that the leaf is latched, whose key nobody has
+//! asked yet, then the entry is not seen to: its key is learned, with no latch held, and the leaf
+//! is visited again (rule 9b.16).
 //!
 //! An update on its page that changes one key of six leaves one entry behind, in one index. When its old version
 //! is pruned, five keys are found in the chain again, and the sixth is suspected. A deleted row leaves one in
@@ -248,8 +249,8 @@ impl Table {
         Ok(kept)
     }
 
-    /// Deletes those of the suspects that are there and of whose chains no version that somebody may see has the key. What
-    /// cannot be told stays counted in its root's record (rule 9b.8).
+    /// Deletes those of the suspects that are there and of whose chains no version that somebody
+    /// may see has the key. What cannot be told stays counted in its root's record (rule 9b.8).
     fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
         let blocks = self.heap().blocks()?;
         let memo = KeyMemo::default();
@@ -305,9 +306,9 @@ impl Table {
         }
     }
 
-    /// Deletes those of the suspects, in the order of the index, that are there and dead. Returns the places of those that
-    /// could not be decided: a version has a key that is not known yet, or `resident` is asked for and their heap page
-    /// is not in memory.
+    /// Deletes those of the suspects, in the order of the index, that are there and dead. Returns
+    /// the places of those that could not be decided: a version has a key that is not known yet, or
+    /// `resident` is asked for and their heap page is not in memory.
     fn delete_judged(
         &self,
         index: usize,
@@ -356,8 +357,9 @@ impl Table {
         arrived.is_some_and(|arrived| arrived == self.heap().arrived(root))
     }
 
-    /// What the versions of the entry's chain mean to it. Under its leaf's latch this holds until that is released; without
-    /// it, only that some version has the key holds, until that version goes, which is told.
+    /// What the versions of the entry's chain mean to it. Under its leaf's latch this holds until
+    /// that is released; without it, only that some version has the key holds, until that version
+    /// goes, which is told.
     fn judge_entry(
         &self,
         index: usize,

@@ -143,8 +143,9 @@ impl Table {
         self.insert_entry_as(tx, index, entry, Check::Not, work).map(|_| ())
     }
 
-    /// [`Table::insert_entry`] for a row that was there when an index was validated. Meanwhile it may have moved, or gone and come
-    /// back: then its own next version has the key, and that is no conflict.
+    /// [`Table::insert_entry`] for a row that was there when an index was validated. Meanwhile it
+    /// may have moved, or gone and come back: then its own next version has the key, and that is no
+    /// conflict.
     pub(crate) fn insert_validated(
         &self,
         tx: &Transaction,

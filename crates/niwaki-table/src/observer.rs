@@ -31,7 +31,8 @@ pub(crate) struct Observer {
     columns: ColumnMask,
     /// Of each index: those on which it depends, and those that it has as they are.
     depends: Box<[(ColumnMask, ColumnMask)]>,
-    /// The indexes that are kept up, in the order of their first columns: a row is gone through from its front.
+    /// The indexes that are kept up, in the order of their first columns: a row is gone through
+    /// from its front.
     in_order: Box<[usize]>,
     /// Which index the next writer looks at first.
     turn: AtomicUsize,
@@ -47,8 +48,8 @@ impl Observer {
             let first = indexes[*at].definition.key.first();
             first.and_then(|key| key.source.column())
         };
-        // The others have no entries that anybody reads, nor ever get some for versions that are gone: a build pauses
-        // clearing and freeing, and its end ends all records.
+        // The others have no entries that anybody reads, nor ever get some for versions that are
+        // gone: a build pauses clearing and freeing, and its end ends all records.
         let kept_up =
             |at: &usize| indexes[*at].definition.ready || seeded_bug!("tended-while-dropped");
         let mut in_order: Box<[usize]> = (0..indexes.len()).filter(kept_up).collect();

@@ -399,7 +399,8 @@ impl KeyMemo {
         self.learn_or(table, index, Err)
     }
 
-    /// [`KeyMemo::learn`], for who can do without: a version whose expression fails stays unknown, and is asked no more.
+    /// [`KeyMemo::learn`], for who can do without: a version whose expression fails stays unknown,
+    /// and is asked no more.
     ///
     /// # Errors
     /// As [`KeyMemo::learn`], but those of expressions.

@@ -44,7 +44,8 @@ pub struct Table {
     /// Columns that indexes have as they are, in keys or payloads.
     pub(crate) indexed_columns: ColumnMask,
     pub(crate) indexes: Arc<[TableIndex]>,
-    /// The files of the indexes that are kept up: what tells these indexes from those that the table had, or will have.
+    /// The files of the indexes that are kept up: what tells these indexes from those that the
+    /// table had, or will have.
     pub(crate) index_files: Arc<[RelFileId]>,
     pub(crate) counters: Arc<Counters>,
     /// What passes over the heap ask about keys.
@@ -175,8 +176,9 @@ impl Table {
         self.heap().note_unindexed(&self.index_files, position, &alone);
     }
 
-    /// The indexes that take entries, with their numbers. What the others hold nobody reads: a build gives them another file. Nobody
-    /// writes there, since the file of an index that is not kept up may be dropped beside those who know it so.
+    /// The indexes that take entries, with their numbers. What the others hold nobody reads: a
+    /// build gives them another file. Nobody writes there, since the file of an index that is not
+    /// kept up may be dropped beside those who know it so.
     pub(crate) fn kept_up(&self) -> impl Iterator<Item = (usize, &TableIndex)> {
         self.indexes.iter().enumerate().filter(|(_, index)| index.definition.ready)
     }

@@ -167,7 +167,8 @@ impl Stage {
         self.index_with(IndexDefinition { unique, include, ..on_a(key) });
     }
 
-    /// The table with an index on what an expression makes of a, and has only the rows that have an a.
+    /// The table with an index on what an expression makes of a, and has only the rows that have an
+    /// a.
     fn index_on_computed_a(&mut self) {
         let source = KeySource::Expression(Arc::new(Computed::new(Formula::Same)));
         let key = vec![KeyColumn { source, order: KeyOrder::ascending(TypeOid::INT4) }];

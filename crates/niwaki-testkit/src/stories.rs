@@ -125,8 +125,9 @@ pub fn a_root_settles() {
     stage.check();
 }
 
-/// `unknown-seen`: while an entry of a computed key is looked at, a version comes whose key nobody has computed yet. It has
-/// another key, so the entry is stale, and stays counted until somebody knows.
+/// `unknown-seen`: while an entry of a computed key is looked at, a version comes whose key nobody
+/// has computed yet. It has another key, so the entry is stale, and stays counted until somebody
+/// knows.
 ///
 /// # Panics
 /// As [`recheck`].
@@ -145,8 +146,8 @@ pub fn a_computed_key_comes_meanwhile() {
     stage.check();
 }
 
-/// `tended-while-dropped`: entries of an index wait for the gardener while it is dropped, beside writers who know that it takes
-/// none any more.
+/// `tended-while-dropped`: entries of an index wait for the gardener while it is dropped, beside
+/// writers who know that it takes none any more.
 ///
 /// # Panics
 /// When a change of the dropped file is logged (W4).

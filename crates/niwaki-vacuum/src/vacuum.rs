@@ -389,7 +389,8 @@ impl Pass<'_> {
     }
 }
 
-/// The indexes that take entries, by number. Nobody reads what the others hold, and a build gives them another file.
+/// The indexes that take entries, by number. Nobody reads what the others hold, and a build gives
+/// them another file.
 fn kept_up(table: &Table) -> Vec<usize> {
     let indexes = table.definition().indexes.iter().enumerate();
     indexes.filter(|(_, index)| index.ready).map(|(number, _)| number).collect()

@@ -36,8 +36,8 @@ pub struct CheckReport {
     pub indexes: usize,
     /// Blocks read.
     pub blocks: u64,
-    /// Indexes that are not valid, with their tables: nobody reads them. A statement with CONCURRENTLY left them behind, or is at
-    /// work.
+    /// Indexes that are not valid, with their tables: nobody reads them. A statement with
+    /// CONCURRENTLY left them behind, or is at work.
     pub invalid_indexes: Vec<String>,
     /// Broken invariants; empty when all is well.
     pub violations: Vec<Violation>,

@@ -277,15 +277,17 @@ fn a_key_written_otherwise_keeps_its_entry() {
     assert_eq!(run(&mut session, LEFT), "0|0|0", "nothing is left for VACUUM");
 }
 
-/// Nothing settled any more in a table with an index that a statement with CONCURRENTLY had left behind: dead line pointers and
-/// mixed chains stayed until VACUUM, and the index was named nowhere but in `pg_index`.
+/// Nothing settled any more in a table with an index that a statement with CONCURRENTLY had left
+/// behind: dead line pointers and mixed chains stayed until VACUUM, and the index was named nowhere
+/// but in `pg_index`.
 #[test]
 fn an_index_that_was_left_behind_keeps_nothing_from_settling() {
     let (database, mut session) = filled();
     // All notes are the same: nothing is built.
     let unique = run(&mut session, "create unique index concurrently t_note on t (note)");
     assert!(unique.contains("could not create unique index"), "{unique}");
-    // Somebody reads the table, so the drop waits, and gives up while the index still takes entries.
+    // Somebody reads the table, so the drop waits, and gives up while the index still takes
+    // entries.
     let mut reader = database.session();
     run(&mut reader, "begin; select count(*) from t");
     run(&mut session, "set statement_timeout = '50ms'");
