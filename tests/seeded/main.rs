@@ -38,7 +38,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 59] = [
+const BUGS: [(&str, &str, Suite); 61] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -82,6 +82,16 @@ const BUGS: [(&str, &str, Suite); 59] = [
         "seen-early",
         "a removed version counts as seen to before its entries are gone",
         root_about_to_settle,
+    ),
+    (
+        "unknown-seen",
+        "an entry counts as seen to although nobody knows whether it is stale",
+        computed_key_meanwhile,
+    ),
+    (
+        "tended-while-dropped",
+        "the gardener deletes entries of an index whose file is dropped",
+        index_dropped_beside_gardener,
     ),
     ("own-record", "who is late counts for a line pointer's next row", row_goes_twice),
     ("observer-epoch", "who knew other indexes is told after they changed", index_beside_pass),
@@ -315,6 +325,14 @@ fn index_beside_pass() -> Result<(), String> {
     story(stories::an_index_comes_beside_a_pass, STORIES)
 }
 
+fn computed_key_meanwhile() -> Result<(), String> {
+    story(stories::a_computed_key_comes_meanwhile, STORIES)
+}
+
+fn index_dropped_beside_gardener() -> Result<(), String> {
+    story(stories::an_index_is_dropped_beside_the_gardener, STORIES)
+}
+
 fn root_about_to_settle() -> Result<(), String> {
     story(stories::a_root_is_about_to_settle, STORIES)
 }
@@ -378,7 +396,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 27] = [
+    let suites: [(&str, Suite); 29] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -403,6 +421,8 @@ fn every_planted_bug_is_found() {
         ("key-before-the-gardener", key_before_the_gardener),
         ("root-settles", root_settles),
         ("root-about-to-settle", root_about_to_settle),
+        ("computed-key-meanwhile", computed_key_meanwhile),
+        ("index-dropped-beside-gardener", index_dropped_beside_gardener),
         ("row-goes-twice", row_goes_twice),
         ("tail", tail),
         ("tail-crashes", tail_crashes),

@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
                 "tables": report.tables,
                 "indexes": report.indexes,
                 "blocks": report.blocks,
+                "invalid_indexes": report.invalid_indexes,
                 "problems": list,
             })
         );
@@ -57,6 +58,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             println!(
                 "{}{block}{item}: {} violated: {}",
                 problem.file, problem.invariant, problem.detail
+            );
+        }
+        for index in &report.invalid_indexes {
+            println!(
+                "{index} is not valid, so no query uses it: CREATE INDEX, REINDEX or DROP INDEX \
+                 CONCURRENTLY did not end. Drop it, or rebuild it with REINDEX."
             );
         }
         println!(

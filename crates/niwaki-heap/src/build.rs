@@ -1,6 +1,6 @@
 //! The heap's part of an index build: every version that somebody may see.
 
-use niwaki_storage::{OffsetNumber, PageKind, Tid, Xid};
+use niwaki_storage::{Csn, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
@@ -10,16 +10,26 @@ use crate::read::row_ref;
 use crate::relation::Heap;
 use crate::rows::RowRef;
 
+/// Which versions count as live.
+#[derive(Clone, Copy)]
+pub enum Live<'a> {
+    /// The newest of each row for the transaction whose numbers this recognizes, at the moment of
+    /// the visit. Pages are visited one after the other: where others write, a row that moves may
+    /// be live on two of them, or on none.
+    AtVisit(&'a dyn Fn(Xid) -> bool),
+    /// Those that a snapshot of this number sees, whenever they are visited.
+    At(Csn),
+}
+
 impl Heap<'_> {
     /// Gives every version of a block to `visit` that is neither aborted nor removable, with whether
-    /// it is live: the newest of its row for the transaction whose numbers `is_mine` recognizes. Under
-    /// the page's shared latch: `visit` must not wait, nor come back here.
+    /// it is live. Under the page's shared latch: `visit` must not wait, nor come back here.
     ///
     /// # Errors
     /// Storage's.
     pub fn visit_versions(
         &self,
-        is_mine: &dyn Fn(Xid) -> bool,
+        live_ones: Live<'_>,
         block: u32,
         horizon: &Horizon,
         mut visit: impl FnMut(RowRef<'_>, bool),
@@ -43,7 +53,10 @@ impl Heap<'_> {
                     XidStatus::InProgress => None,
                     XidStatus::Aborted => continue,
                 };
-                let mut live = inserted.is_some() || is_mine(xmin);
+                let mut live = match live_ones {
+                    Live::AtVisit(is_mine) => inserted.is_some() || is_mine(xmin),
+                    Live::At(csn) => inserted.is_some_and(|begin| begin <= csn),
+                };
                 if tuple.has_deleter() {
                     let xmax = page::xmax(base, tuple);
                     match self.txns.status(xmax) {
@@ -51,9 +64,11 @@ impl Heap<'_> {
                             if inserted.is_some_and(|begin| horizon.removable(begin, end)) {
                                 continue;
                             }
-                            live = false;
+                            live &= matches!(live_ones, Live::At(csn) if end > csn);
                         }
-                        XidStatus::InProgress => live &= !is_mine(xmax),
+                        XidStatus::InProgress => {
+                            live &= !matches!(live_ones, Live::AtVisit(is_mine) if is_mine(xmax));
+                        }
                         XidStatus::Aborted => {}
                     }
                 }

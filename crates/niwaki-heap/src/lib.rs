@@ -46,6 +46,7 @@ mod visibility;
 
 pub use access::Look;
 pub use arrivals::Arrived;
+pub use build::Live;
 pub use chain_stats::ChainStats;
 pub use changed::{ChangeTold, ChangedTables};
 pub use check::{ItemKind, LiveVersion};

@@ -33,8 +33,6 @@ pub struct KeysLeft {
     /// (index, where its key ends among the bytes) of each.
     keys: Vec<(u16, u32)>,
     bytes: Vec<u8>,
-    /// Some index may have an entry that nobody will see to.
-    pub misses: bool,
     /// The row goes on on another page.
     pub(crate) moved: bool,
 }
@@ -89,7 +87,6 @@ impl KeysLeft {
     pub fn clear(&mut self) {
         self.keys.clear();
         self.bytes.clear();
-        self.misses = false;
     }
 }
 

@@ -166,7 +166,7 @@ impl Records {
         if seeded_bug!("seen-early") {
             return Some(None);
         }
-        record.unseen += left.len() as u32 + u32::from(left.misses);
+        record.unseen += left.len() as u32;
         Some(Some(record.id))
     }
 

@@ -78,6 +78,8 @@ rules! {
         "The gardener frees and clears only with an unbroken record of the root's keys."
     SeenAfter "seen-after" "9b.8"
         "A removed version counts as seen to only when its entries are gone."
+    UnknownStays "unknown-stays" "9b.8"
+        "An entry whose key some version may have, as far as is known, is not seen to: it stays counted."
     OwnRecord "own-record" "9b.8"
         "A removed version is counted off the record under which it was removed, and no later one."
     LastOfChain "last-of-chain" "9b.8"

@@ -152,6 +152,8 @@ stories! {
         "an entry whose key was lost from the record stays, and is trusted";
     SeenAfter 4000 changed_and_settled,
         "the root is cleared while the entry is still there, and trusted";
+    UnknownStays 8000 expression_changed_and_settled,
+        "a version of unknown key comes while the leaf is looked for: the entry is trusted";
     OwnRecord 8000 dead_and_dead_again,
         "seen to for the row that had the line pointer before: freed, with an entry that leads to it";
     LastOfChain 20000 aborted_before_a_build,
@@ -503,6 +505,16 @@ fn expression_there_and_back(_: &mut Random) -> Plan {
         .third(third_on_b(true), true)
         .session(vec![tx(vec![set_b(a(0), 2)]), tx(vec![set_b(a(0), 1)])])
         .with(ActorPlan::Deleter { rounds: 8 })
+        .with(PRUNER)
+}
+
+fn expression_changed_and_settled(_: &mut Random) -> Plan {
+    let changes = (0..4).map(|n| tx(vec![set_b(a(0), 2 * n + 2)]));
+    Plan::new()
+        .third(third_on_b(true), true)
+        .session(changes.collect())
+        .session(vec![tx(vec![scan(all(2))]), tx(vec![scan(all(2))])])
+        .with(ActorPlan::Tender { rounds: 6 })
         .with(PRUNER)
 }
 

@@ -138,12 +138,15 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
                 (of.phase, of.definition)
             };
             // Of one that nobody knows of yet, what is gone already gets no entries.
-            missed |= !matches!(phase, Phase::Absent | Phase::Valid);
+            let unbuilt = !matches!(phase, Phase::Absent | Phase::Valid);
+            missed |= unbuilt && actor.rules().has(Rule::BuildEndsRecords);
             if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
-                visit(&actor, index, key, &removed).await;
+                let decided = visit(&actor, index, key, &removed).await;
+                // The engine learns what it does not know, and visits the leaf again; a number of
+                // times.
+                missed |= !decided && actor.rules().has(Rule::UnknownStays);
             }
         }
-        missed &= actor.rules().has(Rule::BuildEndsRecords);
         if !missed && actor.rules().has(Rule::SeenAfter) {
             actor.step().await;
             actor.world().see(&removed);
@@ -155,18 +158,25 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
     }
 }
 
-/// Deletes the entry, if no version has its key.
-async fn visit(actor: &Actor, index: usize, key: u8, removed: &Removed) {
+/// Deletes the entry, if no version has its key. False: that is not known, as a version came whose
+/// key is an expression, which is not computed under the latch.
+async fn visit(actor: &Actor, index: usize, key: u8, removed: &Removed) -> bool {
     let root = removed.root;
+    let computed = actor.world().indexes[index].definition.expression;
+    let learned = actor.world().values_of(root);
+    let mut decided = true;
     let view = collect(actor).await;
     let leaf = latch_place(actor, index, (key, root)).await;
     if actor.world().leaf(index, leaf).find((key, root)).is_some() {
         actor.step().await;
         let deletable = {
             let mut world = actor.world();
-            let known = world.is_left(removed, index);
+            let known = !computed && world.is_left(removed, index);
             world.events.unlooked += u64::from(known);
-            known || world.deletable(index, key, root, &view)
+            let mut now = world.values_of(root);
+            now.retain(|values| computed && !learned.contains(values));
+            decided = now.is_empty();
+            decided && (known || world.deletable(index, key, root, &view))
         };
         actor.step().await;
         if deletable {
@@ -175,9 +185,14 @@ async fn visit(actor: &Actor, index: usize, key: u8, removed: &Removed) {
     }
     actor.world().unlatch(index, leaf);
     actor.step().await;
+    decided
 }
 
 impl World {
+    fn values_of(&self, root: Tid) -> Vec<Values> {
+        self.versions(root).map(|(_, version)| version.values).collect()
+    }
+
     /// A version goes, of the root's chain or beside it; one in eight is lost from the queue.
     pub(crate) fn note_removed(&mut self, root: Tid, values: Values, of_chain: bool) {
         if self.pointer(root).mixed != Mixed::No {

@@ -3,11 +3,13 @@
 //! Redo is idempotent: a page whose LSN is not before the record's has the change already (W3). So
 //! recovery may be killed at any point and begin again. A record that names a page which is not
 //! there is held back as *missing*: a later record must drop or cut the file, or the directory is
-//! damaged.
+//! damaged. A record that names a file behind the record that drops it is passed over: nothing logs
+//! such a one, but versions of before did, beside DROP INDEX CONCURRENTLY. Numbers of files are
+//! never given twice.
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use niwaki_env::Env;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -67,21 +69,39 @@ impl std::fmt::Debug for Redo<'_> {
     }
 }
 
-/// Pages that records named and that were not there, with the first such record.
+/// What records named that is not there.
 #[derive(Default)]
-struct Missing(Mutex<HashMap<PageId, Lsn>>);
+struct Missing {
+    /// Pages, with the first such record.
+    pages: Mutex<HashMap<PageId, Lsn>>,
+    /// Files that the log has dropped so far.
+    dropped: Mutex<HashSet<RelFileId>>,
+}
 
 impl Missing {
     fn add(&self, id: PageId, at: Lsn) {
-        self.0.lock().entry(id).or_insert(at);
+        self.pages.lock().entry(id).or_insert(at);
     }
 
     fn forgive(&self, file: RelFileId, which: impl Fn(PageId) -> bool) {
-        self.0.lock().retain(|id, _| id.file != file || !which(*id));
+        self.pages.lock().retain(|id, _| id.file != file || !which(*id));
+    }
+
+    fn drop_file(&self, file: RelFileId) {
+        self.forgive(file, |_| true);
+        self.dropped.lock().insert(file);
+    }
+
+    fn create_file(&self, file: RelFileId) {
+        self.dropped.lock().remove(&file);
+    }
+
+    fn is_dropped(&self, file: RelFileId) -> bool {
+        self.dropped.lock().contains(&file)
     }
 
     fn check(&self) -> Result<()> {
-        let missing = self.0.lock();
+        let missing = self.pages.lock();
         let Some((id, at)) = missing.iter().min_by_key(|(_, at)| **at) else { return Ok(()) };
         Err(Error::Corruption(Box::new(Corruption {
             file: format!("{BASE}/{}", fork_file_name(id.file, id.fork)),
@@ -111,6 +131,9 @@ impl<'r> Redo<'r> {
         };
         let pool = self.storage.pool();
         let id = page.id;
+        if self.missing.is_dropped(id.file) {
+            return Ok(RedoPage::Gone);
+        }
         if page.image.is_some() || page.init {
             let blocks = id.block.0.checked_add(1).filter(|&end| end < u32::MAX);
             let Some(blocks) = blocks else {
@@ -150,7 +173,7 @@ impl<'r> Redo<'r> {
     /// # Errors
     /// [`Error::Io`].
     pub fn drop_file(&self, file: RelFileId) -> Result<()> {
-        self.missing.forgive(file, |_| true);
+        self.missing.drop_file(file);
         self.storage.remove_file(file)
     }
 
@@ -179,6 +202,7 @@ impl<'r> Redo<'r> {
                 let next = file.0.checked_add(1).ok_or_else(short)?;
                 self.storage.next_file.fetch_max(next, Ordering::Relaxed);
                 // What the file holds on disk is a leftover, or follows in the log.
+                self.missing.create_file(file);
                 self.storage.remove_file(file)?;
                 self.storage.files.create(file)?;
             }
@@ -194,6 +218,9 @@ impl<'r> Redo<'r> {
                     other => return Err(self.damage(format!("fork {other}"))),
                 };
                 let blocks = body.u32().ok_or_else(short)?;
+                if self.missing.is_dropped(file) {
+                    return Ok(());
+                }
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
                 if self.storage.pool.blocks(file, fork)? > blocks {
                     self.storage.cut_fork(file, fork, blocks)?;
@@ -278,6 +305,7 @@ impl Storage {
             hurry: AtomicU32::new(0),
             checkpoint_counters: CheckpointCounters::default(),
             background: niwaki_env::sync::Signal::default(),
+            dropped: Mutex::default(),
             io_method,
             _lock: lock,
         });

@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashSet;
 use niwaki_env::Env;
 use niwaki_env::critical::CriticalSection;
+use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
@@ -131,6 +133,8 @@ pub struct Storage {
     pub(crate) hurry: AtomicU32,
     pub(crate) checkpoint_counters: CheckpointCounters,
     pub(crate) background: niwaki_env::sync::Signal,
+    /// Files that were dropped, in simulations: nobody logs a change of them any more (W4).
+    pub(crate) dropped: Mutex<HashSet<RelFileId>>,
     pub(crate) io_method: MethodInUse,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,
@@ -220,6 +224,10 @@ impl Storage {
         // the page dirty.
         for page in record.pages.iter() {
             page.target.mark_dirty();
+            if SIMULATED && !seeded_bug!("logs-behind-a-drop") {
+                let id = page.target.id();
+                assert!(!self.dropped.lock().contains(&id.file), "W4: a change of {id}, dropped");
+            }
         }
         let lsn = self.wal.insert(&record)?;
         for page in record.pages.iter_mut() {
@@ -320,6 +328,9 @@ impl Storage {
     pub fn drop_file(&self, file: RelFile) -> Result<()> {
         let _doing = self.file_changes.read();
         let lsn = self.log_plain(kind::DROP_FILE, Xid::INVALID, &[&file.id.0.to_le_bytes()])?;
+        if SIMULATED {
+            self.dropped.lock().insert(file.id);
+        }
         // Redo of earlier records of this file must know that it may be gone.
         self.wal.flush(lsn);
         self.remove_file(file.id)

@@ -171,6 +171,45 @@ fn files_dropped_and_cut_later_do_not_hinder_recovery() {
     assert!(redone.allocate_file() > cut.file.id, "numbers are not given twice");
 }
 
+/// Versions of before logged deletions in an index that DROP INDEX CONCURRENTLY had dropped, and
+/// after a kill the directory did not open any more: "the log record at … changes this page, which
+/// does not exist".
+#[test]
+fn records_behind_the_drop_of_their_file_are_passed_over() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
+    let (storage, _) = open_with(&env_on(vfs.clone()), options.clone()).unwrap();
+    let (gone, stays) = (Items::create(&storage), Items::create(&storage));
+    for items in [&gone, &stays] {
+        items.extend(4).unwrap();
+        for number in 0..4 {
+            items.add(number as u32, &item(number)).unwrap();
+        }
+    }
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    storage.drop_file(gone.file).unwrap();
+    #[cfg(feature = "sim")]
+    niwaki_env::bugs::plant(Some("logs-behind-a-drop"));
+    gone.extend(4).unwrap();
+    for number in 4..8 {
+        gone.add((number % 4) as u32, &item(number)).unwrap();
+        stays.add((number % 4) as u32, &item(number)).unwrap();
+    }
+    #[cfg(feature = "sim")]
+    niwaki_env::bugs::plant(None);
+    let last = storage.wal().insert_lsn();
+    storage.wal().flush(last);
+    let after = vfs.fork();
+    let path = format!("base/{}.main", gone.file.id);
+    // As a killed process leaves it.
+    let _ = niwaki_env::vfs::Vfs::remove(&after, &path);
+    let (redone, summary) = open_with(&env_on(Arc::new(after)), options).unwrap();
+    assert!(summary.recovered);
+    assert_eq!(redone.list_files().unwrap(), [stays.file.id]);
+    let stays = Items::on(&redone, stays.file);
+    assert_eq!(stays.numbers().unwrap().len(), 8);
+}
+
 #[test]
 fn a_page_missing_without_reason_is_damage() {
     let vfs = Arc::new(MemoryVfs::new());

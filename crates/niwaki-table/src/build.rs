@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::thread;
-use niwaki_heap::VersionRow;
-use niwaki_storage::{ReadAhead, Tid, Xid};
-use niwaki_txn::{Horizon, Transaction};
+use niwaki_heap::{Live, VersionRow};
+use niwaki_storage::{Csn, ReadAhead, Tid, Xid};
+use niwaki_txn::{Horizon, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ pub struct BuildOptions {
     pub workers: usize,
     /// How far each of them reads ahead.
     pub read_ahead: ReadAhead,
+    /// Others write to the table meanwhile, so that one snapshot says which rows are there.
+    pub beside_writers: bool,
     /// Where the build tells how far it is.
     pub progress: Arc<BuildProgress>,
 }
@@ -43,7 +46,8 @@ pub struct BuildOptions {
 impl Default for BuildOptions {
     fn default() -> Self {
         let read_ahead = ReadAhead::default();
-        Self { memory_bytes: 64 << 20, workers: 1, read_ahead, progress: Arc::default() }
+        let (memory_bytes, workers, beside_writers) = (64 << 20, 1, false);
+        Self { memory_bytes, workers, read_ahead, beside_writers, progress: Arc::default() }
     }
 }
 
@@ -61,6 +65,8 @@ struct Worker {
     index: usize,
     /// The transaction that builds, and its subtransactions.
     own: Arc<[Xid]>,
+    /// The snapshot for which rows are there, if others write.
+    as_of: Option<Csn>,
     xid: Xid,
     horizon: Arc<Horizon>,
     /// Next block that nobody has taken.
@@ -113,6 +119,10 @@ impl Table {
         let workers = if end < PARALLEL_BLOCKS_MIN { 1 } else { options.workers.max(1) };
         let space = SortSpace::new(self.engine.sort_space(), options.memory_bytes / workers);
         let own: Arc<[Xid]> = tx.own_xids().into();
+        // Before the horizon: what it sees is there until all is read.
+        let snapshot = options.beside_writers.then(|| tx.snapshot()).transpose()?;
+        let as_of = snapshot.as_ref().map(Snapshot::csn);
+        let as_of = as_of.filter(|_| !seeded_bug!("live-page-by-page"));
         let horizon = Arc::new(self.engine.transactions().horizon());
         let next = Arc::new(AtomicU32::new(0));
         let stop = Arc::new(AtomicBool::new(false));
@@ -121,6 +131,7 @@ impl Table {
             table: Arc::clone(self),
             index,
             own: Arc::clone(&own),
+            as_of,
             xid,
             horizon: Arc::clone(&horizon),
             next: Arc::clone(&next),
@@ -197,6 +208,13 @@ impl Table {
     /// `mixed` and frees line pointers, is kept out from the definition on (9b.12). A validation that
     /// added the rows of one snapshot only would have to wait for those older than it.
     ///
+    /// In a unique index each of the two steps has one snapshot that says which rows are there:
+    /// page by page a row that moves, or is deleted and inserted again, would be there twice. Two
+    /// rows of one key that the build's snapshot sees are refused. The rows that validation's
+    /// snapshot sees are checked as if they came now, unless they are gone by now; those that come
+    /// later were checked by their writers, who knew that the index was ready. Of two rows with one
+    /// key at least one is so checked while the other's entry is there.
+    ///
     /// # Errors
     /// As [`Table::build_index`]; also a wait's, for a row in progress with a key of a unique index.
     pub fn validate_index(
@@ -206,6 +224,7 @@ impl Table {
         options: &BuildOptions,
     ) -> Result<()> {
         let progress = &options.progress;
+        let snapshot = tx.snapshot()?;
         let horizon = self.engine.transactions().horizon();
         let blocks = self.blocks()?;
         progress.begin(Phase::Validating);
@@ -217,22 +236,18 @@ impl Table {
         for block in self.heap().ahead(0..blocks, options.read_ahead) {
             tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
             versions.clear();
-            self.heap().visit_versions(
-                &|xid| tx.is_mine(xid),
-                block,
-                &horizon,
-                |version, live| {
-                    versions.push((version.root, VersionRow::from(version), live));
-                },
-            )?;
+            let live = Live::At(snapshot.csn());
+            self.heap().visit_versions(live, block, &horizon, |version, live| {
+                versions.push((version.root, VersionRow::from(version), live));
+            })?;
             for (root, version, live) in &versions {
                 // Removable by now, and some value of it is gone: nobody needs its entry.
                 if !self.deform_past(*root, version, &needed, &mut row)? {
                     continue;
                 }
                 let entry = RowEntry { row: &row, root: *root, logically_unchanged: false };
-                if *live {
-                    self.insert_entry(tx, index, &entry, &mut work)?;
+                if *live && !seeded_bug!("validation-unchecked") {
+                    self.insert_validated(tx, index, &entry, &mut work)?;
                 } else {
                     self.insert_unchecked(tx, index, &entry, &mut work)?;
                 }
@@ -304,16 +319,12 @@ impl Worker {
             versions.clear();
             entries.clear();
             let mut mixed = Vec::new();
-            let own = Arc::clone(&self.own);
+            let is_mine = |xid| self.own.contains(&xid);
+            let live = self.as_of.map_or(Live::AtVisit(&is_mine), Live::At);
             // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
-            table.heap().visit_versions(
-                &|xid| own.contains(&xid),
-                block,
-                &self.horizon,
-                |version, live| {
-                    versions.push((version.root, VersionRow::from(version), live));
-                },
-            )?;
+            table.heap().visit_versions(live, block, &self.horizon, |version, live| {
+                versions.push((version.root, VersionRow::from(version), live));
+            })?;
             // The versions of a chain come one after the other.
             for chain in versions.chunk_by(|a, b| a.0 == b.0) {
                 let first = entries.len();

@@ -126,7 +126,13 @@ impl Table {
 
     /// Judges the chain at `root`. The entry was read under a latch that is gone: the line pointer may
     /// be another row's by now, so every version is compared.
-    fn probe(&self, tx: &Transaction, index: usize, key: &[u8], root: Tid) -> Result<UniqueProbe> {
+    pub(crate) fn probe(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        key: &[u8],
+        root: Tid,
+    ) -> Result<UniqueProbe> {
         let entry = Entry { index, key, root, seen: Seen::SomeTime };
         self.decide(entry, |has_key| Ok(self.heap().probe_unique(tx, root, has_key)?))
     }

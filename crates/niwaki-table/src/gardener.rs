@@ -11,7 +11,9 @@
 //!                                        does a version have the key now?       no ─► the same
 //! ```
 //! What stored bytes do not tell (a key that an expression makes) is copied by pruning, and asked by the writers, with no
-//! latch held.
+//! latch held. If a version has come by the time that the leaf is latched, whose key nobody has
+//! asked yet, then the entry is not seen to: its key is learned, with no latch held, and the leaf
+//! is visited again (rule 9b.16).
 //!
 //! An update on its page that changes one key of six leaves one entry behind, in one index. When its old version
 //! is pruned, five keys are found in the chain again, and the sixth is suspected. A deleted row leaves one in
@@ -34,15 +36,14 @@
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::{seeded_bug, sometimes};
-use niwaki_heap::{Arrived, DeadProbe, Deadness, KeyObserver, RemovedVersion, VersionRow};
-use niwaki_nbtree::EntryDecision;
+use niwaki_heap::{DeadProbe, Deadness, KeyObserver, RemovedVersion, VersionRow};
+use niwaki_nbtree::{EntryDecision, RemovedInterval};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{Horizon, SessionControl};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
-use crate::recheck::{Entry, Seen};
 use crate::row_key::{HasKey, KeyMemo};
 use crate::stats::count;
 use crate::suspects::{Found, Taken};
@@ -54,13 +55,27 @@ const BATCH: usize = if SIMULATED { 1 } else { 16 };
 /// So many entries of such, and versions by who has time.
 const BATCH_MAX: usize = 64;
 
-/// A suspect that is to be looked at, and what was found of it before, where that is to be known first.
+/// How often a batch of suspects is looked at, where new versions come whose keys are not known.
+const TURNS_MAX: u32 = 4;
+
+/// A suspect that is to be looked at.
 #[derive(Clone, Copy, Debug)]
 struct Suspected<'s> {
     key: &'s [u8],
-    root: Tid,
-    first: Option<Deadness>,
-    arrived: Option<Arrived>,
+    found: Found,
+    /// What was found of it before its leaf was latched, where keys are computed.
+    first: Option<Judged>,
+}
+
+/// What an entry is to the versions of its chain.
+#[derive(Clone, Copy, Debug)]
+enum Judged {
+    /// One that somebody may see has its key, or one of a transaction in progress.
+    Needed,
+    /// None has. When those lived that had, if any snapshot could have seen one.
+    Stale(RemovedInterval),
+    /// As far as is known none has. Of some it is not known.
+    Unknown,
 }
 
 impl Table {
@@ -84,12 +99,12 @@ impl Table {
     /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
     pub(crate) fn gardener_is_half_full(&self) -> bool {
         self.heap().removed_is_half_full()
-            || self.indexes.iter().any(|index| index.suspects.is_half_full())
+            || self.kept_up().any(|(_, index)| index.suspects.is_half_full())
     }
 
     /// How many removed versions, and entries of such, wait to be seen to.
     pub fn gardener_waiting(&self) -> usize {
-        let suspects = self.indexes.iter().map(|index| index.suspects.waiting());
+        let suspects = self.kept_up().map(|(_, index)| index.suspects.waiting());
         self.heap().removed_waiting() + suspects.sum::<usize>()
     }
 
@@ -136,7 +151,6 @@ impl Table {
         }
         let mut seen = 0;
         let horizon = self.engine.transactions().horizon();
-        // One that is being built has none.
         for at in self.keys.in_turn() {
             let index = &self.indexes[at];
             let size = u64::from(index.handle.blocks()?) * PAGE_SIZE as u64;
@@ -169,12 +183,7 @@ impl Table {
             false => self.keys_kept(root, version)?,
         };
         let (mut missed, mut suspected) = (false, 0);
-        for (at, index) in self.indexes.iter().enumerate() {
-            // The build sees to what it makes.
-            if !index.definition.valid {
-                missed = true;
-                continue;
-            }
+        for (at, index) in self.kept_up() {
             if kept.contains(at) {
                 continue;
             }
@@ -240,46 +249,47 @@ impl Table {
         Ok(kept)
     }
 
-    /// Deletes those of the suspects that are there and of whose chains no version that somebody may see has the key.
+    /// Deletes those of the suspects that are there and of whose chains no version that somebody
+    /// may see has the key. What cannot be told stays counted in its root's record (rule 9b.8).
     fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
         let blocks = self.heap().blocks()?;
         let memo = KeyMemo::default();
-        let most = taken.len();
-        let (mut suspects, mut records) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        for (key, Found { root, record, arrived }) in taken.iter() {
-            if root.block.0 >= blocks {
-                continue;
+        let within = taken.iter().filter(|(_, found)| found.root.block.0 < blocks);
+        let mut open: Vec<_> =
+            within.map(|(key, found)| Suspected { key, found, first: None }).collect();
+        if self.indexes[index].computed || seeded_bug!("one-hold") {
+            for suspect in &mut open {
+                // Mostly the versions that are there now are those that the leaf's turn finds.
+                suspect.first = Some(self.judge_entry(index, suspect, horizon, &memo)?);
             }
-            let mut first = None;
-            if self.indexes[index].computed || seeded_bug!("one-hold") {
-                let entry = Entry { index, key, root, seen: Seen::SomeTime };
-                // An expression that fails stays for vacuum.
-                let Some(judged) = self.judge_computed(entry, horizon, &memo)? else { continue };
-                first = Some(judged);
-            }
-            records.push((root, record));
-            if first.is_none_or(|first| matches!(first, Deadness::Dead { .. })) {
-                let suspect = Suspected { key, root, first, arrived };
-                if !self.is_known(&suspect) {
-                    // Each lies elsewhere in the heap: they come while the leaves are looked for.
-                    self.heap().bring_near(root.block.0);
-                }
-                suspects.push(suspect);
-            }
-        }
-        let mut away = Vec::new();
-        self.delete_judged(index, &suspects, horizon, &memo, Some(&mut away))?;
-        if !away.is_empty() {
-            // Nobody shall wait at a leaf for a disk.
-            for suspect in &away {
-                self.heap().read_in(suspect.root.block.0)?;
-            }
-            self.delete_judged(index, &away, horizon, &memo, None)?;
+            memo.learn_what_can_be(self, index)?;
+        } else {
+            // Each lies elsewhere in the heap: they come while the leaves are looked for.
+            let unknown = open.iter().filter(|suspect| !self.is_known(suspect));
+            unknown.for_each(|suspect| self.heap().bring_near(suspect.found.root.block.0));
         }
         let right = self.keys.payloads_right();
-        for (root, record) in records {
-            if let Some(record) = record {
-                self.heap().seen_to(root, record, right);
+        for turn in 1.. {
+            let undecided = self.delete_judged(index, &open, horizon, &memo, turn == 1)?;
+            let undecided_at = |at: usize| undecided.binary_search(&at).is_ok();
+            for (_, suspect) in open.iter().enumerate().filter(|&(at, _)| !undecided_at(at)) {
+                if let Some(record) = suspect.found.record {
+                    self.heap().seen_to(suspect.found.root, record, right);
+                }
+            }
+            open = undecided.iter().map(|&at| open[at]).collect();
+            for suspect in &open {
+                // Nobody shall wait at a leaf for a disk.
+                self.heap().read_in(suspect.found.root.block.0)?;
+            }
+            let learned = memo.learn_what_can_be(self, index)?;
+            // An expression that fails stays for vacuum.
+            if open.is_empty() || turn > 1 && !learned {
+                break;
+            }
+            if turn == TURNS_MAX {
+                self.suspect_again(index, &open);
+                break;
             }
         }
         // Roots may have settled, for whoever looks at their pages.
@@ -287,110 +297,116 @@ impl Table {
         Ok(())
     }
 
-    /// Deletes those of the suspects, in the order of the index, that are there and dead; those whose heap page is not in memory
-    /// go to `away`, if it is there.
-    fn delete_judged<'s>(
+    /// Gathers these once more: their roots get versions faster than their keys are learned.
+    fn suspect_again(&self, index: usize, suspects: &[Suspected<'_>]) {
+        for suspect in suspects {
+            // One that is forgotten stays counted in the record.
+            let kept = self.indexes[index].suspects.push(suspect.key, suspect.found, false);
+            count(&self.counters.suspects_forgotten, u64::from(!kept));
+        }
+    }
+
+    /// Deletes those of the suspects, in the order of the index, that are there and dead. Returns
+    /// the places of those that could not be decided: a version has a key that is not known yet, or
+    /// `resident` is asked for and their heap page is not in memory.
+    fn delete_judged(
         &self,
         index: usize,
-        suspects: &[Suspected<'s>],
+        suspects: &[Suspected<'_>],
         horizon: &Horizon,
         memo: &KeyMemo,
-        mut away: Option<&mut Vec<Suspected<'s>>>,
-    ) -> Result<()> {
-        let entries: Vec<(&[u8], Tid)> = suspects.iter().map(|it| (it.key, it.root)).collect();
+        resident: bool,
+    ) -> Result<Vec<usize>> {
+        let entries: Vec<(&[u8], Tid)> =
+            suspects.iter().map(|suspect| (suspect.key, suspect.found.root)).collect();
+        let mut undecided = Vec::new();
         let mut decide = |at: usize| {
-            let suspect = suspects[at];
+            let suspect = &suspects[at];
             // Simulations look again all the same, at some.
-            if self.is_known(&suspect) && !(SIMULATED && sometimes!(1, 4)) {
+            if self.is_known(suspect) && !(SIMULATED && sometimes!(1, 4)) {
                 return Ok((EntryDecision::Delete, None));
             }
-            let Suspected { key, root, first, .. } = suspect;
-            let entry = Entry { index, key, root, seen: Seen::SomeTime };
-            let now = match (first.filter(|_| seeded_bug!("one-hold")), &mut away) {
-                (Some(first), _) => first,
-                (None, Some(away)) => match self.judge_resident(entry, horizon, memo) {
-                    Some(judged) => judged,
-                    None => {
-                        away.push(suspect);
-                        Deadness::Alive
-                    }
-                },
-                (None, None) => self.judge_entry(entry, horizon, memo).map_err(storage)?,
+            let now = match (suspect.first.filter(|_| seeded_bug!("one-hold")), resident) {
+                (Some(first), _) => Some(first),
+                (None, true) => self.judge_resident(index, suspect, horizon, memo),
+                (None, false) => {
+                    Some(self.judge_entry(index, suspect, horizon, memo).map_err(storage)?)
+                }
             };
             Ok(match now {
-                Deadness::Dead { lifetime, .. } => (EntryDecision::Delete, lifetime),
-                Deadness::Alive | Deadness::Pending(_) => (EntryDecision::Keep, None),
+                Some(Judged::Stale(lifetime)) => (EntryDecision::Delete, lifetime),
+                Some(Judged::Needed) => (EntryDecision::Keep, None),
+                Some(Judged::Unknown) if seeded_bug!("unknown-seen") => (EntryDecision::Keep, None),
+                Some(Judged::Unknown) | None => {
+                    undecided.push(at);
+                    (EntryDecision::Keep, None)
+                }
             })
         };
         let handle = &self.indexes[index].handle;
         let deleted = handle.delete_listed(&entries, Xid::INVALID, &mut decide)?;
         count(&self.counters.gardener_deleted, deleted);
-        Ok(())
+        // Leaf by leaf they come in the order of the list.
+        debug_assert!(undecided.is_sorted());
+        Ok(undecided)
     }
 
     /// Whether what the pass saw that removed the version still holds: no version in the chain has the key.
     fn is_known(&self, suspect: &Suspected<'_>) -> bool {
-        suspect.arrived.is_some_and(|arrived| arrived == self.heap().arrived(suspect.root))
+        let Found { root, arrived, .. } = suspect.found;
+        arrived.is_some_and(|arrived| arrived == self.heap().arrived(root))
     }
 
-    /// [`Table::judge_entry`] of an index of which expressions tell the keys: they must be known before the leaf is
-    /// latched. `None`: one fails.
-    fn judge_computed(
-        &self,
-        entry: Entry<'_>,
-        horizon: &Horizon,
-        memo: &KeyMemo,
-    ) -> Result<Option<Deadness>> {
-        // Ends: a turn is repeated only when it met a version that no turn before it met.
-        loop {
-            let judged = self.judge_entry(entry, horizon, memo)?;
-            match memo.learn(self, entry.index) {
-                Ok(true) => {}
-                Ok(false) => return Ok(Some(judged)),
-                Err(Error::Expression(_)) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// What the versions of the entry's chain with its key mean. One whose key only an expression tells, and the
-    /// memo does not know, counts as having it.
+    /// What the versions of the entry's chain mean to it. Under its leaf's latch this holds until
+    /// that is released; without it, only that some version has the key holds, until that version
+    /// goes, which is told.
     fn judge_entry(
         &self,
-        entry: Entry<'_>,
+        index: usize,
+        suspect: &Suspected<'_>,
         horizon: &Horizon,
         memo: &KeyMemo,
-    ) -> niwaki_heap::Result<Deadness> {
+    ) -> niwaki_heap::Result<Judged> {
         count(&self.counters.gardener_heap_pages, 1);
-        let probe = self.heap().probe_dead(entry.root.block.0)?;
-        Ok(self.judge_on(&probe, entry, horizon, memo))
+        let probe = self.heap().probe_dead(suspect.found.root.block.0)?;
+        Ok(self.judge_on(&probe, index, suspect, horizon, memo))
     }
 
     /// [`Table::judge_entry`], if the page of the entry's chain is in memory.
     fn judge_resident(
         &self,
-        entry: Entry<'_>,
+        index: usize,
+        suspect: &Suspected<'_>,
         horizon: &Horizon,
         memo: &KeyMemo,
-    ) -> Option<Deadness> {
+    ) -> Option<Judged> {
         // Simulations find pages away that are there.
         if SIMULATED && sometimes!(1, 8) {
             return None;
         }
-        let probe = self.heap().probe_resident(entry.root.block.0)?;
+        let probe = self.heap().probe_resident(suspect.found.root.block.0)?;
         count(&self.counters.gardener_heap_pages, 1);
-        Some(self.judge_on(&probe, entry, horizon, memo))
+        Some(self.judge_on(&probe, index, suspect, horizon, memo))
     }
 
     fn judge_on(
         &self,
         probe: &DeadProbe<'_>,
-        entry: Entry<'_>,
+        index: usize,
+        suspect: &Suspected<'_>,
         horizon: &Horizon,
         memo: &KeyMemo,
-    ) -> Deadness {
-        probe.deadness(entry.root, horizon, |row| {
-            memo.has_key(self, entry.index, row, entry.key) != HasKey::No
-        })
+    ) -> Judged {
+        let mut unknown = false;
+        let judged = probe.deadness(suspect.found.root, horizon, |row| {
+            let has = memo.has_key(self, index, row, suspect.key);
+            unknown |= has == HasKey::Unknown;
+            has == HasKey::Yes
+        });
+        match judged {
+            Deadness::Alive | Deadness::Pending(_) => Judged::Needed,
+            Deadness::Dead { .. } if unknown => Judged::Unknown,
+            Deadness::Dead { lifetime, .. } => Judged::Stale(lifetime),
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
-use niwaki_heap::{InsertOptions, NewRow};
+use niwaki_env::seeded_bug;
+use niwaki_heap::{InsertOptions, NewRow, UniqueProbe};
 use niwaki_nbtree::{InsertOutcome, NewEntry, UniqueCheck};
 use niwaki_storage::Tid;
-use niwaki_txn::{Transaction, WaitPolicy};
+use niwaki_txn::Transaction;
 use niwaki_types::Datum;
 
 use crate::dead_entries::DeadEntries;
@@ -35,6 +36,8 @@ enum Check {
     Wait,
     /// Gives way at once.
     GiveWay,
+    /// As [`Check::Wait`], but a row that has the key no more by then is in nobody's way.
+    WhileThere,
 }
 
 impl Table {
@@ -140,6 +143,19 @@ impl Table {
         self.insert_entry_as(tx, index, entry, Check::Not, work).map(|_| ())
     }
 
+    /// [`Table::insert_entry`] for a row that was there when an index was validated. Meanwhile it
+    /// may have moved, or gone and come back: then its own next version has the key, and that is no
+    /// conflict.
+    pub(crate) fn insert_validated(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        entry: &RowEntry<'_>,
+        work: &mut Workspace,
+    ) -> Result<()> {
+        self.insert_entry_as(tx, index, entry, Check::WhileThere, work).map(|_| ())
+    }
+
     fn insert_entry_as(
         &self,
         tx: &Transaction,
@@ -167,7 +183,7 @@ impl Table {
         };
         let check = KeyCheck::new(self, index, tx, entry.root);
         let passing = PassingCheck { inner: &check, doubtful: Cell::new(false) };
-        let unique: Option<&dyn UniqueCheck> =
+        let mut unique: Option<&dyn UniqueCheck> =
             if how == Check::Not || !self.can_conflict(index, traits) {
                 None
             } else if self.indexes[index].definition.check_time == UniqueCheckTime::Later {
@@ -189,6 +205,18 @@ impl Table {
                 InsertOutcome::Conflict(_) | InsertOutcome::Wait(_) if how == Check::GiveWay => {
                     return Ok(false);
                 }
+                InsertOutcome::Conflict(_)
+                    if how == Check::WhileThere && !seeded_bug!("conflict-with-itself") =>
+                {
+                    match self.probe(tx, index, &work.key, entry.root)? {
+                        UniqueProbe::Conflict => {
+                            return Err(self.unique_violation(index, entry.row));
+                        }
+                        UniqueProbe::InProgress(xid) => self.wait_for(tx, xid)?,
+                        // Who needs the entry is an older snapshot.
+                        UniqueProbe::Free => unique = None,
+                    }
+                }
                 InsertOutcome::Conflict(_) => return Err(self.unique_violation(index, entry.row)),
                 InsertOutcome::GivenUp => {
                     if let Some(why) = oracle.interrupted() {
@@ -198,10 +226,7 @@ impl Table {
                 InsertOutcome::Undecided => {
                     check.memo.learn(self, index)?;
                 }
-                InsertOutcome::Wait(xid) => {
-                    let locks = self.engine.transactions().locks();
-                    locks.wait_for_xid(tx, xid, WaitPolicy::Block)?;
-                }
+                InsertOutcome::Wait(xid) => self.wait_for(tx, xid)?,
             }
         }
     }

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use niwaki_env::failpoints::SIMULATED;
-use niwaki_env::sometimes;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
+use niwaki_env::{seeded_bug, sometimes};
 use niwaki_heap::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
 use niwaki_storage::Tid;
 use niwaki_types::{ColumnMask, form_tells};
@@ -31,7 +31,8 @@ pub(crate) struct Observer {
     columns: ColumnMask,
     /// Of each index: those on which it depends, and those that it has as they are.
     depends: Box<[(ColumnMask, ColumnMask)]>,
-    /// The indexes in the order of their first columns: a row is gone through from its front.
+    /// The indexes that are kept up, in the order of their first columns: a row is gone through
+    /// from its front.
     in_order: Box<[usize]>,
     /// Which index the next writer looks at first.
     turn: AtomicUsize,
@@ -47,7 +48,11 @@ impl Observer {
             let first = indexes[*at].definition.key.first();
             first.and_then(|key| key.source.column())
         };
-        let mut in_order: Box<[usize]> = (0..indexes.len()).collect();
+        // The others have no entries that anybody reads, nor ever get some for versions that are
+        // gone: a build pauses clearing and freeing, and its end ends all records.
+        let kept_up =
+            |at: &usize| indexes[*at].definition.ready || seeded_bug!("tended-while-dropped");
+        let mut in_order: Box<[usize]> = (0..indexes.len()).filter(kept_up).collect();
         in_order.sort_by_key(first_column);
         Self {
             in_order,
@@ -66,10 +71,10 @@ impl Observer {
         }
     }
 
-    /// The numbers of the indexes, beginning with another one each time.
+    /// The numbers of the indexes that are kept up, beginning with another one each time.
     pub(crate) fn in_turn(&self) -> impl Iterator<Item = usize> {
-        let (count, first) = (self.indexes.len(), self.turn.fetch_add(1, Ordering::Relaxed));
-        (0..count).map(move |at| (first % count + at) % count)
+        let (count, first) = (self.in_order.len(), self.turn.fetch_add(1, Ordering::Relaxed));
+        (0..count).map(move |at| self.in_order[(first % count + at) % count])
     }
 
     /// Adds to `kept` the indexes of which `stays` has the key of `gone`, told by the stored bytes of their columns alone:
@@ -151,11 +156,6 @@ impl Observer {
         let mut view = Stored::from(gone).view(&self.definition)?;
         for &at in &self.in_order {
             let index = &self.indexes[at];
-            // The build sees to what it makes.
-            if !index.definition.valid {
-                left.misses = true;
-                continue;
-            }
             if kept.contains(at) {
                 continue;
             }
@@ -186,10 +186,10 @@ impl KeyObserver for Observer {
     }
 
     fn is_busy(&self) -> bool {
-        self.indexes.iter().any(|index| index.suspects.is_half_full())
+        self.in_order.iter().any(|at| self.indexes[*at].suspects.is_half_full())
     }
 
     fn payloads_right(&self) -> bool {
-        self.indexes.iter().all(|index| index.definition.include.is_empty())
+        self.in_order.iter().all(|at| self.indexes[*at].definition.include.is_empty())
     }
 }

@@ -314,10 +314,19 @@ pub(crate) struct KeyMemo(RefCell<Memo>);
 
 #[derive(Debug, Default)]
 struct Memo {
-    /// `None`: the version has become removable. Nobody sees it, so it counts as having no key.
-    known: HashMap<Image, Option<PastEntry>>,
+    known: HashMap<Image, Known>,
     /// With the roots of their chains.
     asked: Vec<(Tid, Image)>,
+}
+
+/// What was found of a version.
+#[derive(Debug)]
+enum Known {
+    Entry(PastEntry),
+    /// It has become removable. Nobody sees it, so it counts as having no key.
+    Removable,
+    /// Its expression fails: nobody knows its key, and nobody will.
+    Fails,
 }
 
 fn image_of(row: RowRef<'_>) -> Image {
@@ -341,10 +350,9 @@ impl KeyMemo {
         let memo = &mut *self.0.borrow_mut();
         let image = image_of(row);
         match memo.known.get(&image) {
-            Some(known) => {
-                let its = known.as_ref().and_then(|entry| entry.key.as_deref());
-                (its == Some(key)).into()
-            }
+            Some(Known::Entry(entry)) => (entry.key.as_deref() == Some(key)).into(),
+            Some(Known::Removable) => HasKey::No,
+            Some(Known::Fails) => HasKey::Unknown,
             None => {
                 memo.asked.push((row.root, image));
                 HasKey::Unknown
@@ -371,9 +379,10 @@ impl KeyMemo {
         let memo = &mut *self.0.borrow_mut();
         let image = image_of(row);
         match memo.known.get(&image) {
-            Some(Some(entry)) => out.extend_from_slice(&entry.payload),
+            Some(Known::Entry(entry)) => out.extend_from_slice(&entry.payload),
             // Nobody reads it.
-            Some(None) => {}
+            Some(Known::Removable) => {}
+            Some(Known::Fails) => return Ok(false),
             None => {
                 memo.asked.push((row.root, image));
                 return Ok(false);
@@ -387,13 +396,38 @@ impl KeyMemo {
     /// # Errors
     /// [`Error::Expression`]; [`Error::Type`] when a version is damaged.
     pub(crate) fn learn(&self, table: &Table, index: usize) -> Result<bool> {
+        self.learn_or(table, index, Err)
+    }
+
+    /// [`KeyMemo::learn`], for who can do without: a version whose expression fails stays unknown,
+    /// and is asked no more.
+    ///
+    /// # Errors
+    /// As [`KeyMemo::learn`], but those of expressions.
+    pub(crate) fn learn_what_can_be(&self, table: &Table, index: usize) -> Result<bool> {
+        self.learn_or(table, index, |error| match error {
+            Error::Expression(_) => Ok(Known::Fails),
+            error => Err(error),
+        })
+    }
+
+    fn learn_or(
+        &self,
+        table: &Table,
+        index: usize,
+        failed: impl Fn(Error) -> Result<Known>,
+    ) -> Result<bool> {
         let asked = std::mem::take(&mut self.0.borrow_mut().asked);
         let any = !asked.is_empty();
         for (root, (natts, has_nulls, bytes)) in asked {
             let version = VersionRow { natts, has_nulls, bytes };
-            let entry = table.past_entry(index, root, &version)?;
+            let known = match table.past_entry(index, root, &version) {
+                Ok(Some(entry)) => Known::Entry(entry),
+                Ok(None) => Known::Removable,
+                Err(error) => failed(error)?,
+            };
             let image = (version.natts, version.has_nulls, version.bytes);
-            self.0.borrow_mut().known.insert(image, entry);
+            self.0.borrow_mut().known.insert(image, known);
         }
         Ok(any)
     }

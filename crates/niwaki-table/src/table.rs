@@ -44,7 +44,8 @@ pub struct Table {
     /// Columns that indexes have as they are, in keys or payloads.
     pub(crate) indexed_columns: ColumnMask,
     pub(crate) indexes: Arc<[TableIndex]>,
-    /// The indexes' files: what tells these indexes from those that the table had, or will have.
+    /// The files of the indexes that are kept up: what tells these indexes from those that the
+    /// table had, or will have.
     pub(crate) index_files: Arc<[RelFileId]>,
     pub(crate) counters: Arc<Counters>,
     /// What passes over the heap ask about keys.
@@ -92,7 +93,8 @@ impl Table {
             keys.chain(index.include.iter().copied()).collect::<Vec<_>>()
         };
         let indexed_columns = definition.indexes.iter().flat_map(plain).collect();
-        let index_files = indexes.iter().map(|index| index.handle.file().id).collect();
+        let kept_up = indexes.iter().filter(|index| index.definition.ready);
+        let index_files = kept_up.map(|index| index.handle.file().id).collect();
         let engine = Arc::clone(engine);
         let definition = Arc::new(definition);
         let keys = Arc::new(Observer::new(&definition, &indexes, &counters));
@@ -165,11 +167,20 @@ impl Table {
 
     /// An index has deleted its entries for these roots, of which those in `mixed` may have others.
     pub(crate) fn note_unindexed(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
+        let file = self.indexes[index].handle.file().id;
+        let Some(position) = self.index_files.iter().position(|of| *of == file) else { return };
         if mixed.is_empty() {
-            return self.heap().note_unindexed(&self.index_files, index, roots);
+            return self.heap().note_unindexed(&self.index_files, position, roots);
         }
         let alone: Vec<Tid> = roots.iter().copied().filter(|root| !mixed.contains(root)).collect();
-        self.heap().note_unindexed(&self.index_files, index, &alone);
+        self.heap().note_unindexed(&self.index_files, position, &alone);
+    }
+
+    /// The indexes that take entries, with their numbers. What the others hold nobody reads: a
+    /// build gives them another file. Nobody writes there, since the file of an index that is not
+    /// kept up may be dropped beside those who know it so.
+    pub(crate) fn kept_up(&self) -> impl Iterator<Item = (usize, &TableIndex)> {
+        self.indexes.iter().enumerate().filter(|(_, index)| index.definition.ready)
     }
 
     /// Whether the key of an index, or its predicate, depends on a column of the table.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use niwaki_env::vfs::MemoryVfs;
-use niwaki_heap::{InsertOptions, NewRow, RowTarget};
+use niwaki_heap::{InsertOptions, Live, NewRow, RowTarget};
 use niwaki_nbtree::KeyRange;
 use niwaki_storage::Tid;
 use niwaki_table::{
@@ -182,7 +182,9 @@ impl World {
         let horizon = self.engine.transactions().horizon();
         let mut count = 0;
         for block in 0..values.blocks().unwrap() {
-            values.visit_versions(&|_| false, block, &horizon, |_, _| count += 1).unwrap();
+            values
+                .visit_versions(Live::AtVisit(&|_| false), block, &horizon, |_, _| count += 1)
+                .unwrap();
         }
         count
     }

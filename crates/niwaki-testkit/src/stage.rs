@@ -1,5 +1,6 @@
 //! What stories are played on: a table of two rows, with what actors do to it, and what must hold then.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,10 +9,11 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::{ItemKind, VacuumRoots};
 use niwaki_nbtree::KeyRange;
-use niwaki_storage::{Fork, Storage, StorageOptions, Xid};
+use niwaki_storage::{Fork, RelFile, RelFileId, Storage, StorageOptions, Xid};
 use niwaki_table::{
-    BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
-    Modify, PageRows, Rounds, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
+    BuildOptions, Direction, Engine, Error, ExpressionError, HeapOnlyUpdates, IndexDefinition,
+    KeyColumn, KeyExpression, KeySource, Lookup, Modify, PageRows, Rounds, RowTarget, ScanKeys,
+    Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, Snapshot, TableId, TableLockMode, Transaction,
@@ -41,6 +43,50 @@ pub(crate) struct Stage {
 
 /// Rows that [`Stage::churn`] concerns.
 const ROWS: i32 = 40;
+
+/// What is computed from a row.
+#[derive(Clone, Copy, Debug)]
+enum Formula {
+    /// a.
+    Same,
+    /// a >= 0.
+    NotNegative,
+}
+
+/// An expression over a.
+#[derive(Debug)]
+struct Computed {
+    formula: Formula,
+    columns: ColumnMask,
+}
+
+impl Computed {
+    fn new(formula: Formula) -> Self {
+        Self { formula, columns: ColumnMask::from_iter([1]) }
+    }
+}
+
+impl KeyExpression for Computed {
+    fn columns(&self) -> &ColumnMask {
+        &self.columns
+    }
+
+    fn evaluate(&self, row: &[Datum]) -> Result<Datum, ExpressionError> {
+        Ok(match self.formula {
+            Formula::Same => row[1].clone(),
+            Formula::NotNegative => Datum::Bool(integer(&row[1]) >= 0),
+        })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The index on a, without its file.
+fn on_a(key: Vec<KeyColumn>) -> IndexDefinition {
+    IndexDefinition::new(3, "on_a", RelFile { id: RelFileId(0), logged: true }, key)
+}
 
 /// What one of those on the stage does.
 pub(crate) type Actor = Box<dyn FnOnce(&Stage) + Send>;
@@ -117,16 +163,25 @@ impl Stage {
     }
 
     pub(crate) fn index_on_a_with(&mut self, unique: bool, include: Vec<usize>) {
+        let key = vec![KeyColumn::column(1, KeyOrder::ascending(TypeOid::INT4))];
+        self.index_with(IndexDefinition { unique, include, ..on_a(key) });
+    }
+
+    /// The table with an index on what an expression makes of a, and has only the rows that have an
+    /// a.
+    fn index_on_computed_a(&mut self) {
+        let source = KeySource::Expression(Arc::new(Computed::new(Formula::Same)));
+        let key = vec![KeyColumn { source, order: KeyOrder::ascending(TypeOid::INT4) }];
+        let predicate = Computed::new(Formula::NotNegative);
+        self.index_with(IndexDefinition { predicate: Some(Arc::new(predicate)), ..on_a(key) });
+    }
+
+    fn index_with(&mut self, index: IndexDefinition) {
         let mut definition = self.table.definition().clone();
         let mut table = None;
         transaction(&self.engine, |tx| {
             let file = self.engine.create_file(tx, true).expect("a file");
-            let key = vec![KeyColumn::column(1, KeyOrder::ascending(TypeOid::INT4))];
-            definition.indexes.push(IndexDefinition {
-                unique,
-                include: include.clone(),
-                ..IndexDefinition::new(3, "on_a", file, key)
-            });
+            definition.indexes.push(IndexDefinition { file, ..index });
             let built = Table::open(&self.engine, definition.clone());
             built.build_index(tx, ON_A, &BuildOptions::default()).expect("a build");
             table = Some(built);
@@ -159,6 +214,28 @@ impl Stage {
         stage.index_on_a_with(false, Vec::new());
         stage.change(0, Some(2), None, true);
         stage
+    }
+
+    /// [`Stage::two_versions`], with an index whose key and predicate are computed.
+    pub(crate) fn two_computed_versions() -> Self {
+        let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
+        stage.index_on_computed_a();
+        stage.change(0, Some(2), None, true);
+        stage
+    }
+
+    /// The index on a takes no entries any more, as in the last step of a concurrent drop.
+    pub(crate) fn without_entries_on_a(&self) -> Self {
+        let mut definition = self.table.definition().clone();
+        let index = &mut definition.indexes[ON_A];
+        (index.ready, index.valid) = (false, false);
+        Self { table: Table::open(&self.engine, definition), ..self.clone() }
+    }
+
+    /// The file of the index on a goes.
+    pub(crate) fn drop_file_on_a(&self) {
+        let file = self.table.definition().indexes[ON_A].file;
+        self.engine.storage().drop_file(file).expect("the file goes");
     }
 
     /// With an index on a; each version has its own root.

@@ -125,6 +125,45 @@ pub fn a_root_settles() {
     stage.check();
 }
 
+/// `unknown-seen`: while an entry of a computed key is looked at, a version comes whose key nobody
+/// has computed yet. It has another key, so the entry is stale, and stays counted until somebody
+/// knows.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_computed_key_comes_meanwhile() {
+    let stage = Stage::two_computed_versions();
+    stage.prune();
+    stage.play(vec![
+        // Whoever writes next sees to what was pruned.
+        Box::new(|stage: &Stage| stage.change(1, None, Some(5), true)),
+        Box::new(|stage: &Stage| stage.change(0, Some(3), None, true)),
+        Box::new(Stage::read),
+    ]);
+    tend(&stage);
+    stage.settle();
+    stage.read();
+    stage.check();
+}
+
+/// `tended-while-dropped`: entries of an index wait for the gardener while it is dropped, beside
+/// writers who know that it takes none any more.
+///
+/// # Panics
+/// When a change of the dropped file is logged (W4).
+pub fn an_index_is_dropped_beside_the_gardener() {
+    let stage = Stage::two_versions();
+    stage.prune();
+    let stage = stage.without_entries_on_a();
+    let (dropping, writing) = (stage.clone(), stage.clone());
+    let threads = [
+        thread::spawn(move || dropping.drop_file_on_a()),
+        // Whoever writes next sees to what was pruned.
+        thread::spawn(move || (4..7).for_each(|b| writing.change(1, None, Some(b), true))),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().expect("an actor ends"));
+}
+
 /// `seen-early`: a root is cleared, and read, while the gardener is at its entries.
 ///
 /// # Panics

@@ -174,7 +174,7 @@ pub fn vacuum(
     let progress = &options.progress;
     progress.blocks_total(table.blocks()?);
     progress.roots_bytes_max(options.memory_bytes);
-    progress.indexes_total(table.definition().indexes.len());
+    progress.indexes_total(kept_up(table).len());
     let paused = table.heap().pause_freeing();
     pass.scan(&paused)?;
     pass.finish_roots(&paused)?;
@@ -340,16 +340,18 @@ impl Pass<'_> {
             let done = table.clean_index(index, roots, &mut unclean, read_ahead, rest)?;
             Ok::<_, Error>((done.removed, unclean))
         };
-        let count = table.definition().indexes.len();
+        let indexes = kept_up(table);
+        let count = indexes.len();
         let mut unclean = BTreeSet::new();
         let mut begin = 0;
         while begin < count {
             let end = count.min(begin + 1 + self.options.index_workers);
             let visited = thread::scope(|scope| {
                 let visit = &visit;
+                let others = indexes[begin + 1..end].iter();
                 let others: Vec<_> =
-                    (begin + 1..end).map(|index| scope.spawn(move || visit(index))).collect();
-                let mut visited = vec![visit(begin)];
+                    others.map(|&index| scope.spawn(move || visit(index))).collect();
+                let mut visited = vec![visit(indexes[begin])];
                 visited.extend(others.into_iter().map(|other| {
                     other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 }));
@@ -385,6 +387,13 @@ impl Pass<'_> {
         }
         Ok(())
     }
+}
+
+/// The indexes that take entries, by number. Nobody reads what the others hold, and a build gives
+/// them another file.
+fn kept_up(table: &Table) -> Vec<usize> {
+    let indexes = table.definition().indexes.iter().enumerate();
+    indexes.filter(|(_, index)| index.ready).map(|(number, _)| number).collect()
 }
 
 /// Roots, given ascending, by their blocks.

@@ -36,6 +36,9 @@ pub struct CheckReport {
     pub indexes: usize,
     /// Blocks read.
     pub blocks: u64,
+    /// Indexes that are not valid, with their tables: nobody reads them. A statement with
+    /// CONCURRENTLY left them behind, or is at work.
+    pub invalid_indexes: Vec<String>,
     /// Broken invariants; empty when all is well.
     pub violations: Vec<Violation>,
 }
@@ -57,6 +60,7 @@ impl Database {
             report.tables += found.tables;
             report.indexes += found.indexes;
             report.blocks += found.blocks;
+            report.invalid_indexes.extend(found.invalid_indexes);
             report
                 .violations
                 .extend(found.violations.into_iter().map(|v| in_database(database, v)));
@@ -78,6 +82,10 @@ impl Database {
         for (name, table) in tables {
             report.tables += 1;
             report.indexes += table.definition().indexes.len();
+            let invalid = table.definition().indexes.iter().filter(|index| !index.valid);
+            report.invalid_indexes.extend(
+                invalid.map(|index| format!("index \"{}\" of table \"{name}\"", index.name)),
+            );
             check_table(&name, &table, &mut report)?;
         }
         let mut session = self.session_in(database)?;

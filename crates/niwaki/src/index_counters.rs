@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 /// Name of the view.
 pub(crate) const STAT_INDEXES: &str = "niwaki_stat_indexes";
 
-/// What tells the index; then the counters; then [`PAGES`] and [`LATCH_HOLD`].
+/// What tells the index; then the counters; then [`PAGES`], [`LATCH_HOLD`] and [`VALID`].
 const NAMES: [(&str, TypeOid); 5] = [
     ("relid", TypeOid::OID),
     ("indexrelid", TypeOid::OID),
@@ -68,14 +68,17 @@ const PAGES: [(&str, TypeOid); 2] = [("pages", TypeOid::INT8), ("free_pages", Ty
 
 const LATCH_HOLD: (&str, TypeOid) = ("latch_hold_us", TypeOid::TEXT);
 
+/// False while it is built or dropped concurrently, and of what such a statement left behind.
+const VALID: (&str, TypeOid) = ("valid", TypeOid::BOOL);
+
 /// The view's columns.
 pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
     let counters = COUNTERS.iter().map(|&(name, _)| (name, TypeOid::INT8));
-    NAMES.into_iter().chain(counters).chain(PAGES).chain([LATCH_HOLD]).collect()
+    NAMES.into_iter().chain(counters).chain(PAGES).chain([LATCH_HOLD, VALID]).collect()
 }
 
 /// A row: the index's names, as many as [`NAMES`], then what it counted, and what it is like now.
-pub(crate) fn row(names: [Datum; 5], index: &Index) -> Vec<Datum> {
+pub(crate) fn row(names: [Datum; 5], index: &Index, valid: bool) -> Vec<Datum> {
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
     let stats = index.stats();
     let counters = COUNTERS.iter().map(|(_, read)| number(read(&stats)));
@@ -83,7 +86,7 @@ pub(crate) fn row(names: [Datum; 5], index: &Index) -> Vec<Datum> {
     let blocks = index.blocks().map_or(Datum::Null, |blocks| number(blocks.into()));
     let pages = [blocks, number(index.free_pages() as u64)];
     let held = Datum::Text(histogram(&index.latch_hold()).as_str().into());
-    names.into_iter().chain(counters).chain(pages).chain([held]).collect()
+    names.into_iter().chain(counters).chain(pages).chain([held, Datum::Bool(valid)]).collect()
 }
 
 /// The buckets that have passes, as `limit:passes` with the limit in microseconds that they took less

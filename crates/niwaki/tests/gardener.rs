@@ -276,3 +276,43 @@ fn a_key_written_otherwise_keeps_its_entry() {
     run(&mut session, "select niwaki_check('t')");
     assert_eq!(run(&mut session, LEFT), "0|0|0", "nothing is left for VACUUM");
 }
+
+/// Nothing settled any more in a table with an index that a statement with CONCURRENTLY had left
+/// behind: dead line pointers and mixed chains stayed until VACUUM, and the index was named nowhere
+/// but in `pg_index`.
+#[test]
+fn an_index_that_was_left_behind_keeps_nothing_from_settling() {
+    let (database, mut session) = filled();
+    // All notes are the same: nothing is built.
+    let unique = run(&mut session, "create unique index concurrently t_note on t (note)");
+    assert!(unique.contains("could not create unique index"), "{unique}");
+    // Somebody reads the table, so the drop waits, and gives up while the index still takes
+    // entries.
+    let mut reader = database.session();
+    run(&mut reader, "begin; select count(*) from t");
+    run(&mut session, "set statement_timeout = '50ms'");
+    let dropped = run(&mut session, "drop index concurrently t_k");
+    assert!(dropped.contains("canceling statement due to statement timeout"), "{dropped}");
+    run(&mut session, "set statement_timeout = 0");
+    run(&mut reader, "commit");
+    let invalid = "select indexrelname from niwaki_stat_indexes where not valid order by 1";
+    assert_eq!(run(&mut session, invalid), "t_k\nt_note");
+    let report = database.check().unwrap();
+    assert_eq!(report.violations, []);
+    assert_eq!(
+        report.invalid_indexes,
+        ["index \"t_k\" of table \"t\"", "index \"t_note\" of table \"t\"",]
+    );
+    run(&mut session, "update t set k = k + 20000, note = id::text where id % 97 = 0");
+    run(&mut session, "delete from t where id % 89 = 0");
+    tend(&database);
+    assert_eq!(run(&mut session, LEFT), "0|0|0");
+    assert_eq!(database.check().unwrap().violations, []);
+    // They are as good as new afterwards.
+    run(&mut session, "delete from t where note = repeat('n', 60)");
+    for index in ["t_note", "t_k"] {
+        assert_eq!(run(&mut session, &format!("reindex index {index}")), "");
+    }
+    assert_eq!(run(&mut session, invalid), "");
+    assert_eq!(database.check().unwrap().violations, []);
+}

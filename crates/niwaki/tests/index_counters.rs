@@ -52,7 +52,7 @@ fn the_view_has_its_columns_and_a_row_for_each_index() {
         bottom_up_heap_blocks bottom_up_useless_blocks bottom_up_heap_blocks_max \
         bottom_up_wal_bytes gardener_deleted gardener_leaf_pages gardener_inner_pages dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
         pages_merged pages_packed pages_deleted pages_recycled lookups lookup_leaf_pages unique_checks unique_entries_visited \
-        pages free_pages latch_hold_us";
+        pages free_pages latch_hold_us valid";
     let expected: Vec<&str> = expected.split_whitespace().collect();
     assert_eq!(run(&mut session, columns).lines().collect::<Vec<_>>(), expected);
     let names = "select schemaname, relname, indexrelname, relid = i.indrelid \

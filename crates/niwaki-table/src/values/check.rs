@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use niwaki_heap::VersionRow;
+use niwaki_heap::{Live, VersionRow};
 use niwaki_storage::{Corruption, Tid};
 use niwaki_txn::Horizon;
 use niwaki_types::{ColumnMask, Datum, ValuePointer};
@@ -32,7 +32,9 @@ impl Table {
         let named = self.check_named(&horizon, report)?;
         for block in 0..blocks {
             let mut found = Vec::new();
-            values.visit_versions(&|_| false, block, &horizon, |row, _| found.push(row.root))?;
+            values.visit_versions(Live::AtVisit(&|_| false), block, &horizon, |row, _| {
+                found.push(row.root)
+            })?;
             for tid in found.into_iter().filter(|tid| !named.contains(tid)) {
                 report.push(Corruption {
                     file: format!("values of table \"{}\"", self.definition.name),
@@ -54,7 +56,7 @@ impl Table {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         for block in 0..self.blocks()? {
             let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
-            self.heap().visit_versions(&|_| false, block, horizon, |row, _| {
+            self.heap().visit_versions(Live::AtVisit(&|_| false), block, horizon, |row, _| {
                 versions.push((row.root, row.into()));
             })?;
             for (root, version) in versions {

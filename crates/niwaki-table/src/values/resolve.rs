@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use niwaki_heap::{RowRef, VersionRow};
+use niwaki_heap::{Live, RowRef, VersionRow};
 use niwaki_storage::Tid;
 use niwaki_types::{
     Apart, ColumnMask, Datum, RowView, ValuePointer, Vector, decompress, value_of_image,
@@ -151,9 +151,15 @@ impl Table {
     fn is_needed(&self, root: Tid, version: &VersionRow) -> Result<bool> {
         let horizon = self.engine.transactions().horizon();
         let mut found = false;
-        self.heap().visit_versions(&|_| false, root.block.0, &horizon, |row, _| {
-            found |= row.root == root && row.natts == version.natts && row.bytes == version.bytes;
-        })?;
+        self.heap().visit_versions(
+            Live::AtVisit(&|_| false),
+            root.block.0,
+            &horizon,
+            |row, _| {
+                found |=
+                    row.root == root && row.natts == version.natts && row.bytes == version.bytes;
+            },
+        )?;
         Ok(found)
     }
 

@@ -363,7 +363,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for_each_index(state, &mut |names, index| {
+        for_each_index(state, &mut |names, index, _| {
             let [oid, own, schema, table, name] = names;
             let stats = index.stats();
             row(&[oid, own, schema, table, name, count(stats.scans), count(stats.entries_read)])
@@ -542,14 +542,15 @@ impl SessionSource<'_> {
 /// of the index, schema, names of both.
 fn for_each_index(
     state: &CatalogState,
-    visit: &mut dyn FnMut([Datum; 5], &Index) -> Result<()>,
+    visit: &mut dyn FnMut([Datum; 5], &Index, bool) -> Result<()>,
 ) -> Result<()> {
     for relation in state.with_rows() {
         let Some(table) = &relation.table else { continue };
         for (position, index) in table.definition().indexes.iter().enumerate() {
             let [oid, schema, name] = names(state, relation);
             let own = Datum::Oid(u32::try_from(index.id).unwrap_or(0));
-            visit([oid, own, schema, name, text(&index.name)], table.index(position))?;
+            let names = [oid, own, schema, name, text(&index.name)];
+            visit(names, table.index(position), index.valid)?;
         }
     }
     Ok(())
@@ -559,7 +560,7 @@ fn index_counter_rows(
     state: &CatalogState,
     row: &mut dyn FnMut(&[Datum]) -> Result<()>,
 ) -> Result<()> {
-    for_each_index(state, &mut |names, index| row(&index_counters::row(names, index)))
+    for_each_index(state, &mut |names, index, valid| row(&index_counters::row(names, index, valid)))
 }
 
 fn table_counter_rows(

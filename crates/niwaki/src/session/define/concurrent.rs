@@ -103,7 +103,7 @@ impl Session {
         self.step(out, |definer| {
             // A file of its own: what a build that fails leaves of it goes with the transaction.
             definer.renew_file(index)?;
-            definer.fill_index(index, progress)?;
+            definer.fill_index_beside_writers(index, progress)?;
             definer.mark_index(index, |i| i.ready = true)
         })?;
         if !seeded_bug!("index_validated_without_waiting") {

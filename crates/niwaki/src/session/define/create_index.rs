@@ -130,6 +130,7 @@ impl Definer<'_> {
             workers: 1 + hot.parallel_maintenance_workers.min(1),
             read_ahead: self.session.maintenance_read_ahead(),
             progress,
+            ..BuildOptions::default()
         }
     }
 
@@ -221,11 +222,30 @@ impl Definer<'_> {
 
     /// Fills an index whose file is empty.
     pub(super) fn fill_index(&mut self, oid: Oid, progress: &ProgressEntry) -> Result<()> {
+        let options = self.build_options(Arc::clone(progress.progress()));
+        self.fill_index_as(oid, progress, &options)
+    }
+
+    /// [`Definer::fill_index`] while others write to the table.
+    pub(super) fn fill_index_beside_writers(
+        &mut self,
+        oid: Oid,
+        progress: &ProgressEntry,
+    ) -> Result<()> {
+        let options = self.build_options(Arc::clone(progress.progress()));
+        self.fill_index_as(oid, progress, &BuildOptions { beside_writers: true, ..options })
+    }
+
+    fn fill_index_as(
+        &mut self,
+        oid: Oid,
+        progress: &ProgressEntry,
+        options: &BuildOptions,
+    ) -> Result<()> {
         let (table, position) = self.index_of(oid)?;
         progress.concerns(table.oid, oid);
         let built = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
-        let options = self.build_options(Arc::clone(progress.progress()));
-        let result = built.build_index(self.transaction()?, position, &options);
+        let result = built.build_index(self.transaction()?, position, options);
         result.map_err(|error| self.not_built(error, &table, oid))
     }
 
