@@ -122,6 +122,7 @@ struct Inner {
     rounds: Mutex<Option<Gardener>>,
     helpers: Helpers,
     closes_on_drop: bool,
+    sockets_max: usize,
     close_patience: Duration,
     /// The last checkpoint is written; held by whoever closes.
     closed: Mutex<bool>,
@@ -163,7 +164,9 @@ impl Database {
         let transactions = TransactionManager::new(env.clone(), txn_options(&settings));
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&transactions) as Arc<_>);
-        let mut storage = storage_options(&settings, env.vfs.open_files_limit());
+        let open_files_limit = env.vfs.open_files_limit();
+        let mut storage = storage_options(&settings, open_files_limit);
+        let sockets_max = sockets_max(&settings, open_files_limit, storage.open_files_max);
         if options.small_files {
             let tiny = StorageOptions::tiny();
             storage.wal_segment_bytes = tiny.wal_segment_bytes;
@@ -234,6 +237,7 @@ impl Database {
                 rounds: Mutex::default(),
                 helpers: Helpers::new(),
                 closes_on_drop: options.background,
+                sockets_max,
                 close_patience: options.close_patience,
                 closed: Mutex::new(false),
             }),
@@ -307,6 +311,18 @@ impl Database {
     /// Sessions that may be open at once (`max_connections`).
     pub fn max_connections(&self) -> usize {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
+    }
+
+    /// Connections that a server may hold at once, those that have not logged in included: beside them
+    /// descriptors are left for relation files, the log, and what else the database opens.
+    pub fn sockets_max(&self) -> usize {
+        self.inner.sockets_max
+    }
+
+    /// How long a client may take to log in (`authentication_timeout`).
+    pub fn authentication_timeout(&self) -> Duration {
+        let seconds = self.inner.settings.int("authentication_timeout");
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(1))
     }
 
     /// Who reads ahead, chosen when it was opened: `io_uring`, `worker` or `sync`, as the setting `io_method` has them; `sync` too
@@ -474,6 +490,18 @@ const OPEN_FILES_MIN: u64 = 16;
 /// Blocks of the log's buffer: never fewer, and by itself never more than a segment of the log has.
 const WAL_BUFFERS_MIN: usize = 8;
 const WAL_BUFFERS_MAX: usize = 2048;
+
+/// However few the system allows, so many connections are taken.
+const SOCKETS_MIN: u64 = 4;
+
+/// As PostgreSQL: twice as many as sessions, so that those that log in, or cancel, find a place; but
+/// no more than leave the database its descriptors.
+fn sockets_max(settings: &Settings, open_files_limit: Option<u64>, relation_files: usize) -> usize {
+    let wanted = 2 * u64::try_from(settings.int("max_connections")).unwrap_or(1);
+    let others = relation_files as u64 + OTHER_OPEN_FILES;
+    let most = open_files_limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
+    usize::try_from(wanted.min(most).max(SOCKETS_MIN)).unwrap_or(usize::MAX)
+}
 
 /// `open_files_limit` is what the system allows the process.
 fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> StorageOptions {
