@@ -278,6 +278,7 @@ impl Storage {
             hurry: AtomicU32::new(0),
             checkpoint_counters: CheckpointCounters::default(),
             background: niwaki_env::sync::Signal::default(),
+            failures: crate::failures::Failures::default(),
             io_method,
             _lock: lock,
         });

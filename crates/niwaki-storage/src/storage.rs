@@ -14,6 +14,7 @@ use crate::buffer::BufferPool;
 use crate::checkpoint::CheckpointCounters;
 use crate::control::{Control, ControlFile};
 use crate::error::Result;
+use crate::failures::Failures;
 use crate::files::{FORKS, Files};
 use crate::ids::{BlockNumber, Fork, Lsn, RelFile, RelFileId, Xid};
 use crate::record::{Manager, Record};
@@ -131,6 +132,7 @@ pub struct Storage {
     pub(crate) hurry: AtomicU32,
     pub(crate) checkpoint_counters: CheckpointCounters,
     pub(crate) background: niwaki_env::sync::Signal,
+    pub(crate) failures: Failures,
     pub(crate) io_method: MethodInUse,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,

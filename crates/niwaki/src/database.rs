@@ -186,6 +186,8 @@ impl Database {
                 "io_uring does not work any more: {why}; nobody reads ahead from now on"
             ));
         });
+        let log = options.log.clone();
+        storage.when_background_fails(move |line| log.write(line));
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);

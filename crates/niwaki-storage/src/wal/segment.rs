@@ -194,7 +194,7 @@ impl Segments {
     fn make(&self, number: u64) -> Result<()> {
         let failed = |e| Error::io(format!("could not make {}", self.path(number)), e);
         let file =
-            self.env.vfs.open(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
+            self.env.vfs.open_reserved(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
         // A leftover of a crash may hold records of any age.
         file.set_len(0).map_err(failed)?;
         if let Err(error) = self.clear(&file, 0) {
@@ -257,7 +257,7 @@ impl Segments {
             return Ok(Some(Arc::clone(file)));
         }
         let path = self.path(number);
-        let file = match self.env.vfs.open(&path, OpenMode::Existing) {
+        let file = match self.env.vfs.open_reserved(&path, OpenMode::Existing) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io(format!("could not open {path}"), e)),
