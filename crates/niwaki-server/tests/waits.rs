@@ -1,9 +1,9 @@
 //! Sessions that wait for their clients, told to end.
 //!
-//! `pg_terminate_backend` did nothing to a session that was idle in a transaction: it kept its locks
-//! and its snapshot, DROP DATABASE … WITH (FORCE) failed, and a client that did not read its result
-//! kept the server from stopping, and went on with its statements behind the last checkpoint. The end
-//! of a session wakes it now wherever it waits for its client.
+//! `pg_terminate_backend` did nothing to a session that was idle in a transaction: it kept its
+//! locks and its snapshot, and DROP DATABASE … WITH (FORCE) failed. A client that did not read its
+//! result kept the server from stopping, and its statements ran on behind the last checkpoint. The
+//! end of a session wakes it now wherever it waits for its client.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
