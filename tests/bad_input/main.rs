@@ -322,3 +322,53 @@ fn three_thousand_tables_need_few_descriptors() {
     assert!(server.stop());
     check(&data);
 }
+
+/// SIGHUP ended the server, as nothing handled it: PostgreSQL goes on.
+#[test]
+fn sighup_ends_nothing() {
+    let (_dir, mut server) = server("hangup");
+    let mut client = server.client();
+    let pid = server.pid().to_string();
+    let sent = std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+    assert!(sent.success());
+    client.batch_execute("select 1").unwrap();
+    assert!(server.stop());
+    let said = server.stderr();
+    assert!(said.contains("SIGHUP"), "{said}");
+}
+
+/// A line that could not be written to standard error was a panic: of the start, or of a thread.
+#[test]
+fn a_full_standard_error_keeps_nothing_from_working() {
+    let dir = TempDir::new("full-stderr");
+    for redirection in ["2>/dev/full", "2>&-"] {
+        let shell = ["sh", "-c", &format!("exec \"$0\" \"$@\" {redirection}")];
+        let mut server = Server::try_start_under(&shell, &dir.path().join("data"), &[]).unwrap();
+        server.client().batch_execute("create table if not exists t (a int); checkpoint").unwrap();
+        assert!(server.stop(), "{redirection}");
+    }
+    check(&dir.path().join("data"));
+}
+
+/// 300 sockets that never logged in took all descriptors, and the next checkpoint panicked.
+#[test]
+fn strangers_leave_descriptors_for_checkpoints() {
+    let dir = TempDir::new("descriptors");
+    let data = dir.path().join("data");
+    let limit = ["prlimit", "--nofile=150:150"];
+    let mut server = Server::try_start_under(&limit, &data, &[]).unwrap();
+    let mut client = server.client();
+    client.batch_execute("create table t (a int)").unwrap();
+    let strangers: Vec<_> = (0..300).map(|_| server.socket()).collect();
+    for n in 0..100 {
+        client
+            .batch_execute(&format!("create table t{n} (a int); insert into t values ({n})"))
+            .unwrap();
+    }
+    client.batch_execute("checkpoint").unwrap();
+    drop(strangers);
+    assert!(server.stop());
+    let said = server.stderr();
+    assert!(!said.contains("panicked"), "{said}");
+    check(&data);
+}

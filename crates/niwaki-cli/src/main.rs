@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod log;
 mod serve;
 mod shell;
 mod table;
@@ -52,8 +53,7 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 impl DataArguments {
     /// Opens the database with these settings.
     fn open(&self) -> Result<niwaki::Database, String> {
-        let log = |line: &str| eprintln!("niwaki: {line}");
-        let mut options = niwaki::Options::new().background(true).log(log);
+        let mut options = niwaki::Options::new().background(true).log(log::line);
         for (name, value) in &self.settings {
             options = options.set(name, value);
         }
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
     };
     outcome.unwrap_or_else(|message| {
-        eprintln!("niwaki: {message}");
+        log::line(&message);
         ExitCode::FAILURE
     })
 }

@@ -1,15 +1,20 @@
-//! `niwaki serve`: the server, until SIGTERM or SIGINT.
+//! `niwaki serve`: the server, until a signal ends it.
+//!
+//! SIGTERM and SIGINT end all sessions, roll back what is open, and write a last checkpoint
+//! (PostgreSQL's fast shutdown). SIGQUIT ends the process at once, and the next start recovers
+//! (immediate). There is none that waits for clients to leave (smart). SIGHUP ends nothing.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
+use niwaki_env::sync::thread;
 use niwaki_server::{Server, ServerOptions};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::DataArguments;
+use crate::{DataArguments, log};
 
 /// How clients prove who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,28 +41,53 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let Authentication::Trust = arguments.auth;
     // Before anything that takes time: a signal during recovery must not be lost.
-    let mut signals = Signals::new([SIGTERM, SIGINT])
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT])
         .map_err(|error| format!("could not handle signals: {error}"))?;
     niwaki_env::vfs::raise_open_files_limit();
     let database = arguments.data.open()?;
-    eprintln!("niwaki: reading ahead: {}", database.io_method());
+    log::line(&format!("reading ahead: {}", database.io_method()));
     let options = ServerOptions {
         listen: arguments.listen,
         socket_dir: arguments.socket_dir.clone(),
         max_connections: database.max_connections(),
+        sockets_max: database.sockets_max(),
+        authentication_timeout: database.authentication_timeout(),
     };
     let server = Server::start(database, &options).map_err(|error| error.to_string())?;
-    println!("niwaki ready on {}", server.address());
+    log::tell(&format!("niwaki ready on {}", server.address()));
     if let Some(path) = server.socket_path() {
-        println!("niwaki socket {}", path.display());
+        log::tell(&format!("niwaki socket {}", path.display()));
     }
-    // A closed standard output is no reason to stop serving.
-    let _ = std::io::stdout().flush();
+    let (tell, told) = mpsc::channel();
+    thread::spawn_named("niwaki-signals", move || watch(&mut signals, &tell))
+        .map_err(|error| format!("could not start a thread: {error}"))?;
 
-    signals.forever().next();
-    eprintln!("niwaki: stopping");
+    // Fails only if the other thread is gone, with which nobody could stop the server any more.
+    let _ = told.recv();
+    log::line("stopping");
     let database = server.stop();
     database.close().map_err(|error| format!("could not stop cleanly: {error}"))?;
-    eprintln!("niwaki: stopped");
+    log::line("stopped");
     Ok(ExitCode::SUCCESS)
 }
+
+/// Acts on signals as they come; says so when the server is to stop.
+fn watch(signals: &mut Signals, stop: &mpsc::Sender<()>) {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => log::line(
+                "SIGHUP: settings are read at the start only, so nothing was changed; restart the \
+                 server for new ones",
+            ),
+            SIGQUIT => {
+                log::line("SIGQUIT: ending at once; the next start recovers");
+                std::process::exit(IMMEDIATE);
+            }
+            // A second one finds that nobody listens any more: it stops already.
+            _ => drop(stop.send(())),
+        }
+    }
+}
+
+/// Exit code after SIGQUIT, as PostgreSQL's.
+const IMMEDIATE: i32 = 2;

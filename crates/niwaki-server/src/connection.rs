@@ -6,10 +6,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use niwaki::Terminator;
+
 /// Bytes that an idle connection's input buffer keeps.
 const INPUT_BYTES: usize = 8 << 10;
 /// Output is written once it exceeds this many bytes, even in the middle of a result.
 const OUTPUT_FLUSH_BYTES: usize = 64 << 10;
+/// How long a write waits for a client that does not read before it looks whether the session is to
+/// end.
+pub(crate) const WRITE_STEP: Duration = Duration::from_millis(50);
+/// For how many such steps a client that is no session, or is none any more, is waited for.
+const STEPS_WITHOUT_SESSION: u32 = 20;
 /// Capacity above which a buffer is given back after a large message.
 const BUFFER_KEEP_BYTES: usize = 256 << 10;
 
@@ -21,14 +28,6 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Another handle on the same connection, to end it from another thread.
-    pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
-            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
-        })
-    }
-
     /// Makes a blocked or later read see the end of the stream; writing goes on.
     pub(crate) fn end_reading(&self) {
         // The connection may be gone already, which serves as well.
@@ -69,12 +68,17 @@ impl Socket {
         }
     }
 
-    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => (&*stream).write_all(bytes),
-            Self::Unix(stream) => (&*stream).write_all(bytes),
+            Self::Tcp(stream) => (&*stream).write(bytes),
+            Self::Unix(stream) => (&*stream).write(bytes),
         }
     }
+}
+
+/// Whether a read or write took longer than the socket's limit.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// What arrived and is not used yet.
@@ -147,11 +151,24 @@ pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     /// The first failed write; everything later is dropped, and the session ends at its next read.
     failed: Option<io::Error>,
+    /// Says whether the session is to end; `None` before it begins, and for its last words.
+    session: Option<Terminator>,
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
-        Self { bytes: Vec::with_capacity(INPUT_BYTES), failed: None }
+        Self { bytes: Vec::with_capacity(INPUT_BYTES), failed: None, session: None }
+    }
+
+    /// From now on a client that does not read is waited for until this session is told to end; with
+    /// `None`, for a second.
+    pub(crate) fn set_session(&mut self, session: Option<Terminator>) {
+        self.session = session;
+    }
+
+    /// The session that it is for.
+    pub(crate) fn session(&self) -> Option<&Terminator> {
+        self.session.as_ref()
     }
 
     /// Sends everything. A failure is kept for [`Output::failure`]: a statement runs to its end
@@ -161,7 +178,7 @@ impl Output {
             return;
         }
         if self.failed.is_none()
-            && let Err(error) = socket.write_all(&self.bytes)
+            && let Err(error) = self.write_all(socket)
         {
             self.failed = Some(error);
         }
@@ -169,6 +186,33 @@ impl Output {
         if self.bytes.capacity() > BUFFER_KEEP_BYTES {
             self.bytes = Vec::with_capacity(INPUT_BYTES);
         }
+    }
+
+    /// Writes all bytes to a socket whose writes wait for [`WRITE_STEP`] at most.
+    fn write_all(&self, socket: &Socket) -> io::Result<()> {
+        let mut rest = self.bytes.as_slice();
+        let mut steps = 0;
+        // Ends: each turn writes something, was interrupted, or waits one step more for the client.
+        while !rest.is_empty() {
+            match socket.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    steps += 1;
+                    let gives_up = match &self.session {
+                        // Its client would not get the reason either: the socket is full.
+                        Some(session) => session.is_told(),
+                        None => steps >= STEPS_WITHOUT_SESSION,
+                    };
+                    if gives_up {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Sends when much is waiting.

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use niwaki::{Database, SqlError, Terminator};
+use niwaki::{Database, Session, SqlError, Terminator};
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
 
-use crate::connection::{Input, Output, Socket};
-use crate::session::{self, Ending, STARTUP_TIMEOUT, Wire};
+use crate::connection::{Input, Output, Socket, WRITE_STEP};
+use crate::report;
+use crate::session::{self, Ending, Wire};
 use crate::startup::{self, Opening, Request};
 use crate::wire::backend;
 
@@ -36,6 +37,11 @@ pub struct ServerOptions {
     pub socket_dir: Option<PathBuf>,
     /// Sessions at once; one more is refused with 53300.
     pub max_connections: usize,
+    /// Connections at once, those that have not logged in included, which may be half of them; one
+    /// more is refused with 53300. The descriptors that the database needs are not among them.
+    pub sockets_max: usize,
+    /// How long a connection may take to log in, from its first moment.
+    pub authentication_timeout: Duration,
 }
 
 /// Why a server did not start.
@@ -77,22 +83,28 @@ pub struct Server {
 struct Shared {
     database: Database,
     max_connections: usize,
+    sockets_max: usize,
+    authentication_timeout: Duration,
     stopping: AtomicBool,
-    sessions: Mutex<HashMap<i32, Live>>,
+    clients: Mutex<Clients>,
     /// Signalled when a session ends.
     ended: Condvar,
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("sessions", &self.sessions.lock().len()).finish()
-    }
+/// Who is connected.
+#[derive(Default)]
+struct Clients {
+    sessions: HashMap<i32, Terminator>,
+    /// Connections, sessions included.
+    sockets: usize,
+    /// Connections that have not logged in.
+    strangers: usize,
 }
 
-/// A connected session, as others need it.
-struct Live {
-    terminator: Terminator,
-    socket: Socket,
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("sessions", &self.clients.lock().sessions.len()).finish()
+    }
 }
 
 impl Server {
@@ -115,8 +127,10 @@ impl Server {
         let shared = Arc::new(Shared {
             database,
             max_connections: options.max_connections,
+            sockets_max: options.sockets_max,
+            authentication_timeout: options.authentication_timeout,
             stopping: AtomicBool::new(false),
-            sessions: Mutex::new(HashMap::new()),
+            clients: Mutex::default(),
             ended: Condvar::new(),
         });
         let mut accepting = Vec::new();
@@ -150,7 +164,7 @@ impl Server {
     }
 
     /// Accepts nobody any more, tells every session 57P01, waits for them, and gives the database
-    /// back to be closed.
+    /// back to be closed. A client that does not read keeps no session from ending.
     pub fn stop(self) -> Database {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // A connection of our own wakes each accepting thread.
@@ -161,17 +175,14 @@ impl Server {
         for thread in self.accepting {
             let _ = thread.join();
         }
-        let mut sessions = self.shared.sessions.lock();
-        for live in sessions.values() {
-            live.terminator.terminate();
-            live.socket.end_reading();
-        }
-        while !sessions.is_empty() {
-            if self.shared.ended.wait_for(&mut sessions, STOP_TIMEOUT).timed_out() {
+        let mut clients = self.shared.clients.lock();
+        clients.sessions.values().for_each(Terminator::terminate);
+        while !clients.sessions.is_empty() {
+            if self.shared.ended.wait_for(&mut clients, STOP_TIMEOUT).timed_out() {
                 break;
             }
         }
-        drop(sessions);
+        drop(clients);
         if let Some(path) = &self.socket_path {
             let _ = fs::remove_file(path);
         }
@@ -213,36 +224,90 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
         }
         match socket {
             Ok(socket) => {
-                let shared = Arc::clone(shared);
+                let Some(admission) = Admission::ask(shared) else {
+                    refuse(&socket);
+                    continue;
+                };
                 // No thread to be had: the client sees its connection closed.
                 let _ = thread::spawn_with_stack("session", SESSION_STACK_BYTES, move || {
-                    connection(&shared, &socket);
+                    connection(&admission, &Arc::new(socket));
                 });
             }
             // The client left already; or no file descriptor is free, until a session ends: waiting
             // for that, with a bound, keeps a core from spinning.
             Err(_) => {
-                let mut sessions = shared.sessions.lock();
-                shared.ended.wait_for(&mut sessions, ACCEPT_PAUSE);
+                let mut clients = shared.clients.lock();
+                shared.ended.wait_for(&mut clients, ACCEPT_PAUSE);
             }
         }
     }
 }
 
+/// Tells a connection that there are too many, and closes it.
+fn refuse(socket: &Socket) {
+    let mut output = Output::new();
+    report::append_fatal(&mut output.bytes, &too_many_clients());
+    // A new socket has room for this, so the listener does not wait.
+    output.flush(socket);
+}
+
+fn too_many_clients() -> SqlError {
+    SqlError::new("53300", "sorry, too many clients already")
+        .with_hint("raise max_connections, or use a connection pool")
+}
+
+/// A place among the connections, at first as a stranger's; it is given back with this.
+struct Admission {
+    shared: Arc<Shared>,
+    is_stranger: AtomicBool,
+}
+
+impl Admission {
+    /// `None` when there are too many connections, or too many that have not logged in.
+    fn ask(shared: &Arc<Shared>) -> Option<Self> {
+        let mut clients = shared.clients.lock();
+        let strangers_max = (shared.sockets_max / 2).max(1);
+        if clients.sockets >= shared.sockets_max || clients.strangers >= strangers_max {
+            return None;
+        }
+        clients.sockets += 1;
+        clients.strangers += 1;
+        Some(Self { shared: Arc::clone(shared), is_stranger: AtomicBool::new(true) })
+    }
+
+    /// It has logged in.
+    fn is_known(&self, clients: &mut Clients) {
+        // Relaxed: only the connection's own thread asks.
+        if self.is_stranger.swap(false, Ordering::Relaxed) {
+            clients.strangers -= 1;
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let mut clients = self.shared.clients.lock();
+        clients.sockets -= 1;
+        self.is_known(&mut clients);
+    }
+}
+
 /// One connection from its first byte to its last.
-fn connection(shared: &Arc<Shared>, socket: &Socket) {
+fn connection(admission: &Admission, socket: &Arc<Socket>) {
+    let shared = &admission.shared;
     let mut input = Input::new();
     let mut output = Output::new();
-    if socket.set_read_timeout(Some(STARTUP_TIMEOUT)).is_err() {
+    if socket.set_write_timeout(Some(WRITE_STEP)).is_err() {
         return;
     }
-    let opening = startup::open(socket, &mut input, &mut output);
+    let clock = &shared.database.env().clock;
+    let end = clock.monotonic().saturating_add(shared.authentication_timeout);
+    let left = || end.saturating_sub(clock.monotonic());
+    let opening = startup::open(socket, &mut input, &mut output, &left);
     let mut wire = Wire::new(socket, input, output);
     match opening {
         Ok(Opening::Session(request)) => {
-            if let Err(error) = run(shared, &request, &mut wire) {
-                session::fatal(&mut wire, &error);
-            }
+            run(admission, socket, &request, &mut wire);
         }
         // No answer either way: the requester may only learn that something came.
         Ok(Opening::Cancel { process_id, secret }) => {
@@ -257,28 +322,57 @@ fn connection(shared: &Arc<Shared>, socket: &Socket) {
     }
 }
 
-/// Opens the session, tells the client about it, serves it.
-fn run(shared: &Arc<Shared>, request: &Request, wire: &mut Wire<'_>) -> Result<(), SqlError> {
-    let mut session =
-        shared.database.session_as(&request.user, &request.database, &request.settings)?;
-    let process_id = session.id();
-    {
-        let mut sessions = shared.sessions.lock();
-        if sessions.len() >= shared.max_connections {
-            return Err(SqlError::new("53300", "sorry, too many clients already")
-                .with_hint("raise max_connections, or use a connection pool"));
-        }
-        if shared.stopping.load(Ordering::SeqCst) {
-            return Err(SqlError::new("57P03", "the database system is shutting down"));
-        }
-        let socket = wire
-            .socket
-            .try_clone()
-            .map_err(|error| SqlError::new("53000", format!("could not serve: {error}")))?;
-        sessions.insert(process_id, Live { terminator: session.terminator(), socket });
+/// Opens the session, serves it, and tells the client why it ends.
+fn run(admission: &Admission, socket: &Arc<Socket>, request: &Request, wire: &mut Wire<'_>) {
+    let shared = &admission.shared;
+    let ended = shared
+        .database
+        .session_as(&request.user, &request.database, &request.settings)
+        .and_then(|session| {
+            let registration = register(admission, socket, &session)?;
+            Ok((registration, served(session, request, wire)))
+        });
+    match ended {
+        Err(error) => session::fatal(wire, &error),
+        // The session counts as one until its client was told.
+        Ok((_registration, Err(error))) => session::fatal(wire, &error),
+        Ok((_registration, Ok(()))) => {}
     }
-    let _registration = Registration { shared, process_id };
+}
+
+/// Enters a session among those that a stop ends, and has its end wake it where it waits for its
+/// client.
+fn register<'a>(
+    admission: &'a Admission,
+    socket: &Arc<Socket>,
+    session: &Session,
+) -> Result<Registration<'a>, SqlError> {
+    let shared = &*admission.shared;
+    let process_id = session.id();
+    let woken = Arc::downgrade(socket);
+    session.when_terminated(move || {
+        if let Some(socket) = woken.upgrade() {
+            socket.end_reading();
+        }
+    });
+    let mut clients = shared.clients.lock();
+    if clients.sessions.len() >= shared.max_connections {
+        return Err(too_many_clients());
+    }
+    if shared.stopping.load(Ordering::SeqCst) {
+        return Err(SqlError::new("57P03", "the database system is shutting down"));
+    }
+    clients.sessions.insert(process_id, session.terminator());
+    admission.is_known(&mut clients);
+    Ok(Registration { shared, process_id })
+}
+
+/// Tells the client about its session, and serves it to its end.
+fn served(mut session: Session, request: &Request, wire: &mut Wire<'_>) -> Result<(), SqlError> {
+    let process_id = session.id();
+    // If it cannot be set the socket is gone, and the first read says so.
     let _ = wire.socket.set_read_timeout(None);
+    wire.output.set_session(Some(session.terminator()));
 
     let out = &mut wire.output.bytes;
     if request.minor > 0 || !request.unknown.is_empty() {
@@ -320,7 +414,7 @@ struct Registration<'s> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.shared.sessions.lock().remove(&self.process_id);
+        self.shared.clients.lock().sessions.remove(&self.process_id);
         self.shared.ended.notify_all();
     }
 }

@@ -21,7 +21,7 @@ use niwaki::{
 
 use niwaki_types::{ColumnType, InputContext};
 
-use crate::connection::{Input, Output, Socket};
+use crate::connection::{Input, Output, Socket, is_timeout};
 use crate::report;
 use crate::wake::{Wake, Woken};
 use crate::wire::backend::{self, Field};
@@ -60,6 +60,8 @@ pub(crate) struct Wire<'c> {
     broken: Option<Ending>,
     /// From the first LISTEN on: what other sessions wake this one by.
     wake: Option<Wake>,
+    /// How long a read waits.
+    read_timeout: Option<Duration>,
 }
 
 /// Result format codes: none (all text), one for all, or one per column.
@@ -105,6 +107,7 @@ impl<'c> Wire<'c> {
             binary_copy: false,
             broken: None,
             wake: None,
+            read_timeout: None,
         }
     }
 
@@ -133,6 +136,17 @@ impl<'c> Wire<'c> {
         report::append(&mut self.output.bytes, b'E', error);
     }
 
+    /// The same, but for the error that the session ends with: that one is written once, as FATAL.
+    fn report_unless_last(&mut self, session: &Session, error: &SqlError) {
+        if session.is_terminated() && error.sqlstate == TERMINATED {
+            if let Some(at) = self.whole_from.take() {
+                self.output.bytes.truncate(at);
+            }
+            return;
+        }
+        self.report_error(error);
+    }
+
     /// Appends a RowDescription with the given formats.
     fn describe(&mut self, columns: &[ColumnInfo], formats: &Formats) {
         backend::row_description(
@@ -159,6 +173,20 @@ impl<'c> Wire<'c> {
     fn set_types(&mut self, columns: &[ColumnInfo]) {
         self.types.clear();
         self.types.extend(columns.iter().map(|column| column.oid()));
+    }
+
+    /// Fails when the session's statement is to end.
+    fn interrupted(&self) -> Result<(), SqlError> {
+        self.output.session().map_or(Ok(()), niwaki::Terminator::interrupted)
+    }
+
+    /// Bounds reads from now on; asks the system only if that is something new.
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) {
+        if self.read_timeout != timeout {
+            // If it cannot be set the socket is gone, and the read says so.
+            let _ = self.socket.set_read_timeout(timeout);
+            self.read_timeout = timeout;
+        }
     }
 
     /// Reads until a whole message is there; `None` at the end of the stream.
@@ -248,17 +276,28 @@ impl ResultSink for Wire<'_> {
     fn copy_in(&mut self, columns: usize) -> Result<(), SqlError> {
         backend::copy_response(&mut self.output.bytes, b'G', self.binary_copy, columns);
         self.flush();
+        // Taken back where the next message is waited for.
+        self.set_read_timeout(Some(COPY_STEP));
         Ok(())
     }
 
     fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> Result<bool, SqlError> {
         loop {
-            if let Err(ending) = self.wait_for_message() {
-                self.broken = Some(ending);
-                return Err(SqlError::new(
-                    "08006",
-                    "unexpected EOF on client connection during COPY",
-                ));
+            match self.wait_for_message() {
+                Ok(()) => {}
+                Err(Ending::Socket(error)) if is_timeout(&error) => {
+                    self.interrupted()?;
+                    continue;
+                }
+                Err(ending) => {
+                    // A session that is to end is woken by the end of its stream.
+                    self.interrupted()?;
+                    self.broken = Some(ending);
+                    return Err(SqlError::new(
+                        "08006",
+                        "unexpected EOF on client connection during COPY",
+                    ));
+                }
             }
             let Ok(Some((message, used))) = frontend::decode(self.input.pending()) else {
                 continue; // cannot happen: a whole message is there
@@ -326,20 +365,13 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                     Err(ending) => return ending,
                 }
             }
-            if timeout.is_some() && wire.socket.set_read_timeout(timeout).is_err() {
-                return Ending::Client;
-            }
+            wire.set_read_timeout(timeout);
         }
         if let Err(ending) = wire.wait_for_message() {
             return match ending {
-                Ending::Socket(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    ) =>
-                {
+                Ending::Socket(error) if is_timeout(&error) => {
                     fatal(wire, &session.idle_timeout_error());
-                    Ending::Terminated
+                    Ending::Client
                 }
                 Ending::Client if session.is_terminated() => Ending::Terminated,
                 Ending::Protocol(error) => {
@@ -348,9 +380,6 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                 }
                 other => other,
             };
-        }
-        if session.idle_timeout().is_some() {
-            let _ = wire.socket.set_read_timeout(None);
         }
         // The message borrows from the input while the session writes to the output.
         let input = std::mem::replace(&mut wire.input, Input::empty());
@@ -451,7 +480,7 @@ fn wait_idle(
             Woken::ByClient => return Ok(()),
             Woken::TimedOut => {
                 fatal(wire, &session.idle_timeout_error());
-                return Err(Ending::Terminated);
+                return Err(Ending::Client);
             }
             Woken::ByOther => {
                 notify(session, wire);
@@ -470,16 +499,15 @@ fn wait_idle(
 /// sent Flush waits for it before it sends Sync, and that Flush is skipped, too.
 fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
     session.error();
-    wire.report_error(error);
+    wire.report_unless_last(session, error);
     wire.flush();
     true
 }
 
 /// Reports an error that ends the session.
 pub(crate) fn fatal(wire: &mut Wire<'_>, error: &SqlError) {
-    // A client that does not read its socket must not keep the thread for ever. If the bound cannot
-    // be set the socket is gone, and the write fails at once.
-    let _ = wire.socket.set_write_timeout(Some(FATAL_WRITE_TIMEOUT));
+    // A client that does not read its socket must not keep the thread for ever.
+    wire.output.set_session(None);
     report::append_fatal(&mut wire.output.bytes, error);
     wire.flush();
 }
@@ -487,7 +515,7 @@ pub(crate) fn fatal(wire: &mut Wire<'_>, error: &SqlError) {
 fn query(session: &mut Session, wire: &mut Wire<'_>, sql: &str) {
     if let Err(error) = session.simple_query(sql, wire) {
         session.error();
-        wire.report_error(&error);
+        wire.report_unless_last(session, &error);
     }
     if wire.broken.is_none() && !session.is_terminated() {
         ready(session, wire);
@@ -676,8 +704,8 @@ fn bind_portal(
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
-/// How long the last words to a client may take.
-const FATAL_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// SQLSTATE of the end that others ask for.
+const TERMINATED: &str = "57P01";
 
-/// How long a client may take to send its start-up packet.
-pub(crate) const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a wait for the next data of a COPY looks for interrupts.
+const COPY_STEP: Duration = Duration::from_millis(50);

@@ -1,5 +1,7 @@
 //! The beginning of a connection: encryption requests, cancel requests, the start-up packet.
 
+use std::time::Duration;
+
 use niwaki::SqlError;
 
 use crate::connection::{Input, Output, Socket};
@@ -33,7 +35,8 @@ pub(crate) enum Opening {
     Gone,
 }
 
-/// Reads up to the start-up packet; refuses encryption, which is answered with `N`.
+/// Reads up to the start-up packet, as long as `left` says that time is left; refuses encryption,
+/// which is answered with `N`.
 ///
 /// # Errors
 /// What to send as FATAL before closing.
@@ -41,6 +44,7 @@ pub(crate) fn open(
     socket: &Socket,
     input: &mut Input,
     output: &mut Output,
+    left: &dyn Fn() -> Duration,
 ) -> Result<Opening, SqlError> {
     // One request for TLS and one for GSSAPI are usual; more are a loop.
     let mut encryption_requests = 0;
@@ -48,6 +52,11 @@ pub(crate) fn open(
         let decoded = frontend::decode_startup(input.pending())
             .map_err(|error| SqlError::new(error.sqlstate, error.message))?;
         let Some((packet, used)) = decoded else {
+            // A byte now and then does not make the time longer.
+            let left = left();
+            if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
+                return Ok(Opening::Gone);
+            }
             match input.fill(socket) {
                 Ok(true) => continue,
                 // A port scan, or the time for authentication ran out: nobody waits for an answer.

@@ -278,6 +278,8 @@ impl From<niwaki_txn::Error> for SqlError {
             E::TooManyCommands => "54000",
             E::OutOfMemory { .. } => "53200",
             E::TooManySessions => "53300",
+            E::ShuttingDown => "57P03",
+            E::StillInUse { .. } => "55006",
             E::Storage(inner) => return inner.clone().into(),
         };
         let result = Self::new(sqlstate, error.to_string());
@@ -285,7 +287,10 @@ impl From<niwaki_txn::Error> for SqlError {
             E::Deadlock { detail } => {
                 result.with_detail(detail).with_hint("See server log for query details.")
             }
-            E::Terminated => result.with_severity(Severity::Fatal),
+            E::Terminated | E::ShuttingDown => result.with_severity(Severity::Fatal),
+            E::StillInUse { .. } => result.with_hint(
+                "end their transactions and close it again, or drop all handles and sessions",
+            ),
             _ => result,
         }
     }

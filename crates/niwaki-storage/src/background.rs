@@ -77,8 +77,7 @@ impl Storage {
         let period = PERIOD.min(self.options.bgwriter_delay);
         // Ends when the handle says stop.
         while !self.background.wait(period) {
-            // What fails here is tried again; sessions meet the same error themselves.
-            let _ = self.background_write(&mut writer);
+            self.attempt("the background writer", || self.background_write(&mut writer));
         }
     }
 
@@ -89,7 +88,9 @@ impl Storage {
             let pause = &mut |time| {
                 self.background.wait(time);
             };
-            let _ = self.background_step(&mut last_checkpoint, participants, pause);
+            self.attempt("a checkpoint", || {
+                self.background_step(&mut last_checkpoint, participants, pause)
+            });
         }
     }
 

@@ -18,7 +18,7 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::record::{CheckpointParticipant, Manager, Record};
 use crate::storage::{Storage, kind};
@@ -271,15 +271,27 @@ impl Storage {
         self.wal.segments.recycle(redo, keep, self.wal.insert_lsn().0)
     }
 
-    /// Ends all work with a last checkpoint and marks the directory as cleanly shut down. Nobody may
-    /// change anything from here on.
+    /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends the log:
+    /// whoever wants to change something from here on is refused. The caller has ended all
+    /// transactions, and begins none.
     ///
     /// # Errors
-    /// As [`Storage::checkpoint`]; the next opening then recovers from the log.
+    /// As [`Storage::checkpoint`], and when somebody wrote the log meanwhile: the next opening then
+    /// recovers from the log.
     pub fn shutdown(
         &self,
         participants: &[&dyn CheckpointParticipant],
     ) -> Result<CheckpointSummary> {
-        self.checkpoint(CheckpointKind::Shutdown, participants)
+        let summary = self.checkpoint(CheckpointKind::Shutdown, participants)?;
+        if !self.wal.seal(summary.lsn) {
+            // Recovery sees the record, and takes the directory for one that was not shut down.
+            let end = self.wal.insert_lsn();
+            return Err(Error::Refused(format!(
+                "the log was written up to {end} beside the shutdown, whose checkpoint ends at {}: \
+                 the next start recovers",
+                summary.lsn
+            )));
+        }
+        Ok(summary)
     }
 }

@@ -138,7 +138,7 @@ pub(crate) struct ControlFile {
 impl ControlFile {
     /// Opens the file; `None` when there is none.
     pub(crate) fn open(env: &Env) -> Result<Option<Self>> {
-        let file = match env.vfs.open(CONTROL, OpenMode::Existing) {
+        let file = match env.vfs.open_reserved(CONTROL, OpenMode::Existing) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("could not open the control file", e)),
@@ -170,7 +170,7 @@ impl ControlFile {
     /// Creates the file; afterwards the data directory exists.
     pub(crate) fn create(env: &Env, control: Control) -> Result<Self> {
         let failed = |e| Error::io("could not create the control file", e);
-        let file = env.vfs.open(NEW_CONTROL, OpenMode::CreateIfAbsent).map_err(failed)?;
+        let file = env.vfs.open_reserved(NEW_CONTROL, OpenMode::CreateIfAbsent).map_err(failed)?;
         file.set_len(0).map_err(failed)?;
         file.write_at(&[0; 8192], 0).map_err(failed)?;
         let slot = SLOT_AT[(control.sequence % 2) as usize];

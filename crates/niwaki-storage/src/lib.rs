@@ -8,6 +8,7 @@ pub mod compare;
 mod control;
 mod copy;
 mod error;
+mod failures;
 mod files;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
@@ -29,6 +30,7 @@ pub use check::StorageReport;
 pub use checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
 pub use control::{Control, FORMAT_VERSION};
 pub use error::{Corruption, Error, Result};
+pub use failures::BackgroundTask;
 pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
 pub use record::{

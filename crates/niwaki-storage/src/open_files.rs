@@ -23,7 +23,7 @@ use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
-use niwaki_env::vfs::{OpenMode, VfsFile};
+use niwaki_env::vfs::{OpenMode, VfsFile, is_out_of_descriptors};
 
 /// One segment file of a fork. It may have no descriptor for a while.
 pub(crate) struct Segment {
@@ -73,7 +73,32 @@ impl OpenFiles {
     /// Opens a file that has no [`Segment`] yet; the caller enters the segment that it makes of it.
     pub(crate) fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         self.make_room();
-        self.env.vfs.open(path, mode)
+        self.open_or_close(path, mode)
+    }
+
+    /// Opens a file; while the process has no descriptor left, others are closed for it.
+    fn open_or_close(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        // Ends: each turn closes a file, of which few are opened meanwhile.
+        loop {
+            match self.env.vfs.open(path, mode) {
+                Err(error) if is_out_of_descriptors(&error) && self.close_one() => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Closes the oldest file that nobody uses right now; false when there is none.
+    fn close_one(&self) -> bool {
+        let tries = self.ring.lock().len();
+        for _ in 0..tries {
+            let Some(next) = self.ring.lock().pop_front() else { return false };
+            let Some(segment) = next.upgrade() else { continue };
+            if self.close(&segment) {
+                return true;
+            }
+            self.enter(&segment);
+        }
+        false
     }
 
     /// Counts an open segment.
@@ -98,7 +123,7 @@ impl OpenFiles {
         let file = match &*alone {
             Some(file) => Arc::clone(file),
             None => {
-                let file = self.env.vfs.open(&segment.path, OpenMode::Existing)?;
+                let file = self.open_or_close(&segment.path, OpenMode::Existing)?;
                 *alone = Some(Arc::clone(&file));
                 self.enter(segment);
                 file

@@ -306,6 +306,7 @@ impl Storage {
             checkpoint_counters: CheckpointCounters::default(),
             background: niwaki_env::sync::Signal::default(),
             dropped: Mutex::default(),
+            failures: crate::failures::Failures::default(),
             io_method,
             _lock: lock,
         });

@@ -16,6 +16,7 @@ use crate::buffer::BufferPool;
 use crate::checkpoint::CheckpointCounters;
 use crate::control::{Control, ControlFile};
 use crate::error::Result;
+use crate::failures::Failures;
 use crate::files::{FORKS, Files};
 use crate::ids::{BlockNumber, Fork, Lsn, RelFile, RelFileId, Xid};
 use crate::record::{Manager, Record};
@@ -135,6 +136,7 @@ pub struct Storage {
     pub(crate) background: niwaki_env::sync::Signal,
     /// Files that were dropped, in simulations: nobody logs a change of them any more (W4).
     pub(crate) dropped: Mutex<HashSet<RelFileId>>,
+    pub(crate) failures: Failures,
     pub(crate) io_method: MethodInUse,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,

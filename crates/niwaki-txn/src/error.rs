@@ -66,6 +66,15 @@ pub enum Error {
         /// Which limit was met.
         what: &'static str,
     },
+    /// The database closes, and takes no session any more (57P03).
+    #[error("the database system is shutting down")]
+    ShuttingDown,
+    /// The database was to be closed while transactions are open (55006).
+    #[error("cannot close the database: {sessions} of its sessions have an open transaction")]
+    StillInUse {
+        /// Sessions with an open transaction.
+        sessions: usize,
+    },
     /// More sessions than `max_sessions` (53300).
     #[error("sorry, too many clients already")]
     TooManySessions,

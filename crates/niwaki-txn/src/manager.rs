@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use niwaki_env::Env;
-use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_storage::{Csn, Error as StorageError, Storage, Xid};
 
 use crate::commit::{CommitLog, CommitQueue, StorageLog};
@@ -45,6 +45,8 @@ pub struct TransactionManager {
     pub(crate) shrunk: Shrunk,
     locks: LockManager,
     pub(crate) registry: Arc<Registry>,
+    /// The database closes: no session registers, no transaction begins (`closing.rs`).
+    pub(crate) closing: AtomicBool,
 }
 
 impl TransactionManager {
@@ -62,6 +64,7 @@ impl TransactionManager {
             shrunk: Shrunk::default(),
             locks: LockManager::new(&options, Arc::clone(&registry)),
             registry,
+            closing: AtomicBool::new(false),
             env,
             options,
         })
@@ -110,8 +113,12 @@ impl TransactionManager {
     /// Registers a session. It ends when the last handle is dropped.
     ///
     /// # Errors
-    /// [`Error::TooManySessions`], or [`Error::OutOfMemory`] when all snapshots are taken.
+    /// [`Error::TooManySessions`], [`Error::OutOfMemory`] when all snapshots are taken, or
+    /// [`Error::ShuttingDown`].
     pub fn register_session(self: &Arc<Self>) -> Result<Arc<SessionControl>> {
+        if self.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
         let home = Registration::new(&self.slots)?;
         let secret = (self.env.rng.next_u64() >> 32) as u32;
         self.registry.add(|backend| SessionControl::new(Arc::clone(self), backend, secret, home))
@@ -139,7 +146,7 @@ impl TransactionManager {
     /// Begins a transaction in `session`. Costs no id and no log until it writes.
     ///
     /// # Errors
-    /// [`Error::SerializableUnsupported`].
+    /// [`Error::SerializableUnsupported`]; [`Error::Terminated`] when the database closes.
     ///
     /// # Panics
     /// When the session has a transaction already.

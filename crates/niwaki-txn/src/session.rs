@@ -54,7 +54,12 @@ pub struct SessionControl {
     /// When the running statement began, in microseconds since 1970; 0 if nobody said so.
     statement_us: plain_atomic::AtomicI64,
     turns: Turns,
+    /// Ends a wait that the parker does not know of: for its client.
+    when_terminated: Mutex<Option<Wake>>,
 }
+
+/// Wakes a session that waits for its client; called by any thread.
+type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// A session, as monitoring shows it.
 #[derive(Clone, Debug)]
@@ -98,6 +103,7 @@ impl SessionControl {
             gives_way: AtomicBool::new(false),
             statement_us: plain_atomic::AtomicI64::new(0),
             turns: Turns::new(),
+            when_terminated: Mutex::new(None),
         }
     }
 
@@ -126,6 +132,20 @@ impl SessionControl {
     /// Asks the session to end with [`Interrupted::Terminate`].
     pub fn terminate(&self) {
         self.raise(TERMINATE);
+        if let Some(wake) = &*self.when_terminated.lock() {
+            wake();
+        }
+    }
+
+    /// `wake` is called when the session is told to end, by the thread that tells it, and at once if
+    /// that has happened: it ends a wait for the session's client. It must not block.
+    pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let mut known = self.when_terminated.lock();
+        // Under the lock: whoever raises the flag later finds the wake-up.
+        if self.is_terminated() {
+            wake();
+        }
+        *known = Some(Box::new(wake));
     }
 
     /// From now on, who waits for what this session holds cancels it after `deadlock_timeout`: what it does can be done

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::{Csn, RelFile, Xid};
 
@@ -115,12 +116,14 @@ impl Transaction {
         if options.isolation == Isolation::Serializable {
             return Err(Error::SerializableUnsupported);
         }
-        // Relaxed: the flag is for this session's own thread and for monitoring.
-        assert!(
-            !session.in_transaction.load(Ordering::Relaxed),
-            "a session runs one transaction at a time"
-        );
-        session.in_transaction.store(true, Ordering::Relaxed);
+        // SeqCst: pairs with who closes the database (`closing.rs`), and waits for this transaction
+        // unless it is refused here.
+        let had_one = session.in_transaction.swap(true, Ordering::SeqCst);
+        assert!(!had_one, "a session runs one transaction at a time");
+        if session.manager().is_closing() && !seeded_bug!("begin_beside_shutdown") {
+            session.in_transaction.store(false, Ordering::Release);
+            return Err(Error::Terminated);
+        }
         let clock = &session.manager().env().clock;
         let started_us = options.started_us.unwrap_or_else(|| clock.now_unix_us());
         Ok(Self::new(session, options.isolation, options.read_only, started_us, false))
@@ -538,7 +541,8 @@ impl Transaction {
             }
         }
         self.manager().locks().release_all(&self.session, &self.held);
-        self.session.in_transaction.store(false, Ordering::Relaxed);
+        // Release: who closes the database sees all that the transaction did.
+        self.session.in_transaction.store(false, Ordering::Release);
     }
 }
 

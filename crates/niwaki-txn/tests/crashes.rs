@@ -41,6 +41,10 @@ fn run_in_turns(bug: Option<&'static str>, schedules: usize) -> bool {
 }
 
 fn run_with(bug: Option<&'static str>, scheduler: impl Scheduler + 'static) -> bool {
+    run_body(bug, scheduler, crash)
+}
+
+fn run_body(bug: Option<&'static str>, scheduler: impl Scheduler + 'static, body: fn()) -> bool {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut config = Config::new();
     config.max_steps = MaxSteps::FailAfter(3_000_000);
@@ -48,7 +52,7 @@ fn run_with(bug: Option<&'static str>, scheduler: impl Scheduler + 'static) -> b
     config.stack_size = 1 << 20;
     bugs::plant(bug);
     let passed = catch_unwind(AssertUnwindSafe(|| {
-        Runner::new(scheduler, config).run(crash);
+        Runner::new(scheduler, config).run(body);
     }))
     .is_ok();
     bugs::plant(None);
@@ -265,4 +269,89 @@ fn a_spilled_segment_that_is_opened_again_is_found() {
 #[test]
 fn states_that_are_logged_beside_shrinking_are_found() {
     assert!(!run_in_turns(Some("states_beside_shrinking"), schedules(3000)));
+}
+
+/// Works until it is refused: begins, writes or not, commits or rolls back.
+fn work_until_closed(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
+    let Ok(session) = manager.register_session() else { return };
+    let mut rng = thread_rng();
+    // Ends: the database is closed.
+    while let Ok(transaction) = manager.begin(&session, BeginOptions::default()) {
+        for _ in 0..rng.gen_range(0..30) {
+            thread::yield_now();
+        }
+        let mut fate = Fate::default();
+        fate.kept.push(transaction.write_xid().expect("an id"));
+        let at = {
+            let mut fates = fates.lock();
+            fates.push(fate);
+            fates.len() - 1
+        };
+        thread::yield_now();
+        if rng.gen_bool(0.5) {
+            transaction.commit(Durability::Flush).expect("room on disk");
+            fates.lock()[at].durable = true;
+        } else {
+            transaction.abort();
+            fates.lock()[at].aborted = true;
+        }
+    }
+}
+
+/// Closes beside work, as a server does that is told to stop, and opens the directory again: what
+/// was promised holds, and no number that was given out is given again (W2, S1).
+fn shutdown() {
+    let vfs = FaultyVfs::new();
+    let (storage, manager) = open(Arc::new(vfs.clone()));
+    let fates = Arc::new(Mutex::new(Vec::new()));
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let (manager, fates) = (Arc::clone(&manager), Arc::clone(&fates));
+            thread::spawn(move || work_until_closed(&manager, &fates))
+        })
+        .collect();
+    for _ in 0..thread_rng().gen_range(0..60) {
+        thread::yield_now();
+    }
+    manager.refuse_new_work();
+    manager.wait_for_transactions(Duration::from_secs(3600)).expect("they end");
+    storage.shutdown(&[&*manager]).expect("nothing is written beside it");
+    workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
+    drop((storage, manager));
+    let fates = fates.lock().clone();
+    let (_storage, manager) = open(Arc::new(vfs));
+    check(&manager, &fates, "a shutdown");
+    let session = manager.register_session().expect("room");
+    for _ in 0..8 {
+        let transaction = manager.begin(&session, BeginOptions::default()).expect("begins");
+        let xid = transaction.write_xid().expect("an id");
+        let twice = fates.iter().any(|fate| fate.kept.contains(&xid));
+        assert!(!twice, "W2: {xid} was given out before the shutdown, and is again: {fates:?}");
+        transaction.commit(Durability::Flush).expect("room on disk");
+    }
+    check(&manager, &fates, "a shutdown, and commits after it");
+}
+
+/// A host that closed its database beside its threads found rows that were never committed: their
+/// transaction got its number behind the states that the last checkpoint logged, and the next start
+/// gave the number to a transaction that committed. Closing waits for every transaction now.
+#[test]
+fn no_number_is_given_twice_when_the_database_closes_beside_work() {
+    let seed = RandomScheduler::new_from_seed(SEED, schedules(300));
+    assert!(run_body(None, seed, shutdown));
+    let seed = PctScheduler::new_from_seed(SEED, 4, schedules(300));
+    assert!(run_body(None, seed, shutdown));
+}
+
+#[test]
+fn a_shutdown_that_waits_for_no_transaction_is_found() {
+    let seed = PctScheduler::new_from_seed(SEED, 4, schedules(3000));
+    assert!(!run_body(Some("shutdown_beside_transactions"), seed, shutdown));
+}
+
+/// A transaction begins behind the closer's look at all sessions.
+#[test]
+fn a_transaction_that_begins_while_the_database_closes_is_found() {
+    let seed = RandomScheduler::new_from_seed(SEED, schedules(3000));
+    assert!(!run_body(Some("begin_beside_shutdown"), seed, shutdown));
 }

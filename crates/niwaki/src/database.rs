@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_sql::settings::Settings;
 use niwaki_storage::record::CheckpointParticipant;
 use niwaki_storage::{
@@ -26,13 +25,30 @@ use crate::session::Session;
 use crate::{Result, SqlError};
 
 /// How to open a database: settings by PostgreSQL's names, as `niwaki serve --set` takes them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// `(name, value)`, for instance `("shared_buffers", "256MB")`.
     pub settings: Vec<(String, String)>,
     background: bool,
     small_files: bool,
+    close_patience: Duration,
     log: Log,
+}
+
+/// How long [`Database::close`] waits by itself: longer than any step between two looks for
+/// interrupts, short enough for a program that ends.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            settings: Vec::new(),
+            background: false,
+            small_files: false,
+            close_patience: CLOSE_PATIENCE,
+            log: Log::default(),
+        }
+    }
 }
 
 impl Options {
@@ -54,6 +70,14 @@ impl Options {
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
+        self
+    }
+
+    /// How long [`Database::close`] waits for transactions to end, to the millisecond; 10 seconds by
+    /// default. With zero it refuses at once.
+    #[must_use]
+    pub fn close_patience(mut self, patience: Duration) -> Self {
+        self.close_patience = patience;
         self
     }
 
@@ -98,7 +122,10 @@ struct Inner {
     rounds: Mutex<Option<Gardener>>,
     helpers: Helpers,
     closes_on_drop: bool,
-    closed: AtomicBool,
+    sockets_max: usize,
+    close_patience: Duration,
+    /// The last checkpoint is written; held by whoever closes.
+    closed: Mutex<bool>,
 }
 
 impl std::fmt::Debug for Database {
@@ -137,7 +164,9 @@ impl Database {
         let transactions = TransactionManager::new(env.clone(), txn_options(&settings));
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&transactions) as Arc<_>);
-        let mut storage = storage_options(&settings, env.vfs.open_files_limit());
+        let open_files_limit = env.vfs.open_files_limit();
+        let mut storage = storage_options(&settings, open_files_limit);
+        let sockets_max = sockets_max(&settings, open_files_limit, storage.open_files_max);
         if options.small_files {
             let tiny = StorageOptions::tiny();
             storage.wal_segment_bytes = tiny.wal_segment_bytes;
@@ -157,6 +186,8 @@ impl Database {
                 "io_uring does not work any more: {why}; nobody reads ahead from now on"
             ));
         });
+        let log = options.log.clone();
+        storage.when_background_fails(move |line| log.write(line));
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
@@ -208,7 +239,9 @@ impl Database {
                 rounds: Mutex::default(),
                 helpers: Helpers::new(),
                 closes_on_drop: options.background,
-                closed: AtomicBool::new(false),
+                sockets_max,
+                close_patience: options.close_patience,
+                closed: Mutex::new(false),
             }),
         })
     }
@@ -282,6 +315,18 @@ impl Database {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
     }
 
+    /// Connections that a server may hold at once, those that have not logged in included: beside them
+    /// descriptors are left for relation files, the log, and what else the database opens.
+    pub fn sockets_max(&self) -> usize {
+        self.inner.sockets_max
+    }
+
+    /// How long a client may take to log in (`authentication_timeout`).
+    pub fn authentication_timeout(&self) -> Duration {
+        let seconds = self.inner.settings.int("authentication_timeout");
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(1))
+    }
+
     /// Who reads ahead, chosen when it was opened: `io_uring`, `worker` or `sync`, as the setting `io_method` has them; `sync` too
     /// once io_uring has failed.
     pub fn io_method(&self) -> String {
@@ -341,16 +386,20 @@ impl Database {
         self.inner.transactions.cancel_request(session, secret);
     }
 
-    /// Ends all sessions (57P01), writes a last checkpoint and marks the directory as cleanly closed.
+    /// Ends all work, writes a last checkpoint and marks the directory as cleanly closed.
+    ///
+    /// No session and no transaction begins any more (57P03, 57P01); statements that run in other
+    /// threads end at their next look for interrupts (57P01). It waits until every transaction has
+    /// ended, as nothing may be written behind the last checkpoint. A session that is idle in a
+    /// transaction ends it when its owner uses it again, or drops it; one without a transaction is in
+    /// nobody's way, and is refused from now on.
     ///
     /// # Errors
-    /// Write errors; the next open recovers then.
+    /// 55006 when a transaction is still open after [`Options::close_patience`]. Then the database
+    /// is not closed: commits that were reported stay, and the next open recovers, unless the last
+    /// handle and session are dropped or it is closed again before. Write errors; the next open
+    /// recovers then, too.
     pub fn close(self) -> Result<()> {
-        for session in self.inner.transactions.session_infos() {
-            if let Some(session) = self.inner.transactions.session(session.backend) {
-                session.terminate();
-            }
-        }
         self.inner.close()
     }
 
@@ -382,18 +431,22 @@ impl Database {
 
 impl Inner {
     fn close(&self) -> Result<()> {
-        // Relaxed: only one of several closers does the work.
-        if self.closed.swap(true, Ordering::Relaxed) {
+        // One of several closers does the work; the others wait for it.
+        let mut closed = self.closed.lock();
+        if *closed {
             return Ok(());
         }
+        self.transactions.refuse_new_work();
         // They work on tables, whose log the other threads write.
         drop(self.launcher.lock().take());
         drop(self.gardener.lock().take());
+        self.transactions.wait_for_transactions(self.close_patience)?;
         if let Some(background) = self.background.lock().take() {
             background.stop();
         }
         self.engine.settle()?;
         self.engine.storage().shutdown(&[&*self.transactions])?;
+        *closed = true;
         Ok(())
     }
 }
@@ -439,6 +492,18 @@ const OPEN_FILES_MIN: u64 = 16;
 /// Blocks of the log's buffer: never fewer, and by itself never more than a segment of the log has.
 const WAL_BUFFERS_MIN: usize = 8;
 const WAL_BUFFERS_MAX: usize = 2048;
+
+/// However few the system allows, so many connections are taken.
+const SOCKETS_MIN: u64 = 4;
+
+/// As PostgreSQL: twice as many as sessions, so that those that log in, or cancel, find a place; but
+/// no more than leave the database its descriptors.
+fn sockets_max(settings: &Settings, open_files_limit: Option<u64>, relation_files: usize) -> usize {
+    let wanted = 2 * u64::try_from(settings.int("max_connections")).unwrap_or(1);
+    let others = relation_files as u64 + OTHER_OPEN_FILES;
+    let most = open_files_limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
+    usize::try_from(wanted.min(most).max(SOCKETS_MIN)).unwrap_or(usize::MAX)
+}
 
 /// `open_files_limit` is what the system allows the process.
 fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> StorageOptions {

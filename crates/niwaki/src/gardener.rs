@@ -172,12 +172,17 @@ impl GardenerThread {
         let mut gardener = Gardener::new(engine, databases, QUIET)?;
         let signal = Arc::<Signal>::default();
         let told = Arc::clone(&signal);
+        let storage = Arc::clone(gardener.engine.storage());
         let body = move || {
             let mut pause = LONG;
             // Ends when the handle says stop.
             while !told.wait(pause) {
-                // What fails here is tried again; sessions meet the same error themselves.
-                pause = if gardener.round().unwrap_or(false) { SHORT } else { LONG };
+                let soon = storage.attempt("the gardener", || match gardener.round() {
+                    // The database closes.
+                    Err(error) if error.sqlstate == "57P01" => Ok(false),
+                    round => round,
+                });
+                pause = if soon == Some(true) { SHORT } else { LONG };
             }
         };
         let thread = thread::spawn_named("niwaki-gardener", body).map_err(|error| {

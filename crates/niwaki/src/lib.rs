@@ -4,6 +4,7 @@
 mod activity;
 mod api;
 mod autovacuum;
+mod background_tasks;
 mod check;
 mod database;
 mod databases;

@@ -27,7 +27,7 @@ pub use faulty::{
 };
 pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
-pub use os::{OsVfs, raise_open_files_limit};
+pub use os::{OsVfs, is_out_of_descriptors, raise_open_files_limit};
 pub use ring::{ReadDone, ReadRing, RingError};
 
 use std::fmt::Debug;
@@ -54,6 +54,15 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// `NotFound` or `AlreadyExists` by `mode`; any error of the system.
     fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>>;
+    /// [`Vfs::open`] for what a commit or a checkpoint needs: it may use a descriptor of a small
+    /// reserve when the process has no other left ([`is_out_of_descriptors`]). [`Vfs::sync_dir`] and
+    /// [`Vfs::list`] do, too.
+    ///
+    /// # Errors
+    /// As [`Vfs::open`].
+    fn open_reserved(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        self.open(path, mode)
+    }
     /// Removes a file. The removal is durable after [`Vfs::sync_dir`].
     ///
     /// # Errors

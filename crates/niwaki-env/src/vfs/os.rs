@@ -1,5 +1,6 @@
 //! The real file system.
 
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,6 +11,8 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::{Errno, preadv};
 
+use crate::sync::Mutex;
+
 use super::{OpenMode, ReadRing, Vfs, VfsFile, check_path, parent};
 
 /// Zeros written at a time where the file system cannot reserve space.
@@ -17,20 +20,71 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Files below a folder of the machine. Files are created with mode 0600, folders with 0700; every
 /// descriptor is closed on exec.
+///
+/// A few descriptors are kept in reserve, from the moment the directory is locked on, so that a
+/// process that has used up all others can still sync a folder and open the log or the control file.
 #[derive(Debug)]
 pub struct OsVfs {
     root: PathBuf,
+    reserve: Mutex<Vec<File>>,
 }
+
+/// Descriptors in reserve: a checkpoint opens two at a time, a commit one, and some more may be
+/// opened beside them.
+const RESERVE: usize = 8;
 
 impl OsVfs {
     /// Files below `root`. Nothing is touched yet; `create_dir("")` makes the folder itself.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), reserve: Mutex::new(Vec::new()) }
     }
 
     /// The folder that holds everything.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Opens something, with a descriptor of the reserve if there is no other.
+    fn with_reserve<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        // Ends: each turn takes one descriptor from the reserve.
+        loop {
+            match open() {
+                Err(error) if lacks_descriptor(&error) => {
+                    let Some(kept) = self.reserve.lock().pop() else { return Err(error) };
+                    drop(kept);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Fills the reserve as far as the system lets it.
+    fn fill_reserve(&self) {
+        let mut reserve = self.reserve.lock();
+        while reserve.len() < RESERVE {
+            let Ok(file) = File::open("/dev/null") else { return };
+            reserve.push(file);
+        }
+    }
+
+    fn open_file(&self, path: &str, mode: OpenMode, is_reserved: bool) -> io::Result<File> {
+        let full = self.full(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        match mode {
+            OpenMode::Existing => {}
+            OpenMode::CreateIfAbsent => {
+                options.create(true).truncate(false);
+            }
+            OpenMode::CreateNew => {
+                options.create_new(true);
+            }
+        }
+        let opened = match is_reserved {
+            true => self.with_reserve(|| options.open(&full)),
+            false => options.open(&full),
+        };
+        opened.map_err(|error| with_path(&full, &error))
     }
 
     fn full(&self, path: &str) -> io::Result<PathBuf> {
@@ -48,7 +102,35 @@ fn named(path: &Path, result: io::Result<()>) -> io::Result<()> {
 }
 
 fn with_path(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    let message = format!("{}: {error}", path.display());
+    if lacks_descriptor(error) {
+        return io::Error::other(OutOfDescriptors(message));
+    }
+    io::Error::new(error.kind(), message)
+}
+
+/// The process, or the system, has no descriptor left.
+#[derive(Debug)]
+struct OutOfDescriptors(String);
+
+impl fmt::Display for OutOfDescriptors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OutOfDescriptors {}
+
+/// Whether a file could not be opened because too many are open: then closing another one helps.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<OutOfDescriptors>())
+}
+
+/// The same for an error as the system gave it.
+fn lacks_descriptor(error: &io::Error) -> bool {
+    let lacks =
+        |errno| errno == Errno::MFILE.raw_os_error() || errno == Errno::NFILE.raw_os_error();
+    error.raw_os_error().is_some_and(lacks)
 }
 
 /// Raises the process's limit of open files to what the system allows it: the usual limit of 1,024
@@ -67,19 +149,14 @@ pub fn raise_open_files_limit() -> Option<u64> {
 
 impl Vfs for OsVfs {
     fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
-        let full = self.full(path)?;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600);
-        match mode {
-            OpenMode::Existing => {}
-            OpenMode::CreateIfAbsent => {
-                options.create(true).truncate(false);
-            }
-            OpenMode::CreateNew => {
-                options.create_new(true);
-            }
-        }
-        let file = options.open(&full).map_err(|error| with_path(&full, &error))?;
+        let file = self.open_file(path, mode, false)?;
+        Ok(Arc::new(OsFile { file }))
+    }
+
+    fn open_reserved(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        let file = self.open_file(path, mode, true)?;
+        // What was taken comes back when others have closed theirs.
+        self.fill_reserve();
         Ok(Arc::new(OsFile { file }))
     }
 
@@ -100,7 +177,8 @@ impl Vfs for OsVfs {
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let full = self.full(dir)?;
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&full).map_err(|error| with_path(&full, &error))? {
+        let entries = self.with_reserve(|| std::fs::read_dir(&full));
+        for entry in entries.map_err(|error| with_path(&full, &error))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
                 continue;
@@ -121,7 +199,9 @@ impl Vfs for OsVfs {
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         let full = self.full(dir)?;
-        named(&full, File::open(&full).and_then(|folder| folder.sync_all()))
+        let synced = self.with_reserve(|| File::open(&full)).and_then(|folder| folder.sync_all());
+        self.fill_reserve();
+        named(&full, synced)
     }
 
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
@@ -158,6 +238,7 @@ impl Vfs for OsVfs {
         }
         file.set_len(0)?;
         file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        self.fill_reserve();
         Ok(Box::new(file))
     }
 

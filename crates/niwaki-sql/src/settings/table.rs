@@ -140,6 +140,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the application name to be reported in statistics and logs.",
     ),
+    setting(
+        "authentication_timeout",
+        int(Unit::Seconds, 1, 600, 60),
+        Server,
+        "Sets the maximum allowed time to complete client authentication.",
+    ),
     setting("autovacuum", Bool(true), Server, "Vacuums and analyzes tables by itself."),
     setting(
         "autovacuum_analyze_scale_factor",

@@ -210,6 +210,17 @@ impl Wal {
         self.segments.allocate_ahead(self.insert_lsn().0)
     }
 
+    /// Ends the log behind its record at `last`: no change begins and no record is inserted any more.
+    /// False when another record came behind that one; then nothing happened.
+    pub(crate) fn seal(&self, last: Lsn) -> bool {
+        let tail = self.tail.lock();
+        let is_last = tail.end() == last.0;
+        if is_last {
+            self.segments.seal();
+        }
+        is_last
+    }
+
     /// Appends a record and returns its LSN. The pages' latches are held; their LSNs are not stamped
     /// here.
     ///

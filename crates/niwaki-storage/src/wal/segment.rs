@@ -99,8 +99,8 @@ pub(crate) struct Segments {
     allocated: AtomicU64,
     /// Descriptors kept. Who writes one keeps it until it is synced ([`super::flush`]).
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
-    /// Held while segments are made or removed.
-    making: Mutex<()>,
+    /// Held while segments are made or removed. True when the log has ended for good.
+    making: Mutex<bool>,
 }
 
 impl Segments {
@@ -113,7 +113,7 @@ impl Segments {
             file_bytes,
             allocated: AtomicU64::new(0),
             open: Mutex::new(HashMap::new()),
-            making: Mutex::new(()),
+            making: Mutex::new(false),
         }
     }
 
@@ -159,9 +159,19 @@ impl Segments {
         }
     }
 
+    /// Takes away all ready space, and gives none any more: what wants to write the log is refused.
+    pub(super) fn seal(&self) {
+        let mut sealed = self.making.lock();
+        *sealed = true;
+        self.allocated.store(0, Ordering::Release);
+    }
+
     /// Makes the space up to `end` ready.
     pub(crate) fn allocate_until(&self, end: u64) -> Result<()> {
-        let _making = self.making.lock();
+        let sealed = self.making.lock();
+        if *sealed {
+            return Err(Error::Refused("the database is closed".to_owned()));
+        }
         while self.allocated() < end {
             let number = self.allocated() / self.payload();
             self.make(number)?;
@@ -183,7 +193,8 @@ impl Segments {
 
     fn make(&self, number: u64) -> Result<()> {
         let failed = |e| Error::io(format!("could not make {}", self.path(number)), e);
-        let file = self.env.vfs.open(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
+        let file =
+            self.env.vfs.open_reserved(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
         // A leftover of a crash may hold records of any age.
         file.set_len(0).map_err(failed)?;
         if let Err(error) = self.clear(&file, 0) {
@@ -246,7 +257,7 @@ impl Segments {
             return Ok(Some(Arc::clone(file)));
         }
         let path = self.path(number);
-        let file = match self.env.vfs.open(&path, OpenMode::Existing) {
+        let file = match self.env.vfs.open_reserved(&path, OpenMode::Existing) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io(format!("could not open {path}"), e)),

@@ -86,11 +86,15 @@ struct Launcher {
 impl Launcher {
     fn run(&mut self, told: &Signal, session: &Arc<SessionControl>) {
         let activities = Arc::clone(&self.autovacuum.activities);
+        let storage = Arc::clone(self.autovacuum.engine.storage());
         let activity = activities.add(session.backend(), BackendType::AutovacuumLauncher);
         // Ends when the handle says stop.
         while !told.wait(self.autovacuum.settings.naptime) {
-            let wanted = self.autovacuum.look_around();
-            self.start_workers(wanted);
+            storage.attempt("autovacuum's launcher", || {
+                let wanted = self.autovacuum.look_around();
+                self.start_workers(wanted);
+                Ok::<_, SqlError>(())
+            });
         }
         for (_, worker) in self.workers.drain() {
             // A panic there was reported when it happened.
@@ -114,10 +118,13 @@ impl Launcher {
             let end = Ended { number, ended: Arc::clone(&self.ended) };
             let body = move || {
                 let _end = end;
-                // Without a session to be had, the next round tries again.
-                if let Ok(worker) = Worker::new(&autovacuum) {
-                    worker.run(&mut |_| {});
-                }
+                autovacuum.engine.storage().attempt("a worker of autovacuum", || {
+                    // Without a session to be had, the next round tries again.
+                    if let Ok(worker) = Worker::new(&autovacuum) {
+                        worker.run(&mut |_| {});
+                    }
+                    Ok::<_, SqlError>(())
+                });
             };
             match thread::spawn_named("niwaki-avworker", body) {
                 Ok(worker) => self.workers.insert(number, worker),

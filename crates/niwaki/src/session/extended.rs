@@ -70,7 +70,7 @@ impl Session {
     /// # Errors
     /// Syntax, analysis; 42P05 when the name is taken.
     pub fn parse(&mut self, name: &str, sql: &str, param_types: &[u32]) -> Result<()> {
-        self.begin_statement(sql);
+        self.begin_statement(sql)?;
         self.refuse_known_name(name)?;
         let mut statements = niwaki_sql::parse::parse(sql)?;
         if statements.len() > 1 {
@@ -237,7 +237,7 @@ impl Session {
         // The portal leaves the session while it runs, because it runs in the session.
         let (name, mut running) =
             self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
-        self.begin_statement(running.statement.text());
+        self.begin_statement(running.statement.text())?;
         self.report_text_settings(out);
         let outcome = match running.check_usable(&name) {
             Ok(()) => self.run_portal(&mut running, max_rows, out),
@@ -390,7 +390,7 @@ impl Session {
 
     /// Prepares a statement that no name leads to.
     pub(crate) fn prepare_text(&mut self, sql: &str) -> Result<Arc<Statement>> {
-        self.begin_statement(sql);
+        self.begin_statement(sql)?;
         let mut statements = niwaki_sql::parse::parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
@@ -408,7 +408,7 @@ impl Session {
         parameters: Vec<Datum>,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
-        self.begin_statement(statement.text());
+        self.begin_statement(statement.text())?;
         let mut portal = self.new_portal(statement, parameters);
         let result = self.run_portal(&mut portal, 0, out);
         self.end_statement();

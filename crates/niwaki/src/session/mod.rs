@@ -87,6 +87,23 @@ impl Terminator {
             control.terminate();
         }
     }
+
+    /// Whether the session was told to end, or has ended.
+    pub fn is_told(&self) -> bool {
+        self.control.upgrade().is_none_or(|control| control.is_terminated())
+    }
+
+    /// Looks for what should end a wait of the session for its client: for whoever waits in the middle
+    /// of a statement.
+    ///
+    /// # Errors
+    /// 57014 when the statement is cancelled or out of time, 57P01 when the session is to end.
+    pub fn interrupted(&self) -> Result<()> {
+        match self.control.upgrade() {
+            Some(control) => Ok(control.interrupted().map_err(niwaki_txn::Error::from)?),
+            None => Err(niwaki_txn::Error::Terminated.into()),
+        }
+    }
 }
 
 /// One session. It belongs to one thread at a time.
@@ -234,6 +251,12 @@ impl Session {
     /// A handle by which another thread ends this session (57P01), whatever it does.
     pub fn terminator(&self) -> Terminator {
         Terminator { control: Arc::downgrade(&self.control) }
+    }
+
+    /// `wake` is called, by another thread, when somebody asks for the end of this session, and at once
+    /// if that has happened: it ends a wait for the session's client, and must not block.
+    pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
+        self.control.when_terminated(wake);
     }
 
     /// Whether somebody asked for the end of this session: shutdown, `pg_terminate_backend`.
@@ -508,12 +531,22 @@ impl Session {
     }
 
     /// Begins a statement with this text: its clock and its time limit.
-    fn begin_statement(&mut self, text: &str) {
+    ///
+    /// # Errors
+    /// 57P01 when the session was told to end: then what is open is rolled back, here at the latest, so
+    /// that nobody waits for it any more.
+    fn begin_statement(&mut self, text: &str) -> Result<()> {
+        if self.control.is_terminated() {
+            self.rollback();
+            self.note_rest();
+            return Err(niwaki_txn::Error::Terminated.into());
+        }
         self.activity.lock().begin(text);
         self.statement_started_us = self.database.env().clock.now_unix_us();
         self.control.statement_began(self.statement_started_us);
         let ms = self.settings.hot().statement_timeout_ms;
         self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
+        Ok(())
     }
 
     /// Ends a statement, however it went.

@@ -16,7 +16,7 @@ impl Session {
         // The unnamed statement and portal do not survive a simple query.
         self.statements.remove("");
         self.portals.remove("");
-        self.begin_statement(sql);
+        self.begin_statement(sql)?;
         self.report_text_settings(out);
         let result = self.simple_statements(sql, out);
         self.end_statement();
@@ -32,7 +32,7 @@ impl Session {
         let last = statements.len() - 1;
         for (i, statement) in statements.iter().enumerate() {
             if i > 0 {
-                self.begin_statement(sql);
+                self.begin_statement(sql)?;
                 // The statement before may have been a SET.
                 self.report_text_settings(out);
             }

@@ -19,6 +19,7 @@ use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 use super::environment::UNIX_TO_POSTGRES_US;
 use super::opened::Opened;
 use crate::activity::BackendType;
+use crate::background_tasks::{self, TASKS};
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::open_database::OpenDatabase;
@@ -174,6 +175,7 @@ impl SystemSource for SessionSource<'_> {
             STAT_TABLES => table_counter_rows(state, row),
             SNAPSHOTS => snapshots::rows(self.database, state, row),
             READ_AHEAD => read_ahead::rows(self.database, row),
+            TASKS => background_tasks::rows(self.database, row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             "pg_timezone_names" => self.zone_rows(row),
             "pg_cursors" => self.opened.cursor_rows(row),

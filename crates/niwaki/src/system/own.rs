@@ -7,6 +7,7 @@ use niwaki_types::TypeOid;
 
 use super::table::Rows;
 use super::view;
+use crate::background_tasks::{self, TASKS};
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
@@ -80,6 +81,7 @@ pub(super) fn all() -> Vec<Relation> {
         own(16_001, STAT_TABLES, &table_counters::columns()),
         own(16_002, SNAPSHOTS, snapshots::COLUMNS),
         own(16_003, READ_AHEAD, &read_ahead::columns()),
+        own(16_010, TASKS, background_tasks::COLUMNS),
     ]
 }
 

@@ -1,0 +1,270 @@
+//! Sessions that wait for their clients, told to end.
+//!
+//! `pg_terminate_backend` did nothing to a session that was idle in a transaction: it kept its
+//! locks and its snapshot, and DROP DATABASE … WITH (FORCE) failed. A client that did not read its
+//! result kept the server from stopping, and its statements ran on behind the last checkpoint. The
+//! end of a session wakes it now wherever it waits for its client.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use niwaki::{Database, Options};
+use niwaki_env::Env;
+use niwaki_server::{Server, ServerOptions};
+
+/// Far beyond what anything here takes; without the change the waits have no end.
+const LONG: Duration = Duration::from_secs(20);
+
+fn start(database: &Database) -> Server {
+    start_with(database, 16, LONG)
+}
+
+fn start_with(database: &Database, sockets_max: usize, timeout: Duration) -> Server {
+    let options = ServerOptions {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        socket_dir: None,
+        max_connections: 8,
+        sockets_max,
+        authentication_timeout: timeout,
+    };
+    Server::start(database.clone(), &options).expect("it starts")
+}
+
+fn database() -> Database {
+    Database::open_with(Env::memory(), Options::new()).expect("it opens")
+}
+
+/// A client by bytes.
+struct Client {
+    stream: TcpStream,
+    seen: Vec<u8>,
+}
+
+impl Client {
+    fn connect(server: &Server, database: &str) -> Self {
+        let stream = TcpStream::connect(server.address()).expect("it listens");
+        stream.set_read_timeout(Some(LONG)).expect("a socket");
+        let mut client = Self { stream, seen: Vec::new() };
+        let body = format!("\0\x03\0\0user\0postgres\0database\0{database}\0\0");
+        client.send_framed(None, body.as_bytes());
+        client
+    }
+
+    /// Connects, and waits for ReadyForQuery.
+    fn ready(server: &Server, database: &str) -> Self {
+        let mut client = Self::connect(server, database);
+        client.read_to(b'Z');
+        client
+    }
+
+    fn send_framed(&mut self, kind: Option<u8>, body: &[u8]) {
+        let length = u32::try_from(body.len() + 4).expect("short").to_be_bytes();
+        let mut bytes: Vec<u8> = kind.into_iter().collect();
+        bytes.extend(length);
+        bytes.extend(body);
+        self.stream.write_all(&bytes).expect("the server reads");
+    }
+
+    fn send(&mut self, sql: &str) {
+        self.send_framed(Some(b'Q'), format!("{sql}\0").as_bytes());
+    }
+
+    /// The next message; `None` at the end of the stream.
+    fn message(&mut self) -> Option<(u8, Vec<u8>)> {
+        loop {
+            if let Some(header) = self.seen.first_chunk::<5>() {
+                let length: [u8; 4] = header[1..].try_into().expect("four bytes");
+                let end = 1 + u32::from_be_bytes(length) as usize;
+                if self.seen.len() >= end {
+                    let message: Vec<u8> = self.seen.drain(..end).collect();
+                    return Some((message[0], message[5..].to_vec()));
+                }
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(count) => self.seen.extend(&bytes[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("the server does not answer: {error}"),
+            }
+        }
+    }
+
+    /// Reads up to a message of this kind; gives the messages on the way.
+    fn read_to(&mut self, kind: u8) -> Vec<(u8, Vec<u8>)> {
+        let mut read = Vec::new();
+        loop {
+            let message = self.message().expect("an answer");
+            let is_last = message.0 == kind;
+            read.push(message);
+            if is_last {
+                return read;
+            }
+        }
+    }
+
+    /// Runs a query; the first value of its first row, if it has one.
+    fn run(&mut self, sql: &str) -> Option<String> {
+        self.send(sql);
+        let answer = self.read_to(b'Z');
+        assert!(!answer.iter().any(|(kind, _)| *kind == b'E'), "{sql}: {answer:?}");
+        let row = answer.iter().find(|(kind, _)| *kind == b'D')?;
+        Some(String::from_utf8(row.1[6..].to_vec()).expect("text"))
+    }
+
+    /// The SQLSTATEs of all errors up to the end of the stream.
+    fn last_words(&mut self) -> Vec<String> {
+        let mut states = Vec::new();
+        while let Some((kind, body)) = self.message() {
+            if kind == b'E' {
+                let fields = String::from_utf8(body).expect("text");
+                let state = fields.split('\0').find_map(|field| field.strip_prefix('C'));
+                states.push(state.expect("a SQLSTATE").to_owned());
+            }
+        }
+        states
+    }
+}
+
+#[test]
+fn a_session_that_is_idle_in_a_transaction_is_terminated() {
+    let database = database();
+    let server = start(&database);
+    let mut other = Client::ready(&server, "postgres");
+    other.run("create table t (a int primary key)");
+    other.run("insert into t values (1)");
+    let mut idle = Client::ready(&server, "postgres");
+    let pid = idle.run("select pg_backend_pid()").expect("a number");
+    idle.run("begin");
+    idle.run("update t set a = 2");
+    assert_eq!(other.run(&format!("select pg_terminate_backend({pid})")).as_deref(), Some("t"));
+    // Waits for the lock that the other one has, as long as it has it.
+    other.run("update t set a = 5");
+    assert_eq!(other.run("select a from t").as_deref(), Some("5"));
+    assert_eq!(idle.last_words(), ["57P01"]);
+    drop(server.stop());
+}
+
+#[test]
+fn sessions_that_listen_or_copy_or_sleep_are_terminated() {
+    let database = database();
+    let server = start(&database);
+    let mut other = Client::ready(&server, "postgres");
+    other.run("create table t (a int); create table u (a int)");
+    let wait = |sql: &str, kind: u8| {
+        let mut client = Client::ready(&server, "postgres");
+        let pid = client.run("select pg_backend_pid()").expect("a number");
+        client.send(sql);
+        if kind != 0 {
+            client.read_to(kind);
+        }
+        (client, pid)
+    };
+    let waiting = [
+        wait("listen c", b'Z'),
+        wait("copy t from stdin", b'G'),
+        wait("select pg_sleep(1000)", 0),
+        wait("begin; lock u", b'Z'),
+        wait("begin; lock u", 0),
+    ];
+    for (_, pid) in &waiting {
+        other.run(&format!("select pg_terminate_backend({pid})"));
+    }
+    for (mut client, _) in waiting {
+        assert_eq!(client.last_words(), ["57P01"]);
+    }
+    drop(server.stop());
+}
+
+/// A client that begins a COPY and sends nothing is cancelled as any statement is.
+#[test]
+fn a_copy_that_waits_for_data_is_out_of_time() {
+    let database = database();
+    let server = start(&database);
+    let mut client = Client::ready(&server, "postgres");
+    client.run("create table t (a int)");
+    client.run("set statement_timeout = 50");
+    client.send("copy t from stdin");
+    let answer = client.read_to(b'Z');
+    let error = answer.iter().find(|(kind, _)| *kind == b'E').expect("an error");
+    assert!(error.1.windows(6).any(|field| field == b"C57014"), "{answer:?}");
+    assert_eq!(client.run("select 1").as_deref(), Some("1"));
+    drop(server.stop());
+}
+
+#[test]
+fn drop_database_with_force_ends_an_idle_session() {
+    let database = database();
+    let server = start(&database);
+    let mut other = Client::ready(&server, "postgres");
+    other.run("create database shop");
+    let mut idle = Client::ready(&server, "shop");
+    other.run("drop database shop with (force)");
+    assert_eq!(idle.last_words(), ["57P01"]);
+    drop(server.stop());
+}
+
+/// A row that its client never reads, and then an INSERT: the server stops without the row, and
+/// without waiting for the client.
+#[test]
+fn a_client_that_does_not_read_keeps_nothing_from_ending() {
+    let env = Env::memory();
+    let database = Database::open_with(env.clone(), Options::new()).expect("it opens");
+    let server = start(&database);
+    let mut other = Client::ready(&server, "postgres");
+    other.run("create table t (a int)");
+    let mut deaf = Client::ready(&server, "postgres");
+    let pid = deaf.run("select pg_backend_pid()").expect("a number");
+    deaf.send("begin; select repeat('x', 50000000); insert into t values (666); commit");
+    // Runs until the sockets are full; whether it is told before or after, it must end.
+    other.run(&format!("select pg_terminate_backend({pid})"));
+    let gone = format!("select count(*) from pg_stat_activity where pid = {pid}");
+    let began = Instant::now();
+    while other.run(&gone).as_deref() != Some("0") {
+        assert!(began.elapsed() < LONG, "it waits for its client");
+    }
+    let mut deaf = Client::ready(&server, "postgres");
+    deaf.send("begin; select repeat('x', 50000000); insert into t values (667); commit");
+    let began = Instant::now();
+    server.stop().close().expect("nothing runs any more");
+    assert!(began.elapsed() < LONG, "the stop waits for a client");
+    drop((database, deaf, other));
+    let database = Database::open_with(env, Options::new()).expect("it opens");
+    let count = database.session().query_one("select count(*) from t", ()).expect("a row");
+    assert_eq!(count.get::<i64>(0).expect("a number"), 0);
+}
+
+/// Sockets that never log in took all descriptors, and a byte now and then kept one for ever.
+#[test]
+fn strangers_are_bounded_in_number_and_time() {
+    let database = database();
+    let server = start_with(&database, 8, Duration::from_millis(300));
+    let mut known = Client::ready(&server, "postgres");
+    let connect = || TcpStream::connect(server.address()).expect("it listens");
+    let mut strangers: Vec<TcpStream> = (0..4).map(|_| connect()).collect();
+    // One more than half of the sockets: it is told so, and closed.
+    let mut one_more = Client { stream: connect(), seen: Vec::new() };
+    assert_eq!(one_more.last_words(), ["53300"]);
+    for stranger in &mut strangers {
+        stranger.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+        stranger.write_all(&[0, 0, 1, 0, 0, 3, 0, 0]).expect("it reads");
+        let began = Instant::now();
+        // A byte of the packet now and then, as long as the server takes it.
+        let ended = loop {
+            assert!(began.elapsed() < LONG, "a stranger stays for ever");
+            match stranger.read(&mut [0]) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                other => break other,
+            }
+            if stranger.write_all(b"u").is_err() {
+                break Ok(0);
+            }
+        };
+        assert!(!matches!(ended, Ok(1..)), "it is let in: {ended:?}");
+    }
+    // Their places are free again.
+    Client::ready(&server, "postgres");
+    assert_eq!(known.run("select 1").as_deref(), Some("1"));
+    drop(server.stop());
+}

@@ -1,0 +1,136 @@
+//! What fails in threads that nobody waits for: it is counted, and told where somebody listens.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use niwaki_env::sync::Mutex;
+
+use crate::storage::Storage;
+
+/// A failure that lasts is told at first, and then once for so many times that it comes again.
+const TOLD_AGAIN: u64 = 1000;
+
+/// What became of one task of the database's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackgroundTask {
+    /// How often it failed since the database was opened.
+    pub failures: u64,
+    /// Why it failed last.
+    pub last_error: String,
+    /// It failed when it was tried last.
+    pub is_failing: bool,
+}
+
+type Tell = dyn Fn(&str) + Send + Sync;
+
+/// The tasks that have failed, by name.
+#[derive(Default)]
+pub(crate) struct Failures {
+    tasks: Mutex<BTreeMap<&'static str, BackgroundTask>>,
+    tell: OnceLock<Box<Tell>>,
+}
+
+impl Storage {
+    /// `tell` hears why a task of the database's own failed, and when it goes on again.
+    pub fn when_background_fails(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        // The first listener stays.
+        let _ = self.failures.tell.set(Box::new(tell));
+    }
+
+    /// Tasks of the database's own that have failed since it was opened, by name.
+    pub fn background_failures(&self) -> Vec<(&'static str, BackgroundTask)> {
+        self.failures.tasks.lock().iter().map(|(name, task)| (*name, task.clone())).collect()
+    }
+
+    /// Does a step of a task that is tried again and again. An error, or a panic outside of critical
+    /// sections, is counted and told, and gives `None`; a panic inside of one ends the process.
+    pub fn attempt<T, E: fmt::Display>(
+        &self,
+        task: &'static str,
+        step: impl FnOnce() -> Result<T, E>,
+    ) -> Option<T> {
+        let failed = match catch_unwind(AssertUnwindSafe(step)) {
+            Ok(Ok(done)) => {
+                self.failures.succeeded(task);
+                return Some(done);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                format!("panic: {}", text.unwrap_or("without a message"))
+            }
+        };
+        self.failures.failed(task, failed);
+        None
+    }
+}
+
+impl Failures {
+    fn succeeded(&self, name: &'static str) {
+        let mut tasks = self.tasks.lock();
+        let Some(task) = tasks.get_mut(name).filter(|task| task.is_failing) else { return };
+        task.is_failing = false;
+        let failures = task.failures;
+        drop(tasks);
+        self.tell(&format!("{name} works again after {failures} failures"));
+    }
+
+    fn failed(&self, name: &'static str, error: String) {
+        let mut tasks = self.tasks.lock();
+        let task = tasks.entry(name).or_default();
+        task.failures += 1;
+        let is_new = !task.is_failing || task.last_error != error;
+        let line = format!("{name} failed, and is tried again: {error}");
+        task.is_failing = true;
+        task.last_error = error;
+        let is_told = is_new || task.failures.is_multiple_of(TOLD_AGAIN);
+        drop(tasks);
+        if is_told {
+            self.tell(&line);
+        }
+    }
+
+    fn tell(&self, line: &str) {
+        if let Some(tell) = self.tell.get() {
+            tell(line);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use std::sync::Arc;
+
+    use niwaki_env::Env;
+
+    use super::*;
+    use crate::StorageOptions;
+
+    /// A checkpoint that failed for days was told to nobody, and a panic ended its thread unnoticed:
+    /// the log grew until the disk was full.
+    #[test]
+    fn failures_and_panics_are_counted_and_told_once() {
+        let (storage, _) = Storage::open(Env::memory(), StorageOptions::tiny(), vec![]).unwrap();
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let lines = Arc::clone(&told);
+        storage.when_background_fails(move |line| lines.lock().unwrap().push(line.to_owned()));
+        let fail = || storage.attempt("a checkpoint", || Err::<(), _>("no room"));
+        assert_eq!((fail(), fail()), (None, None));
+        assert_eq!(storage.attempt("a checkpoint", || Ok::<_, String>(7)), Some(7));
+        let panics = || -> Result<(), String> { panic!("on purpose") };
+        assert_eq!(storage.attempt("the writer", panics), None);
+        let expected = [
+            "a checkpoint failed, and is tried again: no room",
+            "a checkpoint works again after 2 failures",
+            "the writer failed, and is tried again: panic: on purpose",
+        ];
+        assert_eq!(*told.lock().unwrap(), expected);
+        let failures = storage.background_failures();
+        assert_eq!(failures.len(), 2);
+        assert_eq!((failures[0].1.failures, failures[0].1.is_failing), (2, false));
+        assert_eq!((failures[1].1.failures, failures[1].1.is_failing), (1, true));
+    }
+}

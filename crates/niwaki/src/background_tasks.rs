@@ -1,0 +1,30 @@
+//! `niwaki_background_tasks`: what the database does by itself and failed to do.
+
+use niwaki_catalog::Result;
+use niwaki_types::{Datum, TypeOid};
+
+use crate::database::Database;
+
+/// Name of the view.
+pub(crate) const TASKS: &str = "niwaki_background_tasks";
+
+/// The view's columns.
+pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
+    ("task", TypeOid::TEXT),
+    ("failures", TypeOid::INT8),
+    ("is_failing", TypeOid::BOOL),
+    ("last_error", TypeOid::TEXT),
+];
+
+/// One row for each task that has failed since the database was opened.
+pub(crate) fn rows(database: &Database, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    for (name, task) in database.engine().storage().background_failures() {
+        row(&[
+            Datum::text(name),
+            Datum::Int8(i64::try_from(task.failures).unwrap_or(i64::MAX)),
+            Datum::Bool(task.is_failing),
+            Datum::text(&task.last_error),
+        ])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Closing a database beside work.
+//!
+//! A host closed its database while its threads worked, and after the next start found rows whose
+//! transactions had never committed: a transaction got its number behind what the last checkpoint
+//! knew of numbers, and the next start gave the number to one that committed (W2, S1). Closing waits
+//! for every transaction now, or refuses; behind it nothing begins and nothing is written.
+
+mod killed;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use niwaki::{Database, Options};
+use niwaki_env::Env;
+use niwaki_env::sync::thread;
+
+fn open(env: &Env) -> Database {
+    let options = Options::new().close_patience(Duration::ZERO);
+    Database::open_with(env.clone(), options).expect("it opens")
+}
+
+fn count(db: &Database, sql: &str) -> i64 {
+    db.session().query_one(sql, ()).expect("a row").get(0).expect("a number")
+}
+
+/// Unrelated commits take the numbers that come next: a row of one that was given twice shows.
+fn assert_no_ghosts(env: &Env) {
+    let db = open(env);
+    for round in 0..2 {
+        assert_eq!(count(&db, "select count(*) from t where note = 'uncommitted'"), 0, "{round}");
+        let mut session = db.session();
+        for number in 0..100 {
+            session.execute("insert into other values ($1)", (number,)).expect("it is inserted");
+        }
+    }
+    assert_eq!(db.check().expect("it can be read").violations, []);
+}
+
+fn with_tables(env: &Env) -> Database {
+    let db = open(env);
+    let mut session = db.session();
+    session.execute("create table t (worker int, note text)", ()).expect("it is new");
+    session.execute("create table other (a int)", ()).expect("it is new");
+    drop(session);
+    db
+}
+
+#[test]
+fn an_open_transaction_is_waited_for_and_then_refused() {
+    let env = Env::memory();
+    let db = with_tables(&env);
+    let (mut idle, mut held) = (db.session(), db.session());
+    let mut open = held.transaction().expect("it begins");
+    open.execute("insert into t values (1, 'uncommitted')", ()).expect("it is inserted");
+    let refused = db.clone().close().expect_err("a transaction is open");
+    assert_eq!(refused.sqlstate, "55006");
+    assert_eq!(
+        refused.message,
+        "cannot close the database: 1 of its sessions have an open transaction"
+    );
+    // Nobody begins anything meanwhile, and what was open has no future.
+    assert_eq!(db.session_as("postgres", "postgres", &[]).expect_err("closing").sqlstate, "57P03");
+    let begun = idle.execute("insert into t values (2, 'uncommitted')", ());
+    assert_eq!(begun.expect_err("closing").sqlstate, "57P01");
+    let went_on = open.execute("insert into t values (3, 'uncommitted')", ());
+    assert_eq!(went_on.expect_err("closing").sqlstate, "57P01");
+    drop(open);
+    // A session without a transaction is in nobody's way.
+    db.clone().close().expect("no transaction is open");
+    db.clone().close().expect("it is closed already");
+    let late = idle.execute("insert into t values (4, 'uncommitted')", ());
+    assert_eq!(late.expect_err("closed").sqlstate, "57P01");
+    assert!(db.checkpoint().is_err(), "nothing is written behind the last checkpoint");
+    drop((idle, held, db));
+    assert_no_ghosts(&env);
+}
+
+/// A handle that is forgotten with its transaction keeps the shutdown from being whole: the next
+/// start then recovers, as after a crash.
+#[test]
+fn a_forgotten_transaction_leaves_a_directory_that_recovers() {
+    let env = Env::memory();
+    let db = with_tables(&env);
+    let mut forgotten = db.session();
+    forgotten.execute("begin", ()).expect("it begins");
+    forgotten.execute("insert into t values (1, 'uncommitted')", ()).expect("it is inserted");
+    forgotten.execute("create table in_vain (a int)", ()).expect("it is new");
+    db.session().execute("insert into other values (-1)", ()).expect("it is inserted");
+    assert_eq!(db.clone().close().expect_err("it is open").sqlstate, "55006");
+    std::mem::forget((forgotten, db));
+    // What a process leaves that ends now.
+    let after = killed::copied(&env);
+    assert_no_ghosts(&after);
+    let db = open(&after);
+    assert_eq!(count(&db, "select count(*) from other where a = -1"), 1);
+    assert_eq!(count(&db, "select count(*) from pg_class where relname = 'in_vain'"), 0);
+}
+
+#[test]
+fn threads_that_work_until_they_are_refused_leave_nothing_uncommitted() {
+    let env = Env::memory();
+    let db = with_tables(&env);
+    let (tell, told) = mpsc::channel();
+    let workers: Vec<_> = (0..4)
+        .map(|worker: i32| {
+            let (db, tell) = (db.clone(), tell.clone());
+            thread::spawn(move || {
+                let mut session = db.session();
+                let mut rounds = 0;
+                // Ends: the database is closed.
+                while let Ok(mut open) = session.transaction() {
+                    let row = (worker, "uncommitted");
+                    if open.execute("insert into t values ($1, $2)", row).is_err() {
+                        break;
+                    }
+                    drop(open);
+                    rounds += 1;
+                    if rounds == 20 {
+                        tell.send(()).expect("somebody listens");
+                    }
+                }
+            })
+        })
+        .collect();
+    (0..4).for_each(|_| told.recv().expect("all of them work"));
+    // Ends: a worker that is told to end rolls back, and begins nothing.
+    while let Err(refused) = db.clone().close() {
+        assert_eq!(refused.sqlstate, "55006");
+        thread::yield_now();
+    }
+    workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
+    drop(db);
+    assert_no_ghosts(&env);
+}
