@@ -150,18 +150,7 @@ impl SystemSource for SessionSource<'_> {
     }
 
     fn blocking(&self, session: i32) -> Vec<i32> {
-        let locks = self.database.transactions().locks().infos();
-        let Some(waiting) = locks.iter().find(|l| l.backend == session && !l.granted) else {
-            return Vec::new();
-        };
-        let mut found: Vec<i32> = locks
-            .iter()
-            .filter(|l| l.granted && l.key == waiting.key && l.backend != session)
-            .map(|l| l.backend)
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        self.database.transactions().locks().blocking_backends(session)
     }
 
     fn view_rows(
