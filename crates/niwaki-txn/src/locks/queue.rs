@@ -316,7 +316,10 @@ impl LockManager {
                 Self::move_fast_locks(&sessions, &mut partition, table);
             }
             let entry = partition.entry(key);
-            match entry.attempt(session, mode, keeps) {
+            // As in PostgreSQL, who goes along with the holders of a row does not wait for those who wait for them:
+            // the order of those who wait is that of the row's queue (`LockKey::Tuple`).
+            let jumps = matches!(key, LockKey::Row(_));
+            match entry.attempt(session, mode, keeps, jumps) {
                 Attempt::Held => return Ok(Acquired::Before),
                 Attempt::Granted => {
                     partition.remove_if_empty(&key);
