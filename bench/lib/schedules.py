@@ -96,7 +96,7 @@ SHAPES = [
     "delete from t where id in (select id from t where s = 'new' order by id limit 2 {lock}{wait}) returning *",
     "delete from t using u where u.id = t.id and u.w < 40 and t.v < 40 returning t.*, u.w",
     "update t set n = t.n + u.w from u where u.tid = t.id and t.v <= u.w returning t.*, u.w",
-    "update t set n = t.n + l, s = t.s || x from (values ({i}, 25, 'a'), ({i}, 60, 'b'), ({j}, 99, 'c')) q(id, l, x) "
+    "update t set n = t.n + 1, s = t.s || 'x' from (values ({i}, 25, 'a'), ({i}, 60, 'b'), ({j}, 99, 'c')) q(id, l, x) "
     "where t.id = q.id and t.v < q.l",
     "update t set n = n + 1 from t o where o.id = t.id and o.v = t.v returning t.*",
     "update t set n = n + 1 where exists (select from u where u.w = t.v) returning *",

@@ -204,7 +204,7 @@ impl<'e> Heap<'e> {
             natts: row.natts,
             has_nulls: row.has_nulls,
             has_external: row.has_external,
-            keys_updated: update.key_changed,
+            keys_updated: update.key_changed || is_held_for_update(&page, old, xid),
             heap_only: update.heap_only,
             mixed: update.heap_only && update.mixed,
             prefix: prefix as u16,
@@ -262,7 +262,10 @@ impl<'e> Heap<'e> {
         let end = EndVersion {
             offset: at,
             link: root,
-            xmax_flags: if update.key_changed { flags::KEYS_UPDATED } else { 0 },
+            xmax_flags: match update.key_changed || is_held_for_update(&old_page, old, xid) {
+                true => flags::KEYS_UPDATED,
+                false => 0,
+            },
             cid: Some(old_cid),
         };
         self.note_arrival(root.block, place.offset);
@@ -498,6 +501,14 @@ impl<'e> Heap<'e> {
             return Ok(Outcome::Changed(Newest { target: RowTarget { root, version }, row }));
         }
     }
+}
+
+/// Whether this level has the version locked FOR UPDATE: a change that it writes over the lock keeps out whom the lock
+/// kept out.
+fn is_held_for_update(page: &Page, tuple: Tuple<'_>, xid: Xid) -> bool {
+    tuple.has(flags::XMAX_LOCK_ONLY)
+        && tuple.has(flags::KEYS_UPDATED)
+        && page::xmax(page::base(page), tuple) == xid
 }
 
 /// What became of a row that another transaction deleted.

@@ -103,3 +103,38 @@ fn a_shared_lock_is_taken_beside_one_who_waits() {
     assert_eq!(run(&mut a, "commit"), "");
     assert_eq!(deleting.join().unwrap(), "1");
 }
+
+/// A change of another column made a FOR UPDATE lock of the same transaction let FOR KEY SHARE pass.
+#[test]
+fn a_change_keeps_the_strength_of_the_lock_before_it() {
+    let (_database, mut a, mut b) = sessions();
+    run(&mut a, "begin; select 1 from parent where id = 1 for update");
+    run(&mut a, "update parent set n = 1 where id = 1");
+    let key_share = "select id from parent where id = 1 for key share skip locked";
+    assert_eq!(run(&mut b, key_share), "");
+    run(&mut a, "commit");
+    assert_eq!(run(&mut b, key_share), "1");
+}
+
+/// One who shared a row waited behind one who waited for it: a deadlock.
+#[test]
+fn who_holds_a_row_does_not_queue_behind_those_who_wait_for_it() {
+    let (database, mut a, mut b) = sessions();
+    let mut c = database.session();
+    run(&mut b, "begin; select 1 from parent where id = 1 for key share");
+    run(&mut a, "begin; select 1 from parent where id = 1 for no key update");
+    let waiting = c.id();
+    let changing = niwaki_env::sync::thread::spawn(move || {
+        run(&mut c, "select n from parent where id = 1 for update")
+    });
+    let mut watcher = database.session();
+    let question = format!("select cardinality(pg_blocking_pids({waiting})) > 0");
+    while run(&mut watcher, &question) != "t" {
+        niwaki_env::sync::thread::yield_now();
+    }
+    let update = "update parent set n = n + 1 where id = 1 returning n";
+    let (found, mut b) = blocked_until(&database, &mut a, "commit", b, update);
+    assert_eq!(found, "1");
+    run(&mut b, "commit");
+    assert_eq!(changing.join().unwrap(), "1");
+}

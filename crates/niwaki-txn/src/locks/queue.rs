@@ -377,6 +377,12 @@ impl LockManager {
         entry.is_none_or(|entry| entry.modes_of_others(session) & mode.excludes == 0)
     }
 
+    /// Whether the session holds `key`.
+    pub(crate) fn is_held_by(&self, session: &SessionControl, key: &LockKey) -> bool {
+        let partition = self.partition(key).lock();
+        partition.entries.get(key).is_some_and(|entry| entry.modes_of(session) != 0)
+    }
+
     /// Whether anybody holds `key`.
     pub(crate) fn is_held(&self, key: &LockKey) -> bool {
         let partition = self.partition(key).lock();
