@@ -1,11 +1,12 @@
 //! May this version be changed or locked, and if not, what is in the way?
 
 use niwaki_env::seeded_bug;
-use niwaki_storage::Tid;
 use niwaki_storage::page::Page;
+use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{RowKey, RowLockMode, Transaction, View, XidStatus};
 
 use crate::error::Result;
+use crate::follow::{HOPS_MAX, successor};
 use crate::header::{NO_LINK, Tuple, flags};
 use crate::outcome::Blocker;
 use crate::page;
@@ -116,10 +117,52 @@ impl Heap<'_> {
             XidStatus::InProgress if !lock_only && !tuple.has(flags::HEAP_UPDATED) => {
                 Judgement::Blocked(Blocker::Transaction(xmax))
             }
+            XidStatus::InProgress if !lock_only => self
+                .later_change(page, (root, tuple), xmax, mode)
+                .map_or_else(free, Judgement::Blocked),
             XidStatus::InProgress => free(),
             XidStatus::Committed(_) if lock_only => free(),
             XidStatus::Committed(_) if is_replaced(tuple) => Judgement::Updated,
             XidStatus::Committed(_) => Judgement::Deleted,
         }
+    }
+
+    /// What the transaction that is replacing `tuple` has done to its own versions since: it may have left the
+    /// key alone at first, and deleted the row then. `None` if nothing is in the way of `mode`.
+    fn later_change(
+        &self,
+        page: &Page,
+        (root, tuple): (Tid, Tuple<'_>),
+        xmax: Xid,
+        mode: RowLockMode,
+    ) -> Option<Blocker> {
+        let (mut link, mut expected) = (tuple.link(), xmax);
+        // Ends: each turn goes to a later version of the page.
+        for _ in 0..HOPS_MAX {
+            if link.block != root.block {
+                return Some(Blocker::Transaction(expected));
+            }
+            let next = successor(page, link.offset.0, expected)?;
+            if next.xmax() == 0 || next.has(flags::XMAX_ABORTED) {
+                return None;
+            }
+            expected = page::xmax(page::base(page), next);
+            match self.txns.status(expected) {
+                XidStatus::InProgress => {}
+                XidStatus::Aborted => return None,
+                // All of it has committed since: there is nothing to wait for, but to look again.
+                XidStatus::Committed(_) => return Some(Blocker::Transaction(expected)),
+            }
+            let lock_only = next.has(flags::XMAX_LOCK_ONLY);
+            let stays = lock_only || next.has(flags::HEAP_UPDATED);
+            if mode.conflicts_with(held_mode(next)) || !stays {
+                return Some(Blocker::Transaction(expected));
+            }
+            if lock_only {
+                return None;
+            }
+            link = next.link();
+        }
+        None
     }
 }

@@ -204,7 +204,7 @@ impl<'e> Heap<'e> {
             natts: row.natts,
             has_nulls: row.has_nulls,
             has_external: row.has_external,
-            keys_updated: update.key_changed,
+            keys_updated: update.key_changed || is_held_for_update(&page, old, xid),
             heap_only: update.heap_only,
             mixed: update.heap_only && update.mixed,
             prefix: prefix as u16,
@@ -262,7 +262,10 @@ impl<'e> Heap<'e> {
         let end = EndVersion {
             offset: at,
             link: root,
-            xmax_flags: if update.key_changed { flags::KEYS_UPDATED } else { 0 },
+            xmax_flags: match update.key_changed || is_held_for_update(&old_page, old, xid) {
+                true => flags::KEYS_UPDATED,
+                false => 0,
+            },
             cid: Some(old_cid),
         };
         self.note_arrival(root.block, place.offset);
@@ -336,15 +339,52 @@ impl<'e> Heap<'e> {
     /// Storage's; a read-only transaction's (exclusive modes); too many locks in memory.
     pub fn lock(&self, view: &View<'_>, target: RowTarget, mode: RowLockMode) -> Result<Outcome> {
         let mut page = self.pin_write(target.root.block.0)?;
-        let at = match self.position(view, &page, target, mode) {
-            Position::At(at) => at,
-            Position::Not(outcome) => return Ok(outcome),
-            Position::Follow(at) => return self.follow(view, page, at, mode),
+        let position = self.position(view, &page, target, mode);
+        let replaced =
+            matches!(position, Position::Follow(_) | Position::Not(Outcome::ConcurrentUpdate));
+        let newest = match replaced && mode == RowLockMode::KeyShare {
+            true => self.newest_of_the_key(view, &page, target),
+            false => None,
+        };
+        let at = match (newest, position) {
+            (Some(Ok(at)), _) | (None, Position::At(at)) => at,
+            (Some(Err(blocker)), _) => return Ok(Outcome::Wait(blocker)),
+            (None, Position::Not(outcome)) => return Ok(outcome),
+            (None, Position::Follow(at)) => return self.follow(view, page, at, mode),
         };
         Ok(match self.lock_version(view, &mut page, target.root, at, mode)? {
             Some(blocker) => Outcome::Wait(blocker),
             None => Outcome::Done { root: target.root, heap_only: true },
         })
+    }
+
+    /// The newest version of a row that was replaced, but has the key still that `target` has: FOR KEY SHARE goes along
+    /// with changes of other columns, committed ones, too, whatever the snapshot; or who is in the way. `None` where the
+    /// key changed, and where the row went to another root.
+    fn newest_of_the_key(
+        &self,
+        view: &View<'_>,
+        page: &Page,
+        target: RowTarget,
+    ) -> Option<std::result::Result<u16, Blocker>> {
+        let (_, mut tuple) = targeted(view, page, target)?;
+        // Ends: each turn goes to a later version of the page.
+        for _ in 0..HOPS_MAX {
+            let link = tuple.link();
+            if tuple.has(flags::KEYS_UPDATED) || link.block != target.root.block {
+                return None;
+            }
+            let expected = page::xmax(page::base(page), tuple);
+            tuple = successor(page, link.offset.0, expected)
+                .filter(|next| next.root() == target.root.offset.0)?;
+            match self.judge(view, page, tuple, target.root, RowLockMode::KeyShare) {
+                Judgement::Free => return Some(Ok(link.offset.0)),
+                Judgement::Blocked(blocker) => return Some(Err(blocker)),
+                Judgement::Updated => {}
+                Judgement::SelfModified | Judgement::Deleted => return None,
+            }
+        }
+        None
     }
 
     /// Locks a version that was judged free.
@@ -372,9 +412,11 @@ impl<'e> Heap<'e> {
         if mine && (!strong || tuple.has(flags::KEYS_UPDATED)) {
             return Ok(None);
         }
-        // A lock of an outer level stays that level's when it becomes stronger: it must outlive a
-        // rollback to the savepoint.
-        let xid = if mine { holder } else { transaction.write_xid()? };
+        // A lock of an outer level outlives a rollback to the savepoint, as strong as it was.
+        if mine {
+            self.keep_outer_lock(transaction, page, tuple, root)?;
+        }
+        let xid = transaction.write_xid()?;
         self.bring_in_range(page, xid)?;
         let xmax_flags = flags::XMAX_LOCK_ONLY | if strong { flags::KEYS_UPDATED } else { 0 };
         let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: None };
@@ -459,6 +501,14 @@ impl<'e> Heap<'e> {
             return Ok(Outcome::Changed(Newest { target: RowTarget { root, version }, row }));
         }
     }
+}
+
+/// Whether this level has the version locked FOR UPDATE: a change that it writes over the lock keeps out whom the lock
+/// kept out.
+fn is_held_for_update(page: &Page, tuple: Tuple<'_>, xid: Xid) -> bool {
+    tuple.has(flags::XMAX_LOCK_ONLY)
+        && tuple.has(flags::KEYS_UPDATED)
+        && page::xmax(page::base(page), tuple) == xid
 }
 
 /// What became of a row that another transaction deleted.

@@ -16,8 +16,8 @@ use crate::context::{
 use crate::error::{Result, SqlError};
 use crate::exec::Calls;
 use crate::store::{
-    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, SharedStore,
-    Store, TableLock,
+    InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState,
+    SharedStore, Store, TableLock,
 };
 
 /// What every evaluation without a session sees.
@@ -221,17 +221,29 @@ impl Store for Nothing {
     ) -> Result<InsertOutcome> {
         none()
     }
-    fn update(&mut self, _: &Relation, _: Tid, _: &[Datum], _: &[Datum]) -> Result<RowOutcome> {
+    fn update(
+        &mut self,
+        _: &Relation,
+        _: JudgedRow,
+        _: &[Datum],
+        _: &[Datum],
+    ) -> Result<RowOutcome> {
         none()
     }
-    fn delete(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+    fn delete(&mut self, _: &Relation, _: JudgedRow, _: &[Datum]) -> Result<RowOutcome> {
         none()
     }
 
-    fn delete_moved(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+    fn delete_moved(&mut self, _: &Relation, _: JudgedRow, _: &[Datum]) -> Result<RowOutcome> {
         none()
     }
-    fn lock_row(&mut self, _: &Relation, _: Tid, _: RowLock, _: LockWait) -> Result<RowOutcome> {
+    fn lock_row(
+        &mut self,
+        _: &Relation,
+        _: JudgedRow,
+        _: RowLock,
+        _: LockWait,
+    ) -> Result<RowOutcome> {
         none()
     }
     fn blocks(&mut self, _: &Relation) -> Result<u32> {

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Relation};
+use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_storage::Tid;
-use niwaki_table::{BitmapSource, ScanKeys};
+use niwaki_table::{BitmapSource, RowTarget, ScanKeys};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::context::CommandTag;
@@ -100,15 +100,66 @@ pub struct ScanEffort {
     pub lossy_pages: u64,
 }
 
+/// The version of a row that a statement has judged: what it computes from this version, it may
+/// write over this version alone.
+///
+/// It goes by hand from the step that judges to the change, so no other statement, table, partition
+/// or function call can take it for its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedRow {
+    table: Oid,
+    target: RowTarget,
+}
+
+impl JudgedRow {
+    /// The version that the statement's scan of this table found at `tid`.
+    #[inline]
+    pub fn seen(relation: &Relation, tid: Tid) -> Self {
+        Self { table: relation.oid, target: RowTarget::visible(tid) }
+    }
+
+    /// The newest version of a row of this table, which was locked and is to be judged again.
+    pub fn newest(relation: &Relation, target: RowTarget) -> Self {
+        Self { table: relation.oid, target }
+    }
+
+    /// The row's address.
+    #[inline]
+    pub fn tid(&self) -> Tid {
+        self.target.root
+    }
+
+    /// Whether it is the one that the statement's scan found.
+    pub fn is_seen(&self) -> bool {
+        self.target.version.is_none()
+    }
+
+    /// What the table is asked to change.
+    ///
+    /// # Errors
+    /// `XX000` if it is a row of another table.
+    #[inline]
+    pub fn target(&self, relation: &Relation) -> Result<RowTarget> {
+        if self.table == relation.oid { Ok(self.target) } else { Err(self.foreign(relation)) }
+    }
+
+    #[cold]
+    fn foreign(&self, relation: &Relation) -> SqlError {
+        let (own, other) = (&relation.name, self.table.0);
+        SqlError::internal(format!("a row of table {other} is taken for one of \"{own}\""))
+    }
+}
+
 /// What became of a row that a statement wanted to change or lock.
 #[derive(Debug)]
 pub enum RowOutcome {
     /// It was done; the row's address now (of its root).
     Done(Tid),
-    /// Another transaction changed the row and committed; its newest version. READ COMMITTED only.
+    /// Another transaction changed the row and committed, and its newest version is locked now: the
+    /// caller judges it whole before it changes it. READ COMMITTED only.
     Changed {
-        /// Where the newest version is.
-        tid: Tid,
+        /// What a change of the newest version is to be made on.
+        judged: JudgedRow,
         /// All columns of it.
         row: Vec<Datum>,
     },
@@ -127,10 +178,10 @@ pub enum InsertOutcome {
     Inserted(Tid),
     /// Another row has its key; that one was not to be locked.
     Conflict,
-    /// Another row has its key, and is locked: the next update goes to this version of it.
+    /// Another row has its key, and this version of it is locked.
     Locked {
-        /// Where it is.
-        tid: Tid,
+        /// What an update of it is to be made on.
+        judged: JudgedRow,
         /// All columns of it.
         row: Vec<Datum>,
     },
@@ -319,29 +370,39 @@ pub trait Store {
         lock: Option<RowLock>,
     ) -> Result<InsertOutcome>;
 
-    /// Replaces the row at `tid`, whose visible version is `old`, by `new` (all columns each).
+    /// Replaces a row whose judged version is `old` by `new` (all columns each).
     ///
     /// # Errors
     /// `23505`, `40001` at REPEATABLE READ, `40P01`, I/O.
     fn update(
         &mut self,
         relation: &Relation,
-        tid: Tid,
+        judged: JudgedRow,
         old: &[Datum],
         new: &[Datum],
     ) -> Result<RowOutcome>;
 
-    /// Deletes the row at `tid`.
+    /// Deletes a row whose judged version is `old`.
     ///
     /// # Errors
     /// `40001` at REPEATABLE READ, `40P01`, I/O.
-    fn delete(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome>;
+    fn delete(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+    ) -> Result<RowOutcome>;
 
-    /// Deletes the row at `tid`, which goes to another partition.
+    /// Deletes a row, which goes to another partition.
     ///
     /// # Errors
     /// As [`Store::delete`].
-    fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome>;
+    fn delete_moved(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+    ) -> Result<RowOutcome>;
 
     /// A row of a partition of `relation` has gone to another partition: what it was, and is, as rows of `relation`; nothing where a
     /// trigger kept it out there.
@@ -357,14 +418,14 @@ pub trait Store {
         Ok(())
     }
 
-    /// Locks the row at `tid`.
+    /// Locks the judged version of a row.
     ///
     /// # Errors
     /// `55P03`, `40001` at REPEATABLE READ, `40P01`, I/O.
     fn lock_row(
         &mut self,
         relation: &Relation,
-        tid: Tid,
+        judged: JudgedRow,
         lock: RowLock,
         wait: LockWait,
     ) -> Result<RowOutcome>;

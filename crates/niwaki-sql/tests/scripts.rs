@@ -7,7 +7,8 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_env::Env;
 use niwaki_sql::store::{
-    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+    InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store,
+    TableLock,
 };
 use niwaki_sql::{
     AnalyzeContext, Calls, Environment, ExecContext, NothingLeft, PlannerSettings, Result, Scratch,
@@ -65,17 +66,29 @@ impl Store for NoStore {
     ) -> Result<InsertOutcome> {
         no_tables()
     }
-    fn update(&mut self, _: &Relation, _: Tid, _: &[Datum], _: &[Datum]) -> Result<RowOutcome> {
+    fn update(
+        &mut self,
+        _: &Relation,
+        _: JudgedRow,
+        _: &[Datum],
+        _: &[Datum],
+    ) -> Result<RowOutcome> {
         no_tables()
     }
-    fn delete(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+    fn delete(&mut self, _: &Relation, _: JudgedRow, _: &[Datum]) -> Result<RowOutcome> {
         no_tables()
     }
 
-    fn delete_moved(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+    fn delete_moved(&mut self, _: &Relation, _: JudgedRow, _: &[Datum]) -> Result<RowOutcome> {
         no_tables()
     }
-    fn lock_row(&mut self, _: &Relation, _: Tid, _: RowLock, _: LockWait) -> Result<RowOutcome> {
+    fn lock_row(
+        &mut self,
+        _: &Relation,
+        _: JudgedRow,
+        _: RowLock,
+        _: LockWait,
+    ) -> Result<RowOutcome> {
         no_tables()
     }
     fn blocks(&mut self, _: &Relation) -> Result<u32> {

@@ -3,7 +3,9 @@
 use niwaki_env::seeded_bug;
 use niwaki_heap::{Blocker, Outcome, RowTarget, UpdateKind};
 use niwaki_storage::Tid;
-use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy};
+use niwaki_txn::{
+    Error as TxnError, RowKey, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy,
+};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::definition::{HeapOnlyUpdates, UniqueCheckTime};
@@ -191,8 +193,10 @@ impl Table {
             LockWait::Error => WaitPolicy::NoWait,
         };
         let locks = self.engine.transactions().locks();
-        if queue.guard.is_none() {
-            let file = self.relation.file.id;
+        let file = self.relation.file.id;
+        let row = RowKey { file, root: queue.tid, incarnation: 0 };
+        // Who holds the row already is waited for by the first of the queue, and cannot wait behind it.
+        if queue.guard.is_none() && !locks.holds_row(tx, row) {
             let got = locks.lock_tuple(tx, file, queue.tid, queue.mode, policy);
             match got.map_err(|error| self.not_available(error))? {
                 None => return Ok(false),

@@ -10,7 +10,7 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{ConflictPlan, ConflictUpdate, ModifyPlan};
-use crate::store::{InsertOutcome, RowOutcome};
+use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
 /// Inserts the row in `new`, or does what ON CONFLICT says; false when nothing was inserted or changed.
 /// Afterwards the target's slots hold the row that is there now, if something is returned.
@@ -37,10 +37,10 @@ pub(super) fn upsert(
             Ok(true)
         }
         (InsertOutcome::OwnCommand, Some(_)) => Err(second_time()),
-        (InsertOutcome::Locked { tid, row: old }, Some(action)) => {
+        (InsertOutcome::Locked { judged, row: old }, Some(action)) => {
             let excluded = std::mem::take(new);
-            show_locked(modify, action, row, (old, excluded), (tid, modify.relation.oid));
-            update(modify, action, tid, row, new, rt)
+            show_locked(modify, action, row, (old, excluded), (judged.tid(), modify.relation.oid));
+            update(modify, action, judged, row, new, rt)
         }
         _ => Ok(false),
     }
@@ -101,11 +101,11 @@ pub(super) fn new_version(
     Ok(true)
 }
 
-/// Updates the row in the target's slots, which is locked at `tid`, if the condition holds.
+/// Updates the row in the target's slots, of which this version is locked, if the condition holds.
 fn update(
     modify: &ModifyPlan,
     action: &ConflictUpdate,
-    tid: Tid,
+    judged: JudgedRow,
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
@@ -121,7 +121,7 @@ fn update(
     }
     check_bounds(modify, new, rt.exec).map_err(|_| elsewhere())?;
     check_row(modify, new, true, rt)?;
-    match rt.exec.store.update(&modify.relation, tid, old, new)? {
+    match rt.exec.store.update(&modify.relation, judged, old, new)? {
         RowOutcome::Done(root) => {
             if let Some(triggers) = &modify.triggers {
                 triggers.after(TriggerEvent::Update, Some(old), Some(new.as_slice()), rt)?;

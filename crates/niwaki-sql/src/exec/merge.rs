@@ -60,16 +60,18 @@ fn merge_row(
 ) -> Result<Option<ModifyKind>> {
     let address = merge.start + merge.relation.columns.len();
     let mut matched = !row[address].is_null();
+    let mut newest_judged = None;
     // Ends: each turn but the last meets a version that another transaction committed, which is locked for this one from
     // then on, or a row that is there no more and matches nothing.
     loop {
         let Some(action) = chosen(merge, matched, row, rt)? else { return Ok(None) };
         let Some(change) = &action.change else { return Ok(None) };
-        match attempt(change, row, new, rt)? {
+        match attempt(change, newest_judged, row, new, rt)? {
             Attempt::Over(changed) => return Ok(changed.then_some(change.kind)),
             // Another action may be the one for what the row is now.
-            Attempt::Met(RowOutcome::Changed { tid, row: newest }) => {
-                show_newest(change, tid, newest, row)?;
+            Attempt::Met(RowOutcome::Changed { judged, row: newest }) => {
+                show_newest(change, judged.tid(), newest, row)?;
+                newest_judged = Some(judged);
                 matched = match &merge.recheck {
                     Some(recheck) => recheck.holds(row, rt)?,
                     None => true,

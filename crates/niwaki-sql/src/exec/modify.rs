@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Leaf, Relation, TriggerEvent};
+use niwaki_catalog::{Leaf, Relation, TriggerEvent, TriggerTime};
 use niwaki_storage::Tid;
 use niwaki_types::{Datum, TypeOid};
 
@@ -12,8 +12,8 @@ use super::{Demand, Step, start, start_for};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, value_text};
-use crate::plan::{ModifyKind, ModifyPlan, PlanNode};
-use crate::store::{LockWait, RowLock, RowOutcome};
+use crate::plan::{ModifyKind, ModifyPlan, OuterCheck, PlanNode, RowTriggers};
+use crate::store::{JudgedRow, LockWait, RowLock, RowOutcome};
 
 /// Longest value shown in an error's detail, in bytes.
 const DETAIL_BYTES_MAX: usize = 64;
@@ -75,11 +75,13 @@ pub(super) fn change(
 ) -> Result<bool> {
     // Ends: each turn but the last meets a version that another transaction committed, which is
     // locked for this one from then on.
+    let mut newest = None;
     loop {
-        match attempt(modify, row, new, rt)? {
+        match attempt(modify, newest, row, new, rt)? {
             Attempt::Over(changed) => return Ok(changed),
             Attempt::Met(outcome) => {
-                if !goes_on(modify, outcome, row, rt)? {
+                newest = goes_on(modify, outcome, row, rt)?;
+                if newest.is_none() {
                     return Ok(false);
                 }
             }
@@ -95,51 +97,46 @@ pub(super) enum Attempt {
     Met(RowOutcome),
 }
 
-/// Inserts a row, or tries to change the one that the input found.
+/// Inserts a row, or tries to change the one that the input found. `newest`: its newest version, if that one
+/// was judged since, and has its slots.
 pub(super) fn attempt(
     modify: &ModifyPlan,
+    newest: Option<JudgedRow>,
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Attempt> {
     if modify.relation.is_partitioned() {
-        return super::partitions::attempt(modify, row, new, rt);
+        return super::partitions::attempt(modify, newest, row, new, rt);
     }
     let width = modify.relation.columns.len();
     let start = modify.start;
     if modify.kind == ModifyKind::Insert {
         return insert(modify, row, new, rt).map(Attempt::Over);
     }
-    let Datum::Tid(block, offset) = row[start + width] else {
-        return Err(SqlError::internal("a row to be changed has no address"));
-    };
-    let tid = Tid::new(block, offset);
-    if modify.kind == ModifyKind::Update {
+    let judged = judged_row(&modify.relation, newest, &row[start + width])?;
+    let updated = modify.kind == ModifyKind::Update;
+    if updated {
         new_values(modify, row, new, rt)?;
     }
+    if let Some(triggers) = &modify.triggers
+        && let Some(met) = lock_for_triggers(triggers, updated, &modify.relation, judged, rt)?
+    {
+        return Ok(Attempt::Met(met));
+    }
     let old = &row[start..start + width];
-    let admitted = admit(modify, old, new, rt);
-    let updated = modify.kind == ModifyKind::Update;
+    if !admit(modify, old, new, rt)? {
+        return Ok(Attempt::Over(false));
+    }
     let store = &mut *rt.exec.store;
-    let outcome = if !matches!(admitted, Ok(true)) {
-        if modify.triggers.is_none() {
-            return admitted.map(Attempt::Over);
-        }
-        // Triggers have the last word about the newest version alone.
-        let lock = if updated { RowLock::NoKeyUpdate } else { RowLock::Update };
-        store.lock_row(&modify.relation, tid, lock, LockWait::Block)?
-    } else if updated {
-        store.update(&modify.relation, tid, old, new)?
-    } else {
-        store.delete(&modify.relation, tid, old)?
+    let outcome = match updated {
+        true => store.update(&modify.relation, judged, old, new)?,
+        false => store.delete(&modify.relation, judged, old)?,
     };
     let root = match outcome {
         RowOutcome::Done(root) => root,
         other => return Ok(Attempt::Met(other)),
     };
-    if !admitted? {
-        return Ok(Attempt::Over(false));
-    }
     if let Some(triggers) = &modify.triggers {
         let old = Some(&row[start..start + width]);
         match updated {
@@ -151,6 +148,45 @@ pub(super) fn attempt(
         returned(modify, row, new, root);
     }
     Ok(Attempt::Over(true))
+}
+
+/// The version of a row that a change is made on: the newest one, if it was judged again, or the one at this address, which
+/// the scan of the statement found.
+pub(super) fn judged_row(
+    relation: &Relation,
+    newest: Option<JudgedRow>,
+    address: &Datum,
+) -> Result<JudgedRow> {
+    match (newest, address) {
+        (Some(newest), _) => Ok(newest),
+        (None, Datum::Tid(block, offset)) => {
+            Ok(JudgedRow::seen(relation, Tid::new(*block, *offset)))
+        }
+        (None, _) => Err(SqlError::internal("a row to be changed has no address")),
+    }
+}
+
+/// Locks a row of this table before the triggers see it that are fired before an UPDATE or DELETE: they run once,
+/// and judge the newest version. Gives what was met instead, if the row is not what it was.
+pub(super) fn lock_for_triggers(
+    triggers: &RowTriggers,
+    updated: bool,
+    relation: &Relation,
+    judged: JudgedRow,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<RowOutcome>> {
+    let (event, lock) = match updated {
+        true => (TriggerEvent::Update, RowLock::NoKeyUpdate),
+        false => (TriggerEvent::Delete, RowLock::Update),
+    };
+    // The newest version is locked since it was handed out.
+    if !judged.is_seen() || triggers.of(TriggerTime::Before, event).next().is_none() {
+        return Ok(None);
+    }
+    match rt.exec.store.lock_row(relation, judged, lock, LockWait::Block)? {
+        RowOutcome::Done(_) => Ok(None),
+        other => Ok(Some(other)),
+    }
 }
 
 /// INSERT of one row; false where a trigger or the one that is there already keeps it out.
@@ -178,24 +214,28 @@ fn insert(
     Ok(true)
 }
 
-/// After an attempt that did not change the row: whether its newest version, which takes the place of the one that was found, is to
-/// be changed instead.
+/// After an attempt that did not change the row: its newest version, which takes the place of the one that was found, if that one
+/// is to be changed instead.
 fn goes_on(
     modify: &ModifyPlan,
     outcome: RowOutcome,
     row: &mut [Datum],
     rt: &mut Runtime<'_, '_>,
-) -> Result<bool> {
+) -> Result<Option<JudgedRow>> {
     match outcome {
-        RowOutcome::Changed { tid, row: newest } => {
-            show_newest(modify, tid, newest, row)?;
-            modify.recheck.as_ref().map_or(Ok(true), |recheck| recheck.holds(row, rt))
+        RowOutcome::Changed { judged, row: newest } => {
+            show_newest(modify, judged.tid(), newest, row)?;
+            let holds = match &modify.recheck {
+                Some(recheck) => recheck.holds(row, rt)?,
+                None => true,
+            };
+            Ok(holds.then_some(judged))
         }
         RowOutcome::SelfModified if rt.state.nested_changes => {
             Err(changed_inside(modify.kind == ModifyKind::Update))
         }
         RowOutcome::Done(_) | RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => {
-            Ok(false)
+            Ok(None)
         }
     }
 }
@@ -497,18 +537,20 @@ impl Step for LockRows {
         let Some(step) = &mut self.input else { return Ok(false) };
         'rows: while step.next(row, rt)? {
             rt.tick()?;
+            let mut changed = false;
             for target in targets {
                 let width = target.relation.columns.len();
                 let ctid = target.start + width;
                 // The NULL side of an outer join has no row to lock.
                 let Datum::Tid(block, offset) = row[ctid] else { continue };
-                let tid = Tid::new(block, offset);
                 let leaf = leaf_of_row(&target.relation, &row[ctid + 1])?;
                 let relation = leaf.map_or(&target.relation, |leaf| &leaf.relation);
-                let outcome = rt.exec.store.lock_row(relation, tid, target.lock, target.wait)?;
+                let seen = JudgedRow::seen(relation, Tid::new(block, offset));
+                let outcome = rt.exec.store.lock_row(relation, seen, target.lock, target.wait)?;
                 match outcome {
                     RowOutcome::Done(_) => {}
-                    RowOutcome::Changed { tid, row: newest } => {
+                    RowOutcome::Changed { judged, row: newest } => {
+                        changed = true;
                         let newest = match leaf {
                             Some(leaf) => leaf.columns.backward(&newest),
                             None => newest,
@@ -516,25 +558,37 @@ impl Step for LockRows {
                         for (slot, value) in newest.into_iter().enumerate().take(width) {
                             row[target.start + slot] = value;
                         }
+                        let tid = judged.tid();
                         row[ctid] = Datum::Tid(tid.block.0, tid.offset.0);
-                        for check in outer {
-                            if !check.on.holds(row, rt)? {
-                                for range in &check.slots {
-                                    row[range.start..range.end].fill(Datum::Null);
-                                }
-                            }
-                        }
-                        if !recheck.as_ref().map_or(Ok(true), |r: &Expr| r.holds(row, rt))? {
-                            continue 'rows;
-                        }
                     }
                     RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => {
                         continue 'rows;
                     }
                 }
             }
+            // With every row at its locked version, not one after the other.
+            if changed && !still_found(outer, recheck.as_ref(), row, rt)? {
+                continue;
+            }
             return Ok(true);
         }
         Ok(false)
     }
+}
+
+/// Whether a query finds a row still in which newer versions took the place of those that it found.
+fn still_found(
+    outer: &[OuterCheck],
+    recheck: Option<&Expr>,
+    row: &mut [Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    for check in outer {
+        if !check.on.holds(row, rt)? {
+            for range in &check.slots {
+                row[range.start..range.end].fill(Datum::Null);
+            }
+        }
+    }
+    recheck.map_or(Ok(true), |recheck| recheck.holds(row, rt))
 }

@@ -3,21 +3,20 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Leaf, NoPartition, Oid, Partitions, Relation, TriggerEvent};
-use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use super::conflict::{
     elsewhere, new_version, not_updated, refuse_deferrable, second_time, show_locked,
 };
 use super::modify::{
-    Attempt, Rules, check_bounds, check_rules, failing_row, new_values, returned_from, schema_name,
-    shown_value,
+    Attempt, Rules, check_bounds, check_rules, failing_row, judged_row, lock_for_triggers,
+    new_values, returned_from, schema_name, shown_value,
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{LeafRules, ModifyKind, ModifyPlan, RowTriggers, TriggerCall};
-use crate::store::{InsertOutcome, LockWait, RowLock, RowOutcome};
+use crate::store::{InsertOutcome, JudgedRow, RowOutcome};
 
 /// The partition that a row of a partitioned table lies in, by its `tableoid`; none of any other table.
 pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<Option<&'r Leaf>> {
@@ -33,6 +32,7 @@ pub(super) fn leaf_of_row<'r>(relation: &'r Relation, table: &Datum) -> Result<O
 /// As for a table: inserts a row, or tries to change the one that the input found.
 pub(super) fn attempt(
     modify: &ModifyPlan,
+    newest: Option<JudgedRow>,
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
@@ -46,7 +46,7 @@ pub(super) fn attempt(
         new_values(modify, row, new, rt)?;
         return insert(modify, partitions, row, new, rt).map(Attempt::Over);
     }
-    change_found(modify, partitions, row, new, rt)
+    change_found(modify, partitions, newest, row, new, rt)
 }
 
 /// The leaf that a new row belongs to.
@@ -197,9 +197,9 @@ fn insert(
             Ok(true)
         }
         (InsertOutcome::OwnCommand, Some(_)) => Err(second_time()),
-        (InsertOutcome::Locked { tid, row: old }, Some(action)) => {
+        (InsertOutcome::Locked { judged, row: old }, Some(action)) => {
             let rows = (leaf.columns.backward(&old), leaf.columns.backward(&own));
-            show_locked(modify, action, row, rows, (tid, leaf.relation.oid));
+            show_locked(modify, action, row, rows, (judged.tid(), leaf.relation.oid));
             if !new_version(modify, action, row, new, rt)? {
                 return Ok(false);
             }
@@ -214,7 +214,7 @@ fn insert(
                 return Err(elsewhere());
             }
             let own = place.checked(modify, own, rt)?;
-            match rt.exec.store.update(&leaf.relation, tid, &old, &own)? {
+            match rt.exec.store.update(&leaf.relation, judged, &old, &own)? {
                 RowOutcome::Done(root) => {
                     place.after(TriggerEvent::Update, Some(&old), Some(&own), rt)?;
                     returned_from(modify, leaf, row, &own, root);
@@ -231,16 +231,13 @@ fn insert(
 fn change_found(
     modify: &ModifyPlan,
     partitions: &Partitions,
+    newest: Option<JudgedRow>,
     row: &mut [Datum],
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Attempt> {
     let width = modify.relation.columns.len();
     let start = modify.start;
-    let Datum::Tid(block, offset) = row[start + width] else {
-        return Err(SqlError::internal("a row to be changed has no address"));
-    };
-    let tid = Tid::new(block, offset);
     let number = match row[start + width + 1] {
         Datum::Oid(oid) => partitions.leaf_of(Oid(oid)),
         _ => None,
@@ -249,9 +246,10 @@ fn change_found(
         number.ok_or_else(|| SqlError::internal("a row to be changed is of no partition"))?;
     let place = Place::of(modify, partitions, number)?;
     let leaf = place.leaf;
+    let judged = judged_row(&leaf.relation, newest, &row[start + width])?;
     let old = leaf.columns.forward(&row[start..start + width]);
     if modify.kind == ModifyKind::Delete {
-        return match delete(place, tid, &old, false, rt)? {
+        return match delete(place, judged, &old, false, rt)? {
             Deletion::Left => Ok(Attempt::Over(false)),
             Deletion::Met(outcome) => Ok(Attempt::Met(outcome)),
             Deletion::Done => Ok(Attempt::Over(true)),
@@ -260,21 +258,18 @@ fn change_found(
     new_values(modify, row, new, rt)?;
     let mut own = leaf.columns.forward(new);
     if let Some(triggers) = place.triggers() {
-        let admitted = triggers.before(TriggerEvent::Update, Some(&old), Some(&mut own), rt);
-        if !matches!(admitted, Ok(true)) {
-            // Triggers have the last word about the newest version alone.
-            let (lock, wait) = (RowLock::NoKeyUpdate, LockWait::Block);
-            return match rt.exec.store.lock_row(&leaf.relation, tid, lock, wait)? {
-                RowOutcome::Done(_) => admitted.map(Attempt::Over),
-                other => Ok(Attempt::Met(other)),
-            };
+        if let Some(met) = lock_for_triggers(triggers, true, &leaf.relation, judged, rt)? {
+            return Ok(Attempt::Met(met));
+        }
+        if !triggers.before(TriggerEvent::Update, Some(&old), Some(&mut own), rt)? {
+            return Ok(Attempt::Over(false));
         }
         *new = leaf.columns.backward(&own);
     }
     let to = target(modify, partitions, new, rt.exec);
     if matches!(to, Ok(to) if to == number) {
         let own = place.checked(modify, own, rt)?;
-        return Ok(match rt.exec.store.update(&leaf.relation, tid, &old, &own)? {
+        return Ok(match rt.exec.store.update(&leaf.relation, judged, &old, &own)? {
             RowOutcome::Done(root) => {
                 place.after(TriggerEvent::Update, Some(&old), Some(&own), rt)?;
                 returned_from(modify, leaf, row, &own, root);
@@ -284,7 +279,7 @@ fn change_found(
         });
     }
     refuse_referenced(&leaf.relation, &modify.relation, rt.exec)?;
-    match delete(place, tid, &old, true, rt)? {
+    match delete(place, judged, &old, true, rt)? {
         Deletion::Left => return Ok(Attempt::Over(false)),
         Deletion::Met(outcome) => return Ok(Attempt::Met(outcome)),
         Deletion::Done => {}
@@ -316,25 +311,23 @@ enum Deletion {
 /// Deletes a row of a leaf; `moves`: it is to be one of another.
 fn delete(
     place: Place<'_>,
-    tid: Tid,
+    judged: JudgedRow,
     old: &[Datum],
     moves: bool,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Deletion> {
     let table = &place.leaf.relation;
     if let Some(triggers) = place.triggers() {
-        let admitted = triggers.before(TriggerEvent::Delete, Some(old), None, rt);
-        if !matches!(admitted, Ok(true)) {
-            let (lock, wait) = (RowLock::Update, LockWait::Block);
-            return match rt.exec.store.lock_row(table, tid, lock, wait)? {
-                RowOutcome::Done(_) => admitted.map(|_| Deletion::Left),
-                other => Ok(Deletion::Met(other)),
-            };
+        if let Some(met) = lock_for_triggers(triggers, false, table, judged, rt)? {
+            return Ok(Deletion::Met(met));
+        }
+        if !triggers.before(TriggerEvent::Delete, Some(old), None, rt)? {
+            return Ok(Deletion::Left);
         }
     }
     let outcome = match moves {
-        true => rt.exec.store.delete_moved(table, tid, old)?,
-        false => rt.exec.store.delete(table, tid, old)?,
+        true => rt.exec.store.delete_moved(table, judged, old)?,
+        false => rt.exec.store.delete(table, judged, old)?,
     };
     let RowOutcome::Done(_) = outcome else { return Ok(Deletion::Met(outcome)) };
     place.after(TriggerEvent::Delete, Some(old), None, rt)?;

@@ -204,8 +204,15 @@ impl Planner<'_> {
         order: &[OrderKey],
         wanted_rows: Option<f64>,
     ) -> Result<PlanNode> {
-        let Select { from, mut grouping, mut windowing, mut targets, mut sets, distinct, locks } =
-            select;
+        let Select {
+            mut from,
+            mut grouping,
+            mut windowing,
+            mut targets,
+            mut sets,
+            distinct,
+            locks,
+        } = select;
         self.asking = asking(&from);
         let grouped = grouping.as_ref().filter(|_| locks.is_empty());
         let extremes = grouped.and_then(|grouping| extremes(&from, grouping));
@@ -272,7 +279,7 @@ impl Planner<'_> {
         let (mut recheck, mut outer) = (None, Vec::new());
         if !locks.is_empty() {
             refuse_nullable(&from, &locks)?;
-            recheck = self.recheck(&from)?;
+            recheck = self.recheck(&mut from)?;
             recheck.iter().for_each(|expr| mark(expr, &mut used));
             if let Some(tree) = &from.tree {
                 self.outer_checks(tree, &from.items, &mut outer)?;
@@ -439,13 +446,30 @@ impl Planner<'_> {
         Ok((in_order, true))
     }
 
-    /// What a newer version of a locked or changed row is judged by.
-    fn recheck(&mut self, from: &From) -> Result<Option<Expr>> {
-        let mut conditions = from.recheck.as_ref().unwrap_or(&from.conditions).clone();
-        for condition in &mut conditions {
+    /// What a newer version of a locked or changed row is judged by. Queries in it that read nothing around them are those
+    /// of the conditions: they are run once, and keep what they found, locked rows, too.
+    fn recheck(&mut self, from: &mut From) -> Result<Option<Expr>> {
+        self.asking = asking(from);
+        let asks = |condition: &Expr| {
+            condition.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
+        };
+        let mut planned = Vec::new();
+        for condition in from.conditions.iter_mut().filter(|condition| asks(condition)) {
+            let written = from.recheck.as_ref().map(|_| format!("{condition:?}"));
             self.expr(condition)?;
+            planned.extend(written.map(|written| (written, condition.clone())));
         }
-        Ok(conjunction(conditions))
+        let Some(recheck) = &mut from.recheck else {
+            return Ok(conjunction(from.conditions.clone()));
+        };
+        for condition in recheck.iter_mut().filter(|condition| asks(condition)) {
+            let written = format!("{condition:?}");
+            match planned.iter().find(|(same, _)| *same == written) {
+                Some((_, planned)) => *condition = planned.clone(),
+                None => self.expr(condition)?,
+            }
+        }
+        Ok(conjunction(recheck.clone()))
     }
 
     /// The left joins whose left sides newer versions can come from, from the inside out.
@@ -713,8 +737,8 @@ impl Planner<'_> {
                 PlanNode::Values { rows }
             }
             ModifySource::Query(query) => self.query(*query)?,
-            ModifySource::From(from) => {
-                recheck = self.recheck(&from)?;
+            ModifySource::From(mut from) => {
+                recheck = self.recheck(&mut from)?;
                 let mut used = vec![false; from.width];
                 // The old row is needed whole: unchanged columns are copied, indexes compare keys.
                 used[..=relation.columns.len()].fill(true);
@@ -750,8 +774,8 @@ impl Planner<'_> {
     }
 
     fn merge(&mut self, query: MergeQuery) -> Result<PlanNode> {
-        let MergeQuery { relation, name, start, from, actions } = query;
-        let recheck = self.recheck(&from)?;
+        let MergeQuery { relation, name, start, mut from, actions } = query;
+        let recheck = self.recheck(&mut from)?;
         let input_width = from.width;
         let mut used = vec![false; input_width];
         // As for UPDATE, which an action may be.

@@ -116,12 +116,13 @@ fn pull_up(level: &mut Level<'_>, number: usize) {
     let Some(subtree) = merge(level.from, inside) else { return };
     let conditions: Vec<Expr> = conditions.into_iter().map(|c| moved(c, offset)).collect();
     let targets: Vec<Expr> = select.targets.into_iter().map(|t| moved(t, offset)).collect();
-    if let Some(recheck) = &mut level.from.recheck {
-        recheck.extend(conditions.iter().cloned());
-    }
     if let Some(tree) = level.from.tree.take() {
         let (tree, rest) = place(tree, number, &mut Some((subtree, conditions)));
         level.from.tree = Some(tree);
+        // The others are of a side whose rows a join leaves out, or fills up with NULLs.
+        if let Some(recheck) = &mut level.from.recheck {
+            recheck.extend(rest.iter().cloned());
+        }
         level.from.conditions.extend(rest);
     }
     let mut put = |slot: &mut Expr, at: usize| {

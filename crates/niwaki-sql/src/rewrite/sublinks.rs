@@ -17,16 +17,31 @@ pub(super) fn pull_up(level: &mut Level<'_>) {
     if level.from.tree.is_none() {
         return;
     }
-    let before = level.locks.then(|| level.from.conditions.clone());
-    let mut pulled = false;
+    let (mut recheck, mut pulled) = (Vec::new(), false);
     for condition in std::mem::take(&mut level.from.conditions) {
+        let before = level.locks.then(|| condition.clone());
         match pull_one(level.from, condition) {
-            None => pulled = true,
-            Some(condition) => level.from.conditions.push(condition),
+            None => {
+                pulled = true;
+                recheck.extend(before.into_iter().flat_map(|before| judged_by(level.from, before)));
+            }
+            Some(condition) => {
+                recheck.extend(before);
+                level.from.conditions.push(condition);
+            }
         }
     }
-    if pulled && level.from.recheck.is_none() {
-        level.from.recheck = before;
+    if pulled && level.locks && level.from.recheck.is_none() {
+        level.from.recheck = Some(recheck);
+    }
+}
+
+/// What a newer version is judged by after a condition became the topmost join. The row that a semi-join found stays
+/// the one that it found: its query is not run again, and locks nothing again. An anti-join found none, so its query is asked again.
+fn judged_by(from: &From, before: Expr) -> Vec<Expr> {
+    match &from.tree {
+        Some(JoinTree::Join(join)) if join.kind == JoinType::Semi => join.on.clone(),
+        _ => vec![before],
     }
 }
 

@@ -73,12 +73,13 @@ impl Entry {
         others.fold(0, |modes, grant| modes | grant.modes)
     }
 
-    /// Grants the lock if nobody excludes it and nobody is to have it before.
+    /// Grants the lock if nobody excludes it and, unless it `jumps` the queue, nobody is to have it before.
     pub(crate) fn attempt(
         &mut self,
         session: &Arc<SessionControl>,
         mode: Mode,
         keeps: bool,
+        jumps: bool,
     ) -> Attempt {
         let own = self.modes_of(session);
         if own & mode.bit != 0 {
@@ -89,10 +90,11 @@ impl Entry {
         }
         // Behind the waiters that would exclude it, unless they wait for what this session holds:
         // then waiting for them would never end.
-        let queued = self
-            .waiters
-            .iter()
-            .any(|waiter| mode.excludes & waiter.mode.bit != 0 && waiter.mode.excludes & own == 0);
+        let mut waiters = self.waiters.iter();
+        let queued = !jumps
+            && waiters.any(|waiter| {
+                mode.excludes & waiter.mode.bit != 0 && waiter.mode.excludes & own == 0
+            });
         if queued {
             return Attempt::Busy;
         }

@@ -316,7 +316,10 @@ impl LockManager {
                 Self::move_fast_locks(&sessions, &mut partition, table);
             }
             let entry = partition.entry(key);
-            match entry.attempt(session, mode, keeps) {
+            // As in PostgreSQL, who goes along with the holders of a row does not wait for those who wait for them:
+            // the order of those who wait is that of the row's queue (`LockKey::Tuple`).
+            let jumps = matches!(key, LockKey::Row(_));
+            match entry.attempt(session, mode, keeps, jumps) {
                 Attempt::Held => return Ok(Acquired::Before),
                 Attempt::Granted => {
                     partition.remove_if_empty(&key);
@@ -372,6 +375,12 @@ impl LockManager {
         let partition = self.partition(key).lock();
         let entry = partition.entries.get(key);
         entry.is_none_or(|entry| entry.modes_of_others(session) & mode.excludes == 0)
+    }
+
+    /// Whether the session holds `key`.
+    pub(crate) fn is_held_by(&self, session: &SessionControl, key: &LockKey) -> bool {
+        let partition = self.partition(key).lock();
+        partition.entries.get(key).is_some_and(|entry| entry.modes_of(session) != 0)
     }
 
     /// Whether anybody holds `key`.

@@ -138,6 +138,11 @@ impl LockManager {
             || self.is_free(transaction.session(), &LockKey::Row(row), Mode::from(mode))
     }
 
+    /// Whether the transaction holds the row in memory, in any mode.
+    pub fn holds_row(&self, transaction: &Transaction, row: RowKey) -> bool {
+        self.rows.maybe(&row) && self.is_held_by(transaction.session(), &LockKey::Row(row))
+    }
+
     /// Whether anybody, the own transaction included, holds the row in memory: then its line pointer
     /// is not freed (rule 9b.15).
     pub fn row_is_locked(&self, row: RowKey) -> bool {

@@ -195,7 +195,6 @@ impl Session {
                 ..ReadAhead::default()
             },
             locked: true,
-            pending: None,
             nested: Vec::new(),
             noted: &noted,
             helpers: Some(self.database.helpers().limited(hot.parallel_workers_of_all)),

@@ -5,15 +5,16 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, table_number};
+use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
-    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Sees,
-    SharedStore, Store, TableLock,
+    InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath,
+    ScanState, Sees, SharedStore, Store, TableLock,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
     BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
-    PageRows, RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
+    PageRows, RowLockMode, SeqScan, Table, Upsert, Workspace,
 };
 use niwaki_txn::{
     Error as TxnError, Isolation, Readers, Snapshot, TableId, TableLockMode, Transaction,
@@ -38,8 +39,6 @@ pub(super) struct TableStore<'s> {
     pub(super) read_ahead: ReadAhead,
     /// The session took the locks of the plan already, and looked at the catalog again.
     pub(super) locked: bool,
-    /// The newest version of a row that the executor is judging again: its next change goes there.
-    pub(super) pending: Option<RowTarget>,
     /// Where changes are noted that constraints have something to say to, and triggers that are fired later.
     pub(super) noted: &'s RefCell<&'s mut Noted>,
     /// Statements inside the running one, outermost first.
@@ -52,8 +51,6 @@ pub(super) struct TableStore<'s> {
 pub(super) struct NestedStatement {
     /// What it sees.
     snapshot: Snapshot,
-    /// What the statement around it had pending.
-    pending: Option<RowTarget>,
     /// The catalog that it was planned for, if that is another one.
     state: Option<Arc<CatalogState>>,
     /// Rows that this snapshot does not see as they are refuse to be changed (40001).
@@ -88,7 +85,6 @@ impl SharedStore for Shared {
             lookup: &mut lookup,
             read_ahead: self.read_ahead,
             locked: true,
-            pending: None,
             noted: &noted,
             nested: Vec::new(),
             helpers: None,
@@ -178,16 +174,8 @@ fn strength(lock: RowLock) -> RowLockMode {
 }
 
 impl TableStore<'_> {
-    /// Where a change of the row at `tid` goes.
-    fn target(&mut self, tid: Tid) -> RowTarget {
-        match self.pending.take() {
-            Some(target) if target.root == tid => target,
-            _ => RowTarget::visible(tid),
-        }
-    }
-
-    /// The version of a row that this transaction has locked: the next change of the row goes there.
-    fn newest(&mut self, relation: &Relation, changed: ChangedRow) -> Result<(Tid, Vec<Datum>)> {
+    /// The version of a row that this transaction has locked, and what it is changed by.
+    fn newest(&self, relation: &Relation, changed: ChangedRow) -> Result<(JudgedRow, Vec<Datum>)> {
         let table = table(relation)?;
         let mut row = vec![Datum::Null; relation.columns.len()];
         let all = ColumnMask::all(row.len());
@@ -195,16 +183,15 @@ impl TableStore<'_> {
         table
             .deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut row)
             .map_err(|e| of_table(e, relation, self.state))?;
-        self.pending = Some(changed.target);
-        Ok((changed.target.root, row))
+        Ok((JudgedRow::newest(relation, changed.target), row))
     }
 
-    fn changed(&mut self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
-        let (tid, row) = self.newest(relation, changed)?;
-        Ok(RowOutcome::Changed { tid, row })
+    fn changed(&self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
+        let (judged, row) = self.newest(relation, changed)?;
+        Ok(RowOutcome::Changed { judged, row })
     }
 
-    fn outcome(&mut self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
+    fn outcome(&self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
         if self.nested.last().is_some_and(|statement| statement.crosscheck.is_some()) {
             match outcome {
                 Modify::Changed(_) => return Err(not_serializable("update")),
@@ -231,8 +218,7 @@ impl TableStore<'_> {
     fn begin(&mut self, statement: NestedStatement) {
         // What the statement around it left comes before.
         self.note_doubtful_keys();
-        let pending = self.pending.take();
-        self.nested.push(NestedStatement { pending, ..statement });
+        self.nested.push(statement);
     }
 
     /// Notes the keys that may be there twice, which the workspace has.
@@ -618,8 +604,8 @@ impl Store for TableStore<'_> {
             Upsert::Conflict => InsertOutcome::Conflict,
             Upsert::OwnCommand => InsertOutcome::OwnCommand,
             Upsert::Locked(locked) => {
-                let (tid, row) = self.newest(relation, locked)?;
-                InsertOutcome::Locked { tid, row }
+                let (judged, row) = self.newest(relation, locked)?;
+                InsertOutcome::Locked { judged, row }
             }
         })
     }
@@ -627,12 +613,12 @@ impl Store for TableStore<'_> {
     fn update(
         &mut self,
         relation: &Relation,
-        tid: Tid,
+        judged: JudgedRow,
         old: &[Datum],
         new: &[Datum],
     ) -> Result<RowOutcome> {
-        self.crosscheck(relation, tid, old)?;
-        let target = self.target(tid);
+        self.crosscheck(relation, judged.tid(), old)?;
+        let target = judged.target(relation)?;
         let outcome = table(relation)?
             .update(
                 self.transaction,
@@ -643,15 +629,29 @@ impl Store for TableStore<'_> {
                 self.work,
             )
             .map_err(|e| of_table(e, relation, self.state))?;
+        let outcome = match outcome {
+            Modify::Changed(newest) if seeded_bug!("judged_once") => {
+                let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
+                table(relation)?
+                    .update(tx, snapshot, newest.target, old, new, self.work)
+                    .map_err(|e| of_table(e, relation, self.state))?
+            }
+            outcome => outcome,
+        };
         if let Modify::Done { .. } = outcome {
             self.noted.borrow_mut().updated(relation, self.catalog(), old, new);
         }
         self.outcome(relation, outcome)
     }
 
-    fn delete(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome> {
-        self.crosscheck(relation, tid, old)?;
-        let target = self.target(tid);
+    fn delete(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+    ) -> Result<RowOutcome> {
+        self.crosscheck(relation, judged.tid(), old)?;
+        let target = judged.target(relation)?;
         let outcome = table(relation)?
             .delete(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
@@ -661,9 +661,14 @@ impl Store for TableStore<'_> {
         self.outcome(relation, outcome)
     }
 
-    fn delete_moved(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome> {
-        self.crosscheck(relation, tid, old)?;
-        let target = self.target(tid);
+    fn delete_moved(
+        &mut self,
+        relation: &Relation,
+        judged: JudgedRow,
+        old: &[Datum],
+    ) -> Result<RowOutcome> {
+        self.crosscheck(relation, judged.tid(), old)?;
+        let target = judged.target(relation)?;
         let outcome = table(relation)?
             .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
@@ -681,11 +686,11 @@ impl Store for TableStore<'_> {
     fn lock_row(
         &mut self,
         relation: &Relation,
-        tid: Tid,
+        judged: JudgedRow,
         lock: RowLock,
         wait: LockWait,
     ) -> Result<RowOutcome> {
-        let target = self.target(tid);
+        let target = judged.target(relation)?;
         let wait = match wait {
             LockWait::Block => niwaki_table::LockWait::Block,
             LockWait::Skip => niwaki_table::LockWait::Skip,
@@ -707,7 +712,7 @@ impl Store for TableStore<'_> {
                 e => of_table(e, relation, self.state),
             })?;
         Ok(match outcome {
-            LockOutcome::Locked => RowOutcome::Done(tid),
+            LockOutcome::Locked => RowOutcome::Done(judged.tid()),
             LockOutcome::Changed(changed) => return self.changed(relation, changed),
             LockOutcome::Gone => RowOutcome::Gone,
             LockOutcome::SelfModified => RowOutcome::SelfModified,
@@ -725,13 +730,7 @@ impl Store for TableStore<'_> {
             Some(_) => self.transaction.snapshot_for_write()?,
         };
         let state = self.nested.last().and_then(|statement| statement.state.clone());
-        self.begin(NestedStatement {
-            snapshot,
-            pending: None,
-            state,
-            crosscheck: None,
-            isolation: None,
-        });
+        self.begin(NestedStatement { snapshot, state, crosscheck: None, isolation: None });
         Ok(())
     }
 
@@ -757,14 +756,13 @@ impl Store for TableStore<'_> {
         let isolation = at_latest.then_some(own);
         let snapshot = snapshot.inspect_err(|_| restore(transaction, isolation))?;
         let state = Some(Arc::clone(catalog));
-        self.begin(NestedStatement { snapshot, pending: None, state, crosscheck, isolation });
+        self.begin(NestedStatement { snapshot, state, crosscheck, isolation });
         Ok(())
     }
 
     fn end_nested(&mut self) {
         self.note_doubtful_keys();
         if let Some(statement) = self.nested.pop() {
-            self.pending = statement.pending;
             restore(self.transaction, statement.isolation);
         }
     }
