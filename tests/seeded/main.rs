@@ -21,7 +21,7 @@ use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    crews, databases, intervals, scans, sharers, stories, tails, transfers, upserts,
+    claims, crews, databases, intervals, scans, sharers, stories, tails, transfers, upserts,
 };
 
 /// Seeds tried before a bug counts as not found.
@@ -38,7 +38,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 61] = [
+const BUGS: [(&str, &str, Suite); 62] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -121,6 +121,7 @@ const BUGS: [(&str, &str, Suite); 61] = [
     ("stub", "a moved-in root becomes a redirect while it may be followed", moved_and_changed),
     ("stubs-for-followers", "stubs wait for reports too", moved_beside_a_report),
     ("hop-check", "a follower takes whatever is at the link", moved_and_deleted),
+    ("judged_once", "values of an old version go over the newest one", claims),
     ("blocks_taken_twice", "two threads of a statement take the same blocks", crews),
     ("threads_unawaited", "a statement ends while a thread has rows", crews),
     ("error_of_a_thread", "a thread's error is its own", crews),
@@ -193,6 +194,12 @@ fn tables() -> Result<(), String> {
 /// Shared rows that others move and delete.
 fn sharing() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sharers::run)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
+/// Workers that lock a row and count it in one statement.
+fn claims() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, claims::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
@@ -396,11 +403,12 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 29] = [
+    let suites: [(&str, Suite); 30] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),
+        ("claims", claims),
         ("crews", crews),
         ("databases", databases),
         ("over", over),

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod chains;
+#[cfg(feature = "shuttle")]
+pub mod claims;
 pub mod crash;
 #[cfg(feature = "shuttle")]
 pub mod crews;
