@@ -7,9 +7,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
 
-use niwaki_env::sync::thread;
+use niwaki_env::sync::{Signal, thread};
 use niwaki_server::{Server, ServerOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -58,12 +59,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(path) = server.socket_path() {
         log::tell(&format!("niwaki socket {}", path.display()));
     }
-    let (tell, told) = mpsc::channel();
-    thread::spawn_named("niwaki-signals", move || watch(&mut signals, &tell))
+    let stop = Arc::<Signal>::default();
+    let told = Arc::clone(&stop);
+    thread::spawn_named("niwaki-signals", move || watch(&mut signals, &told))
         .map_err(|error| format!("could not start a thread: {error}"))?;
 
-    // Fails only if the other thread is gone, with which nobody could stop the server any more.
-    let _ = told.recv();
+    // Ends with SIGTERM or SIGINT.
+    while !stop.wait(LOOK_AGAIN) {}
     log::line("stopping");
     let database = server.stop();
     database.close().map_err(|error| format!("could not stop cleanly: {error}"))?;
@@ -72,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 /// Acts on signals as they come; says so when the server is to stop.
-fn watch(signals: &mut Signals, stop: &mpsc::Sender<()>) {
+fn watch(signals: &mut Signals, stop: &Signal) {
     for signal in signals.forever() {
         match signal {
             SIGHUP => log::line(
@@ -83,11 +85,13 @@ fn watch(signals: &mut Signals, stop: &mpsc::Sender<()>) {
                 log::line("SIGQUIT: ending at once; the next start recovers");
                 std::process::exit(IMMEDIATE);
             }
-            // A second one finds that nobody listens any more: it stops already.
-            _ => drop(stop.send(())),
+            _ => stop.set_stop(true),
         }
     }
 }
+
+/// How long the main thread sleeps at a time; a signal ends its sleep.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
 /// Exit code after SIGQUIT, as PostgreSQL's.
 const IMMEDIATE: i32 = 2;
