@@ -11,7 +11,7 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{Fork, PageId, RelFileId};
+use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 use crate::open_files::{OpenFiles, Segment};
 use crate::page::{PAGE_SIZE, Page};
 
@@ -400,6 +400,30 @@ impl Files {
             }
             drop(segments);
             self.forks.write().remove(&(file, fork));
+        }
+        Ok(())
+    }
+
+    /// Writes the last page of each segment file again, after a crash: then the files' lengths, which
+    /// may be in the system's memory only, are written as well. Only files that recovery opened: what
+    /// no record names has not changed since the last checkpoint.
+    pub(crate) fn write_lengths_again(&self) -> Result<()> {
+        for fork in self.open_forks() {
+            let mut end = fork.blocks();
+            while let Some(last) = end.checked_sub(1) {
+                let id = PageId { file: fork.file, fork: fork.fork, block: BlockNumber(last) };
+                let (number, offset) = self.place(last);
+                let segment = self.segment(&fork, number)?;
+                let mut page = Page::zeroed();
+                let again = |file: &Arc<dyn VfsFile>| {
+                    let got = file.read_at(&mut page.0, offset)?;
+                    file.write_at(&page.0[..got], offset)
+                };
+                self.open
+                    .write(&segment, again)
+                    .map_err(|e| Error::io(format!("could not write {id} again"), e))?;
+                end = last - last % self.segment_blocks;
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ pub mod intervals;
 pub mod model;
 pub mod pages;
 pub mod reports;
+pub mod restarts;
 #[cfg(feature = "shuttle")]
 pub mod scans;
 #[cfg(feature = "shuttle")]
