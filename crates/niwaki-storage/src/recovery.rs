@@ -339,6 +339,7 @@ impl Storage {
             records += 1;
         }
         missing.check()?;
+        self.files.end_redo()?;
         let end = reader.end();
         self.check_newest_page(end.end)?;
         if !control.clean {
