@@ -34,3 +34,12 @@ fn pages_survive_every_crash() {
     eprintln!("{total:?}");
     assert!(total.images > 100 && total.second_images > 0, "{total:?}");
 }
+
+/// A sync failed, the server ended, and was started again on the same machine. What its recovery read
+/// was in the system's memory only, and counted as clean. It synced that "successfully" and moved the
+/// redo position on; when the machine stopped, acknowledged commits were gone. Recovery writes again
+/// whatever it relies on.
+#[test]
+fn what_a_failed_sync_lost_is_written_again() {
+    niwaki_testkit::restarts::every_failed_sync().unwrap_or_else(|error| panic!("{error}"));
+}

@@ -21,7 +21,7 @@ use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    claims, crews, databases, intervals, scans, sharers, stories, tails, transfers, upserts,
+    claims, crews, databases, intervals, restarts, scans, sharers, stories, tails, transfers, upserts,
 };
 
 /// Seeds tried before a bug counts as not found.
@@ -38,7 +38,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 62] = [
+const BUGS: [(&str, &str, Suite); 63] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -129,6 +129,7 @@ const BUGS: [(&str, &str, Suite); 62] = [
     ("over-any-version", "a leaf that has changed is taken to begin with what was over", over),
     ("over-any-snapshot", "what is over for a newer snapshot is left out for an older one", over),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
+    ("redo_trusts_cache", "recovery leaves pages that memory has as they are", restarting),
 ];
 
 /// Runs in a single simulated thread, and hands the result out.
@@ -169,6 +170,11 @@ fn pages() -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// Failed syncs, restarts on the same machine, power losses.
+fn restarting() -> Result<(), String> {
+    alone(restarts::every_failed_sync)
 }
 
 /// Crash images of tables.
@@ -403,8 +409,9 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 30] = [
+    let suites: [(&str, Suite); 31] = [
         ("pages", pages),
+        ("restarting", restarting),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),

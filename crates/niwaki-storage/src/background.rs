@@ -12,6 +12,7 @@ use niwaki_env::sync::thread::{self, JoinHandle};
 use crate::buffer::CleanAhead;
 use crate::checkpoint::{CheckpointKind, Hurry};
 use crate::error::{Error, Result};
+use crate::ids::{Lsn, Xid};
 use crate::record::CheckpointParticipant;
 use crate::storage::Storage;
 use crate::stream::{IoMethod, Readers};
@@ -25,6 +26,8 @@ pub struct BackgroundWriter {
     ahead: CleanAhead,
     /// When it last looked for pages, on the monotonic clock.
     last: Duration,
+    /// End of the last record that only says how far the log was durable.
+    vouched: Lsn,
 }
 
 /// The running background threads; they end with this handle.
@@ -112,7 +115,24 @@ impl Storage {
         }
         // Ahead of those who would have to wait for a new segment.
         self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload())?;
+        self.vouch(end, writer)?;
         Ok(written)
+    }
+
+    /// Says in the log how far it is durable, once when nobody adds to it any more. Every record says
+    /// so of those before; the last commits before a pause would have nobody to tell their damage
+    /// from a torn tail. The record itself need not be durable soon.
+    fn vouch(&self, end: Lsn, writer: &mut BackgroundWriter) -> Result<()> {
+        // The record of a checkpoint is vouched for by the control file, which may not be written yet.
+        let Some(_no_checkpoint) = self.checkpointing.try_lock() else { return Ok(()) };
+        let known = writer.vouched.max(self.control().checkpoint);
+        let flushed = self.wal.flushed();
+        if flushed <= known || self.wal.insert_lsn() > end.max(flushed) {
+            return Ok(());
+        }
+        self.wal.ensure_room()?;
+        writer.vouched = self.log_images(Xid::INVALID, &mut [])?;
+        Ok(())
     }
 
     /// One round of the checkpointer: a checkpoint if one is due. `last_checkpoint` is when the last

@@ -181,16 +181,26 @@ impl ControlFile {
         Ok(Self { env: env.clone(), file, current: control })
     }
 
+    /// Makes durable what was read. The process before may have ended because its sync of this slot
+    /// failed: then the slot is in the system's memory only, and the other one goes next.
+    pub(crate) fn write_again(&self) {
+        self.write(&self.current);
+    }
+
     /// Replaces the contents, durably: the slot that does not count is overwritten. A failure ends
     /// the process, since nobody knows then which contents are on disk.
     pub(crate) fn replace(&mut self, mut control: Control) {
         control.sequence = self.current.sequence + 1;
+        self.write(&control);
+        self.current = control;
+    }
+
+    fn write(&self, control: &Control) {
         let slot = SLOT_AT[(control.sequence % 2) as usize];
         let written =
             self.file.write_at(&control.encode(), slot).and_then(|()| self.file.sync_data());
         if let Err(e) = written {
             self.env.abort(&format!("could not write the control file: {e}"));
         }
-        self.current = control;
     }
 }

@@ -11,7 +11,7 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{Fork, PageId, RelFileId};
+use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 use crate::open_files::{OpenFiles, Segment};
 use crate::page::{PAGE_SIZE, Page};
 
@@ -68,6 +68,8 @@ pub(crate) struct Files {
     folder_changed: AtomicBool,
     /// A killed process may have left what this one finds in the system's memory only.
     unsynced_when_opened: bool,
+    /// Records are being replayed: what a later one cuts off may still be there.
+    recovering: AtomicBool,
 }
 
 impl Files {
@@ -87,6 +89,7 @@ impl Files {
             forks: RwLock::new(HashMap::new()),
             folder_changed: AtomicBool::new(after_crash),
             unsynced_when_opened: after_crash,
+            recovering: AtomicBool::new(true),
         }
     }
 
@@ -141,7 +144,9 @@ impl Files {
                 break;
             }
         }
-        self.remove_ghosts(file, fork, segments.len())?;
+        if !self.recovering.load(Ordering::Acquire) {
+            self.settle_ghosts(file, fork, segments.len())?;
+        }
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX - 1);
         Ok(ForkFile {
             file,
@@ -155,9 +160,33 @@ impl Files {
         })
     }
 
-    /// Removes segments behind the fork's end, which a crash brought back after they were cut off.
-    fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
+    /// Judges segment files behind a segment that is not full. What the log cut off, redo has removed
+    /// when it repeated the record. A crash may also leave files by which the fork was about to grow:
+    /// they hold nothing that was logged. Anything else says that the segment in front lost its end.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`]; nothing is removed then.
+    fn settle_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
         if from == 0 {
+            return Ok(());
+        }
+        // Ends with the first segment that does not exist.
+        for number in from.. {
+            let path = Self::path(file, fork, number);
+            match self.env.vfs.open(&path, OpenMode::Existing) {
+                Ok(ghost) if holds_nothing(ghost.as_ref(), &path)? => {}
+                Ok(_) => return Err(short_segment(&Self::path(file, fork, from - 1), &path)),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
+                Err(e) => return Err(Error::io(format!("could not open {path}"), e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes segment files behind the fork's end that a crash brought back after they were cut off,
+    /// in redo of the record that says so.
+    fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
+        if from == 0 || !self.recovering.load(Ordering::Acquire) {
             return Ok(());
         }
         // Ends with the first segment that does not exist.
@@ -168,6 +197,19 @@ impl Files {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
                 Err(e) => return Err(Error::io(format!("could not remove {path}"), e)),
             }
+        }
+        Ok(())
+    }
+
+    /// Redo is over: from here on a segment that is not full has none behind it.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] for one that has, among the forks that redo met.
+    pub(crate) fn end_redo(&self) -> Result<()> {
+        self.recovering.store(false, Ordering::Release);
+        for fork in self.open_forks() {
+            let segments = fork.segments.read().len();
+            self.settle_ghosts(fork.file, fork.fork, segments)?;
         }
         Ok(())
     }
@@ -372,6 +414,7 @@ impl Files {
             self.folder_changed.store(true, Ordering::Release);
             segments.pop();
         }
+        self.remove_ghosts(fork.file, fork.fork, segments.len())?;
         if let Some(segment) = segments.get(last) {
             let path = Self::path(fork.file, fork.fork, last);
             self.open
@@ -386,6 +429,7 @@ impl Files {
         for fork in FORKS {
             let open = self.fork(file, fork)?;
             let mut segments = open.segments.write();
+            self.remove_ghosts(file, fork, segments.len())?;
             open.blocks.store(0, Ordering::Release);
             open.written_blocks.store(0, Ordering::Release);
             while let Some(number) = segments.len().checked_sub(1) {
@@ -400,6 +444,30 @@ impl Files {
             }
             drop(segments);
             self.forks.write().remove(&(file, fork));
+        }
+        Ok(())
+    }
+
+    /// Writes the last page of each segment file again, after a crash: then the files' lengths, which
+    /// may be in the system's memory only, are written as well. Only files that recovery opened: what
+    /// no record names has not changed since the last checkpoint.
+    pub(crate) fn write_lengths_again(&self) -> Result<()> {
+        for fork in self.open_forks() {
+            let mut end = fork.blocks();
+            while let Some(last) = end.checked_sub(1) {
+                let id = PageId { file: fork.file, fork: fork.fork, block: BlockNumber(last) };
+                let (number, offset) = self.place(last);
+                let segment = self.segment(&fork, number)?;
+                let mut page = Page::zeroed();
+                let again = |file: &Arc<dyn VfsFile>| {
+                    let got = file.read_at(&mut page.0, offset)?;
+                    file.write_at(&page.0[..got], offset)
+                };
+                self.open
+                    .write(&segment, again)
+                    .map_err(|e| Error::io(format!("could not write {id} again"), e))?;
+                end = last - last % self.segment_blocks;
+            }
         }
         Ok(())
     }
@@ -458,6 +526,42 @@ impl ForkFile {
     pub(crate) fn name(&self) -> (RelFileId, Fork) {
         (self.file, self.fork)
     }
+}
+
+/// Whether a segment file has no page that the log knows of: those of relations that are not logged,
+/// which a crash leaves in any state, have LSN 0.
+fn holds_nothing(file: &dyn VfsFile, path: &str) -> Result<bool> {
+    let mut bytes = vec![0; 32 * PAGE_SIZE];
+    let mut offset = 0;
+    // Ends with the file.
+    loop {
+        let got = file
+            .read_at(&mut bytes, offset)
+            .map_err(|e| Error::io(format!("could not read {path}"), e))?;
+        let lsn = |page: &[u8]| page.iter().take(8).any(|&byte| byte != 0);
+        if bytes[..got].chunks(PAGE_SIZE).any(lsn) {
+            return Ok(false);
+        }
+        if got == 0 {
+            return Ok(true);
+        }
+        offset += got as u64;
+    }
+}
+
+/// A segment that is shorter than one in front of others may be.
+fn short_segment(path: &str, behind: &str) -> Error {
+    Error::Corruption(Box::new(Corruption {
+        file: path.to_owned(),
+        block: None,
+        item: None,
+        invariant: "length",
+        detail: format!(
+            "the file is shorter than a segment, but {behind} goes on behind it, and no log record \
+             says that it was cut: its end is lost. Nothing was removed; restore the file from a \
+             backup"
+        ),
+    }))
 }
 
 /// A page that should be there and is not.

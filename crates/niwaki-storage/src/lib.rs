@@ -40,4 +40,4 @@ pub use record::{
 pub use recovery::{RecoverySummary, Redo, RedoPage};
 pub use storage::{FIRST_FILE, Storage, StorageOptions};
 pub use stream::{BlocksAhead, IoMethod, MethodInUse, ReadAhead, ReadStream, Readers};
-pub use wal::{Wal, WalStatistics};
+pub use wal::{LogEnd, Wal, WalStatistics};

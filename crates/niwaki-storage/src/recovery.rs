@@ -6,8 +6,14 @@
 //! damaged. A record that names a file behind the record that drops it is passed over: nothing logs
 //! such a one, but versions of before did, beside DROP INDEX CONCURRENTLY. Numbers of files are
 //! never given twice.
+//!
+//! What recovery reads may be in the system's memory only. After a failed sync the system calls such
+//! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
+//! on: the control file's slot, the end of the log, every page that a record names, the lengths of
+//! files. Only then do its syncs prove anything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 use niwaki_env::Env;
@@ -25,7 +31,7 @@ use crate::page::PAGE_SIZE;
 use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
 use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
 use crate::stream::MethodInUse;
-use crate::wal::{Cursor, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
+use crate::wal::{Cursor, LogEnd, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
 
 const LOCK: &str = "lock";
 
@@ -42,6 +48,10 @@ pub struct RecoverySummary {
     pub end: Lsn,
     /// Records replayed.
     pub records: u64,
+    /// Why the log was not read farther.
+    pub stopped: LogEnd,
+    /// How long it took, the checkpoint at its end included.
+    pub took: Duration,
 }
 
 /// What a record's redo finds of a page.
@@ -149,6 +159,10 @@ impl<'r> Redo<'r> {
         let pin = if rewritten { pool.pin_to_rewrite(id)? } else { pool.pin(id)? };
         let mut guard = pin.into_write();
         if guard.lsn() >= self.record.lsn && !seeded_bug!("redo_twice") {
+            // It may have been read from the system's memory, and not be on the device.
+            if !seeded_bug!("redo_trusts_cache") {
+                guard.mark_dirty();
+            }
             return Ok(RedoPage::Done);
         }
         if let Some(image) = page.image {
@@ -222,7 +236,8 @@ impl<'r> Redo<'r> {
                     return Ok(());
                 }
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
-                if self.storage.pool.blocks(file, fork)? > blocks {
+                // A file that is as short already is cut again: that cut may not be on the device.
+                if self.storage.pool.blocks(file, fork)? >= blocks {
                     self.storage.cut_fork(file, fork, blocks)?;
                 }
             }
@@ -245,6 +260,17 @@ fn restore(page: &mut PageWrite<'_>, image: DecodedImage<'_>) {
     page.0[..offset].copy_from_slice(before);
     page.0[offset..end].fill(0);
     page.0[end..PAGE_SIZE].copy_from_slice(after);
+}
+
+impl std::fmt::Display for RecoverySummary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { redo, end, records, stopped, took, .. } = self;
+        write!(
+            f,
+            "recovery from log position {redo} to {end}: {records} records in {} ms; {stopped}",
+            took.as_millis()
+        )
+    }
 }
 
 impl Storage {
@@ -319,10 +345,19 @@ impl Storage {
         created: bool,
         managers: &[Arc<dyn ResourceManager>],
     ) -> Result<RecoverySummary> {
+        let began = self.env.clock.monotonic();
         let control = self.control();
-        if !control.clean {
-            self.wal.segments.sync_from(control.redo)?;
+        if !created {
+            self.control.lock().write_again();
         }
+        // Before anything is changed: where the log ends, and whether it is damaged there.
+        let mut survey = WalReader::new(&self.wal.segments, control.redo);
+        let found = survey.survey(control.checkpoint)?;
+        if !created {
+            survey.check_end(control.checkpoint)?;
+        }
+        // Pages must not reach the device before the log does.
+        self.wal.segments.write_again(found.durable, found.end)?;
         let mut reader = WalReader::new(&self.wal.segments, control.redo);
         let missing = Missing::default();
         let mut records = 0;
@@ -332,12 +367,13 @@ impl Storage {
             self.replay(&record, managers, &missing)?;
             records += 1;
         }
-        if !created {
-            reader.check_end(control.checkpoint)?;
-        }
         missing.check()?;
+        self.files.end_redo()?;
         let end = reader.end();
         self.check_newest_page(end.end)?;
+        if !control.clean {
+            self.files.write_lengths_again()?;
+        }
         let clean = control.clean && end.end == control.checkpoint;
         if clean {
             self.wal.segments.resume(end.end)?;
@@ -358,7 +394,9 @@ impl Storage {
         } else {
             finish()?;
         }
-        Ok(RecoverySummary { created, recovered, redo: control.redo, end: end.end, records })
+        let took = self.env.clock.monotonic().saturating_sub(began);
+        let (redo, end, stopped) = (control.redo, end.end, found.stopped);
+        Ok(RecoverySummary { created, recovered, redo, end, records, stopped, took })
     }
 
     /// A page on disk is never newer than the durable log (W1). One that is says that the log lost its

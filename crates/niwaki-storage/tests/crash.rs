@@ -198,11 +198,10 @@ fn a_failed_sync_of_the_log_ends_the_process() {
         // Nobody else gets an answer either, though the next sync would "succeed".
         assert!(ends(|| storage.wal().flush(lost)), "{kind:?}: retried");
         assert!(storage.wal().flushed() < lost);
-        vfs.crash();
-        for image in vfs.crash_images(&CrashOptions::default()) {
-            let (storage, _) = open(&env_on(Arc::new(image.vfs)));
-            let numbers = Items::on(&storage, items.file).numbers().unwrap();
-            assert!(numbers.contains(&0));
+        let seen = seen_by_the_next_process(&vfs, items.file);
+        assert!(seen.1.contains(&0) && seen.1.contains(&1), "{kind:?}: memory has both");
+        for (world, promised) in [(vfs, BTreeSet::from([0])), seen] {
+            survives_power_loss(&world, items.file, &promised);
         }
     }
 }
@@ -221,11 +220,27 @@ fn a_failed_sync_of_a_relation_ends_the_process() {
         let _ = storage.checkpoint(CheckpointKind::Requested, &[]);
     }));
     assert_eq!(storage.control(), before);
-    vfs.crash();
-    for image in vfs.crash_images(&CrashOptions::default()) {
+    let seen = seen_by_the_next_process(&vfs, items.file);
+    for (world, promised) in [(vfs, BTreeSet::from([0])), seen] {
+        survives_power_loss(&world, items.file, &promised);
+    }
+}
+
+/// What the next process on the same machine finds. It promises that, as somebody may have seen it.
+fn seen_by_the_next_process(vfs: &FaultyVfs, file: RelFile) -> (FaultyVfs, BTreeSet<u64>) {
+    let world = vfs.restarted();
+    let (storage, _) = open(&Env::simulated(Arc::new(world.clone()), 6));
+    let numbers = Items::on(&storage, file).numbers().unwrap();
+    (world, numbers)
+}
+
+fn survives_power_loss(world: &FaultyVfs, file: RelFile, promised: &BTreeSet<u64>) {
+    world.crash();
+    for image in world.crash_images(&CrashOptions::default()) {
         let (storage, _) = open(&env_on(Arc::new(image.vfs)));
-        let numbers = Items::on(&storage, items.file).numbers().unwrap();
-        assert!(numbers.contains(&0), "{}", image.survivors);
+        let numbers = Items::on(&storage, file).numbers().unwrap();
+        let lost: Vec<_> = promised.difference(&numbers).collect();
+        assert!(lost.is_empty(), "{lost:?} are lost: {}", image.survivors);
     }
 }
 

@@ -58,10 +58,20 @@ impl World {
         assert!((0..u64::from(PAGES)).all(|number| numbers.contains(&number)), "{numbers:?}");
     }
 
-    /// Whatever the disk holds after the end of this process, the promises hold.
+    /// Whatever the disk holds after the end of this process, the promises hold: after a power loss
+    /// at once, and after one that follows a restart on the same machine.
     fn recovers(&self, promised: &[u64]) {
-        self.vfs.crash();
-        for image in self.vfs.crash_images(&CrashOptions::default()) {
+        let restarted = self.vfs.restarted();
+        let env = Env::simulated(Arc::new(restarted.clone()), 11);
+        drop(open_with(&env, options()).unwrap());
+        for world in [&self.vfs, &restarted] {
+            self.survives_power_loss(world, promised);
+        }
+    }
+
+    fn survives_power_loss(&self, world: &FaultyVfs, promised: &[u64]) {
+        world.crash();
+        for image in world.crash_images(&CrashOptions::default()) {
             let (storage, _) = open(&env_on(Arc::new(image.vfs)));
             let numbers = Items::on(&storage, self.items.file).numbers().unwrap();
             let all = (0..u64::from(PAGES)).chain(promised.iter().copied());

@@ -266,9 +266,10 @@ fn the_background_makes_checkpoints_by_volume_and_by_time() {
     items.extend(40).unwrap();
     let mut last = Duration::ZERO;
     let mut pause = |time| clock.advance(time);
+    let rest = storage.wal().insert_lsn();
     storage.background_write(&mut BackgroundWriter::default()).unwrap();
     storage.background_step(&mut last, &[], &mut pause).unwrap();
-    assert_eq!(storage.wal().flushed(), storage.wal().insert_lsn(), "the rest is flushed");
+    assert_eq!(storage.wal().flushed(), rest, "the rest is flushed");
     let start = storage.control().redo;
     let mut number = 0;
     // The log since the last checkpoint is needed while the next one is being written: that is 0.9 of

@@ -20,7 +20,7 @@ use niwaki_storage::record::{
 };
 use niwaki_storage::recovery::{Redo, RedoPage};
 use niwaki_storage::{
-    BlockNumber, Corruption, Error as StorageError, Fork, PageId, RelFile, Storage, Xid,
+    BlockNumber, Corruption, Error as StorageError, Fork, Lsn, PageId, RelFile, Storage, Xid,
 };
 
 use niwaki_txn::Transaction;
@@ -65,6 +65,8 @@ pub(crate) struct SequenceState {
     called: bool,
     /// `nextval` calls that the last log record still covers.
     covered: i64,
+    /// LSN of that record: what it covers is safe when the log is durable up to there.
+    logged: Lsn,
 }
 
 /// One sequence, as the catalog describes it.
@@ -83,8 +85,10 @@ impl Sequence {
         Self { storage, file, options, state: engine.sequence(file.id) }
     }
 
-    /// The next value. What it logs makes `tx` one that writes: its commit then waits until the
-    /// record is durable, so a value that a client got is not given out again after a crash.
+    /// The next value. What it logs makes `tx` one that writes, and so does a value that another
+    /// session's record covers while that is not durable: the commit then waits for it. So a value of
+    /// a committed transaction is not given out again after a crash. One that a client got in a
+    /// transaction that never committed may be, as in PostgreSQL: nothing durable holds it.
     ///
     /// # Errors
     /// [`Error::SequenceLimit`]; storage's; `tx` being read-only.
@@ -94,11 +98,15 @@ impl Sequence {
         let value = if state.called { self.step(state.value)? } else { state.value };
         if state.covered > 0 {
             state.covered -= 1;
+            // Another session's record, which nobody may have flushed yet: this commit waits for it.
+            if self.storage.wal().flushed() < state.logged {
+                tx.write_xid()?;
+            }
         } else {
             // The record speaks of the future: everything up to there may be given out.
             let ahead = self.ahead(value);
             tx.write_xid()?;
-            write(&self.storage, self.file, ahead, true)?;
+            state.logged = write(&self.storage, self.file, ahead, true)?;
             state.covered = LOG_AHEAD - 1;
         }
         state.value = value;
@@ -114,8 +122,9 @@ impl Sequence {
         let mut state = self.state.lock();
         self.read(&mut state)?;
         tx.write_xid()?;
-        write(&self.storage, self.file, value, is_called)?;
-        *state = SequenceState { file: Some(self.file), value, called: is_called, covered: 0 };
+        let logged = write(&self.storage, self.file, value, is_called)?;
+        let file = Some(self.file);
+        *state = SequenceState { file, value, called: is_called, covered: 0, logged };
         Ok(())
     }
 
@@ -174,7 +183,8 @@ impl Sequence {
             found = decode(&pin.read(), self.file)?;
         }
         let (value, called) = found.unwrap_or((self.options.start, false));
-        *state = SequenceState { file: Some(self.file), value, called, covered: 0 };
+        let (file, logged) = (Some(self.file), Lsn(0));
+        *state = SequenceState { file, value, called, covered: 0, logged };
         Ok(())
     }
 }
@@ -238,7 +248,7 @@ fn put(page: &mut Page, state: &[u8]) {
 
 /// Writes page and log record. What was given out must survive a crash together with the commit of
 /// whoever uses it, so the record need not be flushed here: that commit comes behind it.
-fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<()> {
+fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<Lsn> {
     if storage.pool().blocks(file.id, Fork::Main)? == 0 {
         storage.pool().extend(file, Fork::Main, 1)?;
     }
@@ -246,19 +256,20 @@ fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<(
     let mut page = storage.pool().pin(page_id(file))?.into_write();
     let _critical = storage.begin_change()?;
     put(&mut page, &state);
-    storage.log_for(
-        file.logged,
-        Record {
-            manager: Manager::Sequence,
-            kind: KIND_STATE,
-            version: 1,
-            xid: Xid::INVALID,
-            body: &[],
-            pages: &mut [LoggedPage::new(&mut page, PageLog::Init, &[&state])],
-            removes: None,
-        },
-    )?;
-    Ok(())
+    storage
+        .log_for(
+            file.logged,
+            Record {
+                manager: Manager::Sequence,
+                kind: KIND_STATE,
+                version: 1,
+                xid: Xid::INVALID,
+                body: &[],
+                pages: &mut [LoggedPage::new(&mut page, PageLog::Init, &[&state])],
+                removes: None,
+            },
+        )
+        .map_err(Error::from)
 }
 
 /// Redo of sequences.

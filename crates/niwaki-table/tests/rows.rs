@@ -369,6 +369,35 @@ fn sequences_never_repeat_whatever_rolls_back_or_crashes() {
     tx.commit(Durability::Flush).unwrap();
 }
 
+/// A value that another session's record covers was given out again after a kill: that record was not
+/// durable, as its transaction had not ended, and the commit that used the value waited for nothing.
+#[test]
+fn a_sequence_value_behind_another_sessions_record_is_durable_with_its_commit() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let engine = open(&vfs);
+    let sessions: Vec<_> =
+        (0..3).map(|_| engine.transactions().register_session().unwrap()).collect();
+    let begin =
+        |n: usize| engine.transactions().begin(&sessions[n], BeginOptions::default()).unwrap();
+    let tx = begin(0);
+    let file = engine.create_file(&tx, true).unwrap();
+    let options = SequenceOptions::default();
+    let sequence = Sequence::open(&engine, file, options);
+    tx.commit(Durability::Flush).unwrap();
+    let unfinished = begin(1);
+    assert_eq!(sequence.nextval(&unfinished).unwrap(), 1);
+    let user = begin(2);
+    let given = sequence.nextval(&user).unwrap();
+    user.commit(Durability::Flush).unwrap();
+    // What a kill leaves: nothing of the log's buffer.
+    let left = Arc::new(vfs.fork());
+    let engine = open(&left);
+    let session = engine.transactions().register_session().unwrap();
+    let tx = engine.transactions().begin(&session, BeginOptions::default()).unwrap();
+    let next = Sequence::open(&engine, file, options).nextval(&tx).unwrap();
+    assert!(next > given, "{next} was given out before, as {given}");
+}
+
 /// A table in the library's tests, after work that leaves garbage of every kind.
 #[test]
 fn garbage_goes_with_vacuum_and_its_addresses_are_used_again() {

@@ -16,6 +16,7 @@ pub mod ledger;
 pub mod model;
 pub mod pages;
 pub mod reports;
+pub mod restarts;
 #[cfg(feature = "shuttle")]
 pub mod scans;
 #[cfg(feature = "shuttle")]

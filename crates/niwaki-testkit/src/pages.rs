@@ -256,7 +256,7 @@ impl Pages {
     ///
     /// # Errors
     /// What is wrong.
-    fn check_numbers(&self) -> Result<(), String> {
+    pub(crate) fn check_numbers(&self) -> Result<(), String> {
         let numbers = self.numbers().map_err(|error| error.to_string())?;
         let cut = numbers[0].1;
         let last = u64::from(self.last_commit().map_err(|error| error.to_string())?);

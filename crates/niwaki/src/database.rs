@@ -174,6 +174,9 @@ impl Database {
             storage.segment_blocks = tiny.segment_blocks;
         }
         let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
+        if summary.recovered {
+            options.log.write(&format!("the database was not shut down; {summary}"));
+        }
         let in_use = storage.io_method();
         if let (IoMethod::Worker, Some(why)) = (in_use.method, in_use.refused) {
             options

@@ -206,6 +206,13 @@ impl FaultyVfs {
         *self.shared.observer.lock() = Some(Arc::new(observer));
     }
 
+    /// The machine after the death of the process, and its next start: the system's memory is what it
+    /// was, so a program sees every write. What a failed sync lost is there, counts as clean, and
+    /// goes with a later power loss. No lock is held, no fault waits; this copy knows nothing of it.
+    pub fn restarted(&self) -> Self {
+        Self::from_disk(self.shared.state.lock().disk.clone())
+    }
+
     /// States in which a crash now may leave the disk.
     pub fn crash_images(&self, options: &CrashOptions) -> Vec<CrashImage> {
         let disk = self.shared.state.lock().disk.clone();

@@ -5,6 +5,7 @@
 //! One thread at a time takes the buffer away, writes it and syncs it for all who wait.
 
 pub(crate) mod encode;
+mod flip;
 mod flush;
 mod insert;
 mod read;
@@ -19,7 +20,7 @@ pub(crate) use encode::{Cursor, decode};
 pub(crate) use encode::{Header, is_intact, seal};
 pub(crate) use insert::WalStart;
 pub use insert::{Wal, WalStatistics};
-pub use read::{ReadEnd, WalReader};
+pub use read::{LogEnd, ReadEnd, WalReader};
 pub use segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 pub(crate) use segment::{Segments, WAL_FOLDER};
 

@@ -1,7 +1,8 @@
 //! Reading the log: record after record, until it ends, and telling how it ends.
 
 use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded, place_of};
-use super::segment::Segments;
+use super::flip;
+use super::segment::{SEGMENT_HEADER_SIZE, Segments};
 use niwaki_env::seeded_bug;
 
 use crate::error::{Corruption, Error, Result};
@@ -21,6 +22,43 @@ pub struct ReadEnd {
     pub end: Lsn,
     /// Position of the last record.
     pub previous: Lsn,
+}
+
+/// Longest record in which a wrong bit is looked for.
+const FLIPPED_MAX: usize = 64 << 20;
+
+/// Why reading stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogEnd {
+    /// Nothing was ever written behind the last record since the file was made ready.
+    #[default]
+    Empty,
+    /// Something else is there: what an older use of the file left, or a record that was not written
+    /// whole. Nobody was told that it is durable.
+    Torn,
+}
+
+impl std::fmt::Display for LogEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the log ends there",
+            Self::Torn => {
+                "what follows is a torn tail or an older use of the file, and nobody was told that \
+                 it is durable"
+            }
+        })
+    }
+}
+
+/// What a first reading of the log found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Survey {
+    /// The log was durable up to here at least, as records or the control file say.
+    pub(crate) durable: Lsn,
+    /// Where it ends.
+    pub(crate) end: Lsn,
+    /// Why it ends there.
+    pub(crate) stopped: LogEnd,
 }
 
 /// Reads records one after the other.
@@ -106,8 +144,32 @@ impl<'s> WalReader<'s> {
         Ok(Some((&self.window[at..at + length], Lsn(self.previous))))
     }
 
+    /// Reads to the end of the log, for nothing but where that is and up to where the log is on the
+    /// device for certain. `durable` is what the control file knows. What a record says of it was true
+    /// when the record was made, wherever the record itself is now.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn survey(&mut self, durable: Lsn) -> Result<Survey> {
+        let mut durable = durable.0;
+        // Ends with the log.
+        while let Some((bytes, at)) = self.next()? {
+            let known = Header::get(bytes).map_or(u32::MAX, |header| header.durable);
+            if known != u32::MAX {
+                durable = durable.max(at.0.saturating_sub(u64::from(known)));
+            }
+        }
+        let end = self.end().end;
+        let mut behind = [0; RECORD_HEADER_SIZE];
+        self.segments.read(end.0, &mut behind)?;
+        let stopped = if behind == [0; RECORD_HEADER_SIZE] { LogEnd::Empty } else { LogEnd::Torn };
+        Ok(Survey { durable: Lsn(durable).min(end), end, stopped })
+    }
+
     /// Tells a torn tail from damage: the log was known to be durable beyond the place where reading
-    /// stopped if a later record says so, or if `durable` (what the control file knows) is later.
+    /// stopped if a later record says so, or if `durable` (what the control file knows) is later. A
+    /// record that one bit keeps from being sound was written whole, and a segment has its header
+    /// and its length before it has its name; so these are damage, too.
     ///
     /// # Errors
     /// [`Error::Corruption`] (W2) for damage.
@@ -117,6 +179,10 @@ impl<'s> WalReader<'s> {
             return Err(self.damage(end, durable.0));
         }
         let payload = self.segments.payload();
+        for number in self.segments.list()?.into_iter().filter(|&number| number >= end / payload) {
+            self.segments.check_whole(number)?;
+        }
+        self.check_wrong_bit(end)?;
         let mut last = end / payload;
         for number in self.segments.list()? {
             if number > last && self.segments.open(number)?.is_some() {
@@ -155,7 +221,45 @@ impl<'s> WalReader<'s> {
         Ok(())
     }
 
+    /// Whether the unsound record at `end` has one wrong bit.
+    fn check_wrong_bit(&mut self, end: u64) -> Result<()> {
+        if seeded_bug!("flip_is_tail") || !self.fill(end, RECORD_HEADER_SIZE)? {
+            return Ok(());
+        }
+        let at = (end - self.start) as usize;
+        let Some(head) = self.window[at..].first_chunk() else { return Ok(()) };
+        for length in flip::lengths(head, Lsn(end)) {
+            // A wrong bit may make the length anything.
+            if length > FLIPPED_MAX || !self.fill(end, length)? {
+                continue;
+            }
+            let at = (end - self.start) as usize;
+            let record = &self.window[at..at + length];
+            if let Some(bit) = flip::wrong_bit(record, Lsn(end)) {
+                let detail = format!(
+                    "the record of {length} bytes at log position {end} is whole but for bit {} of \
+                     its byte {}",
+                    bit % 8,
+                    bit / 8
+                );
+                return Err(self.damage_at(end, &detail));
+            }
+            if flip::is_strange(record, Lsn(end)) {
+                let detail = format!("the record at log position {end} is of an unknown form");
+                return Err(self.damage_at(end, &detail));
+            }
+        }
+        Ok(())
+    }
+
     fn damage(&self, end: u64, durable: u64) -> Error {
+        let detail = format!(
+            "no sound record at log position {end}, but the log was durable up to {durable}"
+        );
+        self.damage_at(end, &detail)
+    }
+
+    fn damage_at(&self, end: u64, detail: &str) -> Error {
         let payload = self.segments.payload();
         Error::Corruption(Box::new(Corruption {
             file: self.segments.path(end / payload),
@@ -163,8 +267,10 @@ impl<'s> WalReader<'s> {
             item: None,
             invariant: "W2",
             detail: format!(
-                "no sound record at log position {end}, but the log was durable up to {durable}: \
-                 this is damage, not the end of the log"
+                "{detail}: this is damage at byte {} of the file, not the end of the log, and what \
+                 was committed there would be lost; nothing was changed. Put a sound copy of the \
+                 file in its place, or restore the directory from a backup",
+                SEGMENT_HEADER_SIZE + end % payload
             ),
         }))
     }

@@ -23,7 +23,7 @@ use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use super::encode::Cursor;
 use crate::control::FORMAT_VERSION;
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
 
 /// Folder of the log.
@@ -273,6 +273,33 @@ impl Segments {
         Ok(Some(file))
     }
 
+    /// Refuses a segment file without a sound header or with fewer bytes than it should have.
+    pub(super) fn check_whole(&self, number: u64) -> Result<()> {
+        let path = self.path(number);
+        let found = match self.open(number)? {
+            None => "its header is damaged".to_owned(),
+            Some(file) => {
+                let bytes = file
+                    .len()
+                    .map_err(|e| Error::io(format!("could not read the length of {path}"), e))?;
+                if bytes >= self.file_bytes {
+                    return Ok(());
+                }
+                format!("it has {bytes} bytes of {}", self.file_bytes)
+            }
+        };
+        Err(Error::Corruption(Box::new(Corruption {
+            file: path,
+            block: None,
+            item: None,
+            invariant: "W2",
+            detail: format!(
+                "{found}, and the log may go on there; nothing was changed. Put a sound copy of the \
+                 file in its place, or restore the directory from a backup"
+            ),
+        })))
+    }
+
     /// Reads the log's bytes at `position`, up to the end of their segment; fewer than `buf` only
     /// there. 0 when the segment is not there.
     pub(crate) fn read(&self, position: u64, buf: &mut [u8]) -> Result<usize> {
@@ -313,15 +340,32 @@ impl Segments {
         Ok(())
     }
 
-    /// Syncs every segment from `redo` on: what a killed process wrote may be in the system's memory
-    /// only, and pages must not reach the disk before it.
-    pub(crate) fn sync_from(&self, redo: Lsn) -> Result<()> {
-        let first = redo.0 / self.payload();
-        for number in self.list()?.into_iter().filter(|&n| n >= first) {
-            if let Some(file) = self.open(number)?
-                && let Err(e) = file.sync_data()
-            {
-                self.env.abort(&format!("could not sync {}: {e}", self.path(number)));
+    /// Writes the log between two positions again, and syncs it. What a killed process wrote may be in
+    /// the system's memory only, and after a failed sync the system calls it clean. Pages must not
+    /// reach the device before it.
+    pub(crate) fn write_again(&self, from: Lsn, to: Lsn) -> Result<()> {
+        let mut bytes = vec![0; 256 * 1024];
+        let mut unsynced = Vec::new();
+        let mut position = from.0;
+        // Ends: every turn reads at least a byte.
+        while position < to.0 {
+            let here = (to.0 - position).min(bytes.len() as u64) as usize;
+            let path = self.path(position / self.payload());
+            let got = self.read(position, &mut bytes[..here])?;
+            if got == 0 {
+                let ends = io::ErrorKind::UnexpectedEof.into();
+                return Err(Error::io(format!("could not read {path} a second time"), ends));
+            }
+            if seeded_bug!("log_trusts_cache") {
+                unsynced.extend(self.open(position / self.payload())?);
+            } else if let Err(e) = self.write(position, &bytes[..got], &mut unsynced) {
+                self.env.abort(&format!("could not write {path} again: {e}"));
+            }
+            position += got as u64;
+        }
+        for file in unsynced {
+            if let Err(e) = file.sync_data() {
+                self.env.abort(&format!("could not sync the log before recovery: {e}"));
             }
         }
         Ok(())
