@@ -14,7 +14,7 @@ use crate::context::ExecContext;
 use crate::error::Result;
 use crate::exec::measure::{Measure, Measures};
 use crate::exec::spill::SpaceUse;
-use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
+use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
 use crate::plan::{
     BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, SetKind, SortKey, estimate,
 };
@@ -699,8 +699,9 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
     for sub in found {
         let Nested::Plan(plan) = &sub.query else { continue };
         let mut child = describe(&plan.root, with);
-        let kind = match sub.kind {
+        let kind = match &sub.kind {
             SubQueryKind::Exists | SubQueryKind::Compare { .. } => "SubPlan",
+            SubQueryKind::CompareRows(rows) if rows.with != Quantifier::Only => "SubPlan",
             _ if plan.correlated => "SubPlan",
             _ => "InitPlan",
         };

@@ -455,7 +455,7 @@ impl Writer<'_, '_> {
                 format!("'{{}}'::{}", self.type_name(expr.ty.into()))
             }
             ExprKind::Array(parts) => format!("ARRAY[{}]", self.list(parts)),
-            ExprKind::ArrayCompare { function, any, left, right } => {
+            ExprKind::ArrayCompare { function, any, left, right, .. } => {
                 let word = if *any { "ANY" } else { "ALL" };
                 let left = self.show(left, Parent::Operator(function.name, true));
                 let shown = self.show(right, Parent::None);

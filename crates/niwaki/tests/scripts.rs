@@ -41,6 +41,16 @@ fn equal_columns() {
 }
 
 #[test]
+fn queries_asked_once() {
+    check("queries_asked_once", include_str!("../testscripts/queries_asked_once.test"));
+}
+
+#[test]
+fn value_lists() {
+    check("value_lists", include_str!("../testscripts/value_lists.test"));
+}
+
+#[test]
 fn derived_conditions() {
     check("derived_conditions", include_str!("../testscripts/derived_conditions.test"));
 }

@@ -17,8 +17,11 @@ use super::{Analyzer, IndexPart, names_of};
 use crate::collation::{collation_named, refuse_uncollated};
 use crate::error::{Result, SqlError};
 use crate::expr::collation::is_collated;
-use crate::expr::{BoolTest, Collation, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::expr::{
+    BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
+};
 use crate::functions::functions_named;
+use crate::query::Query;
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
 impl Analyzer<'_> {
@@ -411,13 +414,8 @@ impl Analyzer<'_> {
             let message = format!("cannot use subquery in {part}");
             return Err(self.error("0A000", message, location));
         }
-        let Some(NodeEnum::SelectStmt(select)) =
-            link.subselect.as_ref().and_then(|node| node.node.as_ref())
-        else {
-            return Err(SqlError::internal("a nested query that is no SELECT"));
-        };
         let kind = link.sub_link_type();
-        let mut query = self.within("a subquery", |this| this.nested_query(select, None))?;
+        let query = self.query_of(link)?;
         let one_column = |this: &Self| match query.columns.as_slice() {
             [only] => Ok(only.column_type),
             _ => Err(this.error("42601", "subquery must return only one column", location)),
@@ -439,7 +437,8 @@ impl Analyzer<'_> {
             }
             SubLinkType::AnySublink | SubLinkType::AllSublink => {
                 let names = names_of(&link.oper_name);
-                let mut name = names.last().copied().unwrap_or("=");
+                let name = names.last().copied().unwrap_or("=");
+                let any = kind == SubLinkType::AnySublink;
                 let row = row_of(link.testexpr.as_deref());
                 let parts = parts_under_casts(link.testexpr.as_deref());
                 let few = match query.columns.len().cmp(&parts.unwrap_or(1)) {
@@ -459,9 +458,10 @@ impl Analyzer<'_> {
                     // A row of one part is that part.
                     Some([part]) => self.expr(part)?,
                     Some(parts) => {
-                        query = self.rows_compared(name, parts, query, location)?;
-                        name = "=";
-                        Expr::constant(Datum::Bool(true), TypeOid::BOOL, location)
+                        let with = if any { Quantifier::Any } else { Quantifier::All };
+                        let kind =
+                            self.rows_compared(name, parts, &query.columns, with, location)?;
+                        return Ok(asked(kind, query, location));
                     }
                     None => self.expr_of(link.testexpr.as_deref())?,
                 };
@@ -476,7 +476,6 @@ impl Analyzer<'_> {
                 let (Some(left), Some(right_cast)) = (arguments.next(), arguments.next()) else {
                     return Err(SqlError::internal("an operator without operands"));
                 };
-                let any = kind == SubLinkType::AnySublink;
                 let kind = SubQueryKind::Compare { function, any, left, right_cast };
                 (kind, TypeOid::BOOL, (-1, None))
             }
@@ -491,6 +490,13 @@ impl Analyzer<'_> {
         self.scope()?.place = place;
         Ok(())
     }
+}
+
+/// A condition that asks a query.
+pub(super) fn asked(kind: SubQueryKind, query: Query, location: i32) -> Expr {
+    let query = Nested::Query(Box::new(query));
+    let kind = ExprKind::SubQuery(Box::new(SubQuery { kind, query }));
+    Expr::new(kind, TypeOid::BOOL, location)
 }
 
 /// The type of a number that the grammar does not take as an int4: int4 still for the least of them, which is

@@ -71,7 +71,6 @@ pub use current_of::CursorTable;
 pub(crate) use domain::domain_check;
 pub use domain::{check_domain_expression, define_domain_check};
 pub use routine::{CalledFunctions, analyze_function, check_function};
-pub(crate) use row_queries::COMPARED;
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::Scope;
 pub(crate) use stored::{

@@ -243,6 +243,7 @@ impl Analyzer<'_> {
             any,
             left: Box::new(left),
             right: Box::new(right),
+            list: None,
         };
         Ok(Expr::new(kind, TypeOid::BOOL, location))
     }

@@ -4,7 +4,7 @@
 //! the first two parts that are not equal and knows nothing when one of them is NULL; and an index on `a` has a bound of it.
 
 use niwaki_types::TypeOid;
-use pg_query::protobuf::RowExpr;
+use pg_query::protobuf::{RowExpr, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
@@ -29,22 +29,27 @@ pub(super) fn parts_under_casts(node: Option<&Node>) -> Option<usize> {
     }
 }
 
-/// Whether two operands are compared part by part: two row constructors; or one and a nested query, which is refused. A row
-/// constructor beside anything else is a value.
+/// The nested query for one row that a syntax node is, if it is one.
+fn query_for_row(node: Option<&Node>) -> Option<&SubLink> {
+    match node?.node.as_ref()? {
+        NodeEnum::SubLink(link) if link.sub_link_type() == SubLinkType::ExprSublink => Some(link),
+        _ => None,
+    }
+}
+
+/// Whether two operands are compared part by part: two row constructors; or one and a nested query,
+/// where it stands on the left. A row constructor beside anything else is a value.
 pub(super) fn compares_rows(left: Option<&Node>, right: Option<&Node>) -> bool {
-    let query = |node: Option<&Node>| {
-        matches!(node.and_then(|node| node.node.as_ref()), Some(NodeEnum::SubLink(_)))
-    };
     match (row_of(left), row_of(right)) {
         (Some(_), Some(_)) => true,
-        (Some(_), None) => query(right),
-        (None, Some(_)) => query(left),
+        (Some(_), None) => query_for_row(right).is_some(),
+        (None, Some(_)) => query_for_row(left).is_some(),
         (None, None) => false,
     }
 }
 
 impl Analyzer<'_> {
-    /// `(a, b) op (c, d)`; where one side is no row, that is refused.
+    /// `(a, b) op (c, d)` or `(a, b) op (query)`; where the left side is no row, that is refused.
     pub(super) fn row_comparison(
         &mut self,
         name: &str,
@@ -52,6 +57,9 @@ impl Analyzer<'_> {
         right: Option<&Node>,
         location: i32,
     ) -> Result<Expr> {
+        if let (Some(row), Some(link)) = (row_of(left), query_for_row(right)) {
+            return self.row_beside_query(name, row, link, location);
+        }
         let pairs = self.row_pairs(left, right, location)?;
         self.compared_pairs(name, pairs, location)
     }

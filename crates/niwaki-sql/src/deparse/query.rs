@@ -6,9 +6,8 @@ use super::Level;
 use super::from::write_from;
 use super::level::{Row, direction, slot_names, sort_key};
 use super::lines::{ITEM, Lines, STEP};
-use crate::analyze::COMPARED;
 use crate::context::ExecContext;
-use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
 use crate::plan::SetKind;
 use crate::query::{
     Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetOperation, SetSide,
@@ -164,9 +163,6 @@ pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> 
     let Nested::Query(query) = &sub.query else { return None };
     let level = writer.level()?;
     let style = Style { pretty: writer.is_pretty(), shared: level.shared, exec: writer.exec() };
-    if let Some(text) = rows_compared(sub, query, level, &style, writer.indent()) {
-        return Some(text);
-    }
     let mut inner = Lines { text: String::new(), indent: writer.indent() };
     write_query(&mut inner, query, None, Some(level), &style);
     let text = inner.text;
@@ -176,67 +172,24 @@ pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> 
         SubQueryKind::Array => format!("ARRAY({text})"),
         SubQueryKind::Compare { function, any, left, .. } => {
             let left = writer.show(left, Parent::Operator(function.name, true));
-            format!("({left} {} ({text}))", comparison_word(function.name, *any))
+            let quantifier = if *any { Quantifier::Any } else { Quantifier::All };
+            format!("({left} {} ({text}))", comparison_word(function.name, quantifier))
+        }
+        SubQueryKind::CompareRows(rows) => {
+            let left: Vec<String> =
+                rows.left.iter().map(|part| writer.show(part, Parent::None)).collect();
+            let word = comparison_word(rows.operator(), rows.with);
+            format!("(({}) {word} ({text}))", left.join(", "))
         }
     })
 }
 
-fn comparison_word(operator: &str, any: bool) -> String {
-    match (operator, any) {
-        ("=", true) => "IN".to_owned(),
-        (name, true) => format!("{name} ANY"),
-        (name, false) => format!("{name} ALL"),
-    }
-}
-
-/// A row that is compared with those of a query, as it was written.
-fn rows_compared(
-    sub: &SubQuery,
-    query: &Query,
-    level: &Level<'_>,
-    style: &Style<'_, '_>,
-    indent: usize,
-) -> Option<String> {
-    let (SubQueryKind::Compare { any, .. }, Body::Select(select)) = (&sub.kind, &query.body) else {
-        return None;
-    };
-    let ([item], [compared]) = (select.from.items.as_slice(), select.targets.as_slice()) else {
-        return None;
-    };
-    let ItemKind::Query(inner) = &item.kind else { return None };
-    if item.name != COMPARED || item.aliased {
-        return None;
-    }
-    let row = Row::From(slot_names(&select.from, style.shared));
-    let below = Level { up: Some(level), row, sets: &[], windowing: None, shared: style.shared };
-    let (name, parts) = compared_parts(compared)?;
-    let writer = style.writer(&below, indent);
-    let parts: Vec<String> = parts.iter().map(|part| writer.show(part, Parent::None)).collect();
-    let mut text = Lines { text: String::new(), indent };
-    write_query(&mut text, inner, None, Some(&below), style);
-    let word = comparison_word(name, *any);
-    Some(format!("(({}) {word} ({}))", parts.join(", "), text.text))
-}
-
-/// The operator and the left sides of a comparison of rows: each part compared, or for an order all but the last twice.
-fn compared_parts(expr: &Expr) -> Option<(&'static str, Vec<&Expr>)> {
-    let call = |expr: &'_ Expr| -> bool { matches!(expr.kind, ExprKind::Call { .. }) };
-    match &expr.kind {
-        ExprKind::Call { function, arguments } => Some((function.name, vec![arguments.first()?])),
-        ExprKind::And(parts) | ExprKind::Or(parts) if parts.iter().all(call) => {
-            let (name, _) = compared_parts(parts.first()?)?;
-            let left = parts.iter().map(|part| Some(compared_parts(part)?.1));
-            Some((name, left.collect::<Option<Vec<_>>>()?.concat()))
-        }
-        ExprKind::And(parts) => {
-            let [first, rest] = parts.as_slice() else { return None };
-            let ExprKind::Or(rest) = &rest.kind else { return None };
-            let (name, behind) = compared_parts(rest.last()?)?;
-            let (_, mut left) = compared_parts(first)?;
-            left.extend(behind);
-            Some((name, left))
-        }
-        _ => None,
+fn comparison_word(operator: &str, with: Quantifier) -> String {
+    match (operator, with) {
+        ("=", Quantifier::Any) => "IN".to_owned(),
+        (name, Quantifier::Any) => format!("{name} ANY"),
+        (name, Quantifier::All) => format!("{name} ALL"),
+        (name, Quantifier::Only) => name.to_owned(),
     }
 }
 

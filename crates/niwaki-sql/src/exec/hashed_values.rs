@@ -1,78 +1,79 @@
-//! The values of a query that is asked once, where `left = ANY (query)` looks for one of them again and again.
+//! The values of a query that is asked once, where `left = ANY (query)` or `(left, …) = ANY
+//! (query)` looks for one again and again.
 //!
 //! They are keys in a table as long as there is room. Otherwise they go to a file in their order (`sorted_keys.rs`).
 
 use niwaki_table::{KeyedRows, Sorter};
-use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
+use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::key_table::KeyTable;
 use super::sorted_keys::SortedKeys;
 use super::spill::checked;
 use super::start;
-use crate::error::Result;
-use crate::expr::{Expr, Runtime};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, LookUp, Runtime, for_key, key_type};
 use crate::plan::SubPlan;
 
-/// The values of a query.
+/// The rows of a query.
 pub(crate) struct HashedValues {
     keys: Keys,
-    ty: TypeOid,
-    /// Whether one of them is NULL, and whether there are no rows at all.
-    null: bool,
+    /// Whether there are no rows at all.
     empty: bool,
+    /// Whether a row has a NULL; and the numbers of such rows, as long as they are in memory.
+    nulls: bool,
+    with_nulls: Vec<u32>,
     /// The key that is looked for.
     key: Vec<u8>,
 }
 
-/// Index keys: equal values have equal bytes.
+/// Keys of rows: for each column a length and an index key, so that equal values have equal bytes.
+/// A NULL has a length of its own.
 enum Keys {
     Table(KeyTable),
     File(SortedKeys),
 }
 
-/// Whether one of the values of the query equals `left`, with SQL's three values. `value` is what its rows are compared by;
-/// `left` is read from `row`, unless there are no values.
+/// The length that stands for NULL, which no key has.
+const NULL: u32 = u32::MAX;
+
+/// Whether one of the rows of the query equals the row that is wanted, with SQL's three values.
+/// That is read from `row`, unless there are no rows.
 pub(crate) fn contains(
     plan: &SubPlan,
-    value: &Expr,
-    left: &Expr,
+    wanted: LookUp<'_>,
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Datum> {
     let known = rt.state.hashed.get_mut(plan.number).and_then(Option::take);
     let mut values = match known {
         Some(known) => known,
-        None => HashedValues::of(plan, value, rt)?,
+        None => HashedValues::of(plan, wanted, rt)?,
     };
     let found = match values.empty {
-        true => Datum::Bool(false),
-        false => {
-            let left = left.eval(row, rt)?;
-            values.contain(&left, rt)?
-        }
+        true => Some(false),
+        false => values.contain(wanted, row, rt)?,
     };
     if rt.state.hashed.len() <= plan.number {
         rt.state.hashed.resize_with(plan.number + 1, || None);
     }
     rt.state.hashed[plan.number] = Some(values);
-    Ok(found)
+    Ok(found.map_or(Datum::Null, |found| Datum::Bool(found != wanted.negated)))
 }
 
 impl HashedValues {
     /// Asks the query.
-    fn of(plan: &SubPlan, value: &Expr, rt: &mut Runtime<'_, '_>) -> Result<Self> {
+    fn of(plan: &SubPlan, wanted: LookUp<'_>, rt: &mut Runtime<'_, '_>) -> Result<Self> {
         rt.state.outer.push(Vec::new());
         // CASE operands of the outer expression are not the nested query's.
         let operands = std::mem::take(&mut rt.state.case_operands);
-        let found = Self::run(plan, value, rt);
+        let found = Self::run(plan, wanted, rt);
         rt.state.case_operands = operands;
         rt.state.outer.pop();
         found
     }
 
-    fn run(plan: &SubPlan, value: &Expr, rt: &mut Runtime<'_, '_>) -> Result<Self> {
-        let ty = value.ty;
-        let (mut null, mut empty) = (false, true);
+    fn run(plan: &SubPlan, wanted: LookUp<'_>, rt: &mut Runtime<'_, '_>) -> Result<Self> {
+        let (mut empty, mut nulls, mut with_nulls) = (true, false, Vec::new());
         let mut table = KeyTable::default();
         let mut beyond: Option<Sorter<KeyedRows>> = None;
         let mut step = start(&plan.root, rt.state);
@@ -80,20 +81,16 @@ impl HashedValues {
         while step.next(&mut row, rt)? {
             rt.tick()?;
             empty = false;
-            let value = value.eval(&row, rt)?;
-            if value.is_null() {
-                null = true;
-                continue;
-            }
-            key.clear();
-            encode_key(&value, KeyOrder::ascending(ty), &mut key);
+            let null = encode(wanted.right, wanted, &row, &mut key, rt)?;
+            nulls |= null;
             if beyond.is_none() {
                 let hash = table.hash(&key);
                 if table.find(hash, &key).is_some() {
                     continue;
                 }
                 if table.has_room(key.len(), rt.exec.hash_mem) {
-                    table.add(hash, &key, &[]);
+                    let number = table.add(hash, &key, &[]);
+                    with_nulls.extend(null.then_some(number));
                     continue;
                 }
                 let mut sorter = rt.sorter(rt.exec.work_mem)?;
@@ -101,7 +98,7 @@ impl HashedValues {
                 for number in 0..table.len() as u32 {
                     push(&mut sorter, table.key(number), rt)?;
                 }
-                beyond = Some(sorter);
+                (beyond, with_nulls) = (Some(sorter), Vec::new());
             }
             if let Some(sorter) = &mut beyond {
                 push(sorter, &key, rt)?;
@@ -112,26 +109,115 @@ impl HashedValues {
             None => Keys::Table(table),
             Some(sorter) => Keys::File(SortedKeys::of(sorter, rt)?),
         };
-        Ok(Self { keys, ty, null, empty, key })
+        Ok(Self { keys, empty, nulls, with_nulls, key })
     }
 
-    /// As [`contains`], where there are rows.
-    fn contain(&mut self, value: &Datum, rt: &mut Runtime<'_, '_>) -> Result<Datum> {
-        if value.is_null() {
-            return Ok(Datum::Null);
+    /// As [`contains`], where there are rows. `None` is unknown.
+    fn contain(
+        &mut self,
+        wanted: LookUp<'_>,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Option<bool>> {
+        let null = encode(wanted.left, wanted, row, &mut self.key, rt)?;
+        if !null {
+            let found = match &mut self.keys {
+                Keys::Table(table) => table.find(table.hash(&self.key), &self.key).is_some(),
+                Keys::File(keys) => keys.contain(&self.key, rt)?,
+            };
+            if found || !self.nulls {
+                return Ok(Some(found));
+            }
         }
-        self.key.clear();
-        encode_key(value, KeyOrder::ascending(self.ty), &mut self.key);
-        let found = match &mut self.keys {
-            Keys::Table(table) => table.find(table.hash(&self.key), &self.key).is_some(),
-            Keys::File(keys) => keys.contain(&self.key, rt)?,
-        };
-        Ok(match (found, self.null) {
-            (true, _) => Datum::Bool(true),
-            (false, true) => Datum::Null,
-            (false, false) => Datum::Bool(false),
-        })
+        // A NULL leaves the answer open unless another part differs.
+        let open = wanted.left.len() == 1 || self.is_open(null, rt)?;
+        Ok(if open { None } else { Some(false) })
     }
+
+    /// Whether some row differs in no part that is known of both; `null` says whether that is so of
+    /// what is looked for.
+    fn is_open(&mut self, null: bool, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let key = &self.key;
+        match &mut self.keys {
+            Keys::File(keys) => keys.any(&mut |row| may_equal(row, key), rt),
+            Keys::Table(table) if null => {
+                for number in 0..table.len() as u32 {
+                    rt.tick()?;
+                    if may_equal(table.key(number), key) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Keys::Table(table) => {
+                for number in &self.with_nulls {
+                    rt.tick()?;
+                    if may_equal(table.key(*number), key) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Puts the key of some values into `key`; whether one of them is NULL.
+fn encode(
+    values: &[Expr],
+    wanted: LookUp<'_>,
+    row: &[Datum],
+    key: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    key.clear();
+    let mut null = false;
+    for (value, (left, right)) in values.iter().zip(wanted.left.iter().zip(wanted.right)) {
+        let ty = key_type(left.ty, right.ty)
+            .ok_or_else(|| SqlError::internal("values without a key are looked up"))?;
+        let value = value.eval(row, rt)?;
+        let begin = key.len();
+        key.extend_from_slice(&NULL.to_le_bytes());
+        if value.is_null() {
+            null = true;
+            continue;
+        }
+        encode_key(&for_key(value, ty), KeyOrder::ascending(ty), key);
+        let length = u32::try_from(key.len() - begin - LENGTH_BYTES).ok();
+        let length = length.filter(|length| *length != NULL);
+        let length = length
+            .ok_or_else(|| SqlError::new("54000", "a row is too large to be sorted or hashed"))?;
+        key[begin..begin + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+    }
+    Ok(null)
+}
+
+/// Bytes of the length of a part of a key.
+const LENGTH_BYTES: usize = 4;
+
+/// The first part of a key, `None` if it is NULL, and what is behind it; nothing at the end.
+fn first_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = key.split_first_chunk::<LENGTH_BYTES>()?;
+    match u32::from_le_bytes(*length) {
+        NULL => Some((None, rest)),
+        length => {
+            let (part, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+            Some((Some(part), rest))
+        }
+    }
+}
+
+/// Whether two keys differ in no part that is known of both.
+fn may_equal(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let (Some((left, behind)), Some((right, after))) = (first_part(one), first_part(other)) {
+        if let (Some(left), Some(right)) = (left, right)
+            && left != right
+        {
+            return false;
+        }
+        (one, other) = (behind, after);
+    }
+    true
 }
 
 fn push(sorter: &mut Sorter<KeyedRows>, key: &[u8], rt: &mut Runtime<'_, '_>) -> Result<()> {

@@ -42,6 +42,7 @@ mod states;
 mod trigger;
 mod unique;
 mod unique_rows;
+pub(crate) mod value_lists;
 mod window;
 mod with;
 

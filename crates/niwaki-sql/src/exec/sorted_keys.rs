@@ -118,7 +118,6 @@ impl SortedKeys {
 
     /// Whether a key is there. Reads a chunk at a time.
     pub(super) fn contain(&mut self, key: &[u8], rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        let chunk = rt.exec.temp_chunk;
         let Some((mut at, end)) = self.fences.stretch(key, self.file.len()) else {
             return Ok(false);
         };
@@ -136,15 +135,51 @@ impl SortedKeys {
             if at >= end {
                 return Ok(false);
             }
-            rt.tick()?;
-            self.buffer.drain(..begin);
-            begin = 0;
-            let more = (end - at).min(chunk.max(1) as u64);
-            let held = self.buffer.len();
-            self.buffer.resize(held + usize::try_from(more).unwrap_or(chunk), 0);
-            self.file.read_exact_at(&mut self.buffer[held..], at)?;
-            at += more;
+            at = self.read_on(&mut begin, at, end, rt)?;
         }
+    }
+
+    /// Whether one of the keys satisfies `test`. Reads a chunk at a time, from the first on.
+    pub(super) fn any(
+        &mut self,
+        test: &mut dyn FnMut(&[u8]) -> bool,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        let (mut at, end) = (0, self.file.len());
+        self.buffer.clear();
+        let mut begin = 0;
+        // Ends: every turn reads on.
+        loop {
+            while let Some(found) = key_at(&self.buffer, begin) {
+                if test(found) {
+                    return Ok(true);
+                }
+                begin += LENGTH_BYTES + found.len();
+            }
+            if at >= end {
+                return Ok(false);
+            }
+            at = self.read_on(&mut begin, at, end, rt)?;
+        }
+    }
+
+    /// Reads a chunk of the file behind what the buffer holds from `begin` on; returns where it
+    /// ends.
+    fn read_on(
+        &mut self,
+        begin: &mut usize,
+        at: u64,
+        end: u64,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<u64> {
+        let chunk = rt.exec.temp_chunk;
+        rt.tick()?;
+        self.buffer.drain(..std::mem::take(begin));
+        let more = (end - at).min(chunk.max(1) as u64);
+        let held = self.buffer.len();
+        self.buffer.resize(held + usize::try_from(more).unwrap_or(chunk), 0);
+        self.file.read_exact_at(&mut self.buffer[held..], at)?;
+        Ok(at + more)
     }
 }
 

@@ -373,7 +373,7 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
             text
         }
-        ExprKind::ArrayCompare { function, any, left, right } => {
+        ExprKind::ArrayCompare { function, any, left, right, .. } => {
             let word = if *any { "ANY" } else { "ALL" };
             format!("({} {} {word} ({}))", show(left), function.name, show(right))
         }

@@ -191,7 +191,8 @@ impl Collation {
                 Self::of_column(column.collation, column.column_type.oid)
             });
             return match &sub.kind {
-                SubQueryKind::Exists => Self::Default,
+                // Each pair of a comparison of rows has its own.
+                SubQueryKind::Exists | SubQueryKind::CompareRows(_) => Self::Default,
                 SubQueryKind::Scalar | SubQueryKind::Array => column,
                 SubQueryKind::Compare { function, left, .. } => match left.derived.with(column) {
                     Self::Unclear(..) | Self::Lost => {

@@ -6,10 +6,10 @@ use niwaki_catalog::Relation;
 use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
-use super::hashed::is_hashed;
+use super::hashed::look_up;
 use super::{
-    BoolTest, CastPurpose, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_compared,
-    cast_value, coerce_length,
+    BoolTest, CastPurpose, ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery,
+    SubQueryKind, cast_compared, cast_value, coerce_length,
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -18,6 +18,7 @@ use crate::exec::json_records::populated;
 use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
 use crate::exec::shared_rows::SharedRows;
+use crate::exec::value_lists::{self, ValueList};
 use crate::functions::{Eval, Function};
 use crate::plan::FunctionBodies;
 use crate::types::format_oid;
@@ -43,6 +44,10 @@ pub(crate) struct State {
     pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,
     /// Values of such queries, where it is asked whether they contain one.
     pub(crate) hashed: Vec<Option<HashedValues>>,
+    /// Arrays in which values are looked for, by their numbers in the plan.
+    pub(crate) lists: Vec<Option<Arc<ValueList>>>,
+    /// The key of a value that is looked for in one of them.
+    pub(crate) list_key: Vec<u8>,
     /// Rows of WITH queries that do not depend on outer rows, likewise.
     pub(crate) shared: Vec<Option<SharedRows>>,
     /// Rows that recursive queries are looking at, by their numbers among the WITH queries.
@@ -295,7 +300,20 @@ impl Expr {
                 let value = value.eval(row, rt)?;
                 Ok(Datum::Record(self.ty, Arc::new(old.with_field(*field, value))))
             }
-            ExprKind::ArrayCompare { function, any, left, right } => {
+            ExprKind::ArrayCompare { function, any, left, right, list: Some(number) } => {
+                let list = value_lists::known(*number, left, right, rt)?;
+                let left = left.eval(row, rt)?;
+                match list.contains(&left, rt) {
+                    Some(found) => {
+                        Ok(found.map_or(Datum::Null, |found| Datum::Bool(found == *any)))
+                    }
+                    None => {
+                        let values = list.values().into_iter().flatten();
+                        compare_any(function, *any, &left, values, rt)
+                    }
+                }
+            }
+            ExprKind::ArrayCompare { function, any, left, right, list: None } => {
                 let left = left.eval(row, rt)?;
                 match right.eval(row, rt)? {
                     Datum::Array(_, values) => {
@@ -479,18 +497,17 @@ fn current_of(
 }
 
 fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
-    let limit = match sub.kind {
+    let limit = match &sub.kind {
         SubQueryKind::Exists => 1,
         SubQueryKind::Scalar => 2,
+        SubQueryKind::CompareRows(rows) if rows.with == Quantifier::Only => 2,
         _ => usize::MAX,
     };
     let Nested::Plan(plan) = &sub.query else {
         return Err(SqlError::internal("a nested query that was not planned"));
     };
-    if let SubQueryKind::Compare { left, right_cast, .. } = &sub.kind
-        && is_hashed(sub, plan)
-    {
-        return hashed_values::contains(plan, right_cast, left, row, rt);
+    if let Some(wanted) = look_up(sub, plan) {
+        return hashed_values::contains(plan, wanted, row, rt);
     }
     let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
@@ -498,10 +515,7 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
         SubQueryKind::Scalar => match rows.as_slice() {
             [] => Ok(Datum::Null),
             [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
-            _ => Err(SqlError::new(
-                "21000",
-                "more than one row returned by a subquery used as an expression",
-            )),
+            _ => Err(several_rows()),
         },
         SubQueryKind::Array => {
             let column = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
@@ -520,5 +534,43 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
             }
             compare_any(function, *any, &left, values.iter(), rt)
         }
+        SubQueryKind::CompareRows(wanted) => compare_rows(wanted, &rows, row, rt),
     }
+}
+
+fn several_rows() -> SqlError {
+    let message = "more than one row returned by a subquery used as an expression";
+    SqlError::new("21000", message)
+}
+
+/// `(left, …) op (rows)`, with ANY, ALL or neither, with SQL's three values.
+fn compare_rows(
+    wanted: &ComparedRows,
+    rows: &[Vec<Datum>],
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    let any = match (wanted.with, rows.len()) {
+        (Quantifier::Only, 0) => return Ok(Datum::Null),
+        (Quantifier::Only, 2..) => return Err(several_rows()),
+        (Quantifier::All, _) => false,
+        (Quantifier::Only | Quantifier::Any, _) => true,
+    };
+    if rows.is_empty() {
+        return Ok(Datum::Bool(!any));
+    }
+    let left = wanted.left.iter().map(|part| part.eval(row, rt));
+    let mut pair = left.collect::<Result<Vec<Datum>>>()?;
+    let mut unknown = false;
+    for candidate in rows {
+        rt.tick()?;
+        pair.truncate(wanted.left.len());
+        pair.extend_from_slice(candidate);
+        match wanted.compared.eval(&pair, rt)? {
+            Datum::Bool(found) if found == any => return Ok(Datum::Bool(any)),
+            Datum::Null => unknown = true,
+            _ => {}
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(!any) })
 }

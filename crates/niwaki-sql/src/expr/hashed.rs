@@ -1,14 +1,64 @@
 //! `left = ANY (query)` where the query reads nothing around it: its values are hashed once (`exec/hashed_values.rs`).
 
-use super::{SubQuery, SubQueryKind};
+use std::slice::from_ref;
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::{Expr, Quantifier, SubQuery, SubQueryKind};
+use crate::functions::Function;
 use crate::plan::SubPlan;
 
-/// Whether the answer can be looked up: an equality of values of one type.
+/// What is looked for among the rows of a query.
+#[derive(Clone, Copy)]
+pub(crate) struct LookUp<'e> {
+    /// Over the row around the query.
+    pub(crate) left: &'e [Expr],
+    /// What these are compared with, over the rows of the query; as many.
+    pub(crate) right: &'e [Expr],
+    /// Whether it is asked that none is there: `left <> ALL (query)`.
+    pub(crate) negated: bool,
+}
+
+/// Whether the answer can be looked up: an equality of values with the same keys.
 pub(crate) fn is_hashed(sub: &SubQuery, plan: &SubPlan) -> bool {
-    match &sub.kind {
-        SubQueryKind::Compare { function, any: true, left, right_cast } => {
-            function.name == "=" && left.ty == right_cast.ty && !plan.correlated
+    look_up(sub, plan).is_some()
+}
+
+/// What is looked up, if the answer can be.
+pub(crate) fn look_up<'e>(sub: &'e SubQuery, plan: &SubPlan) -> Option<LookUp<'e>> {
+    let (functions, any, left, right): (&[&Function], bool, &[Expr], &[Expr]) = match &sub.kind {
+        SubQueryKind::Compare { function, any, left, right_cast } => {
+            (from_ref(function), *any, from_ref(left), from_ref(right_cast))
         }
-        _ => false,
+        SubQueryKind::CompareRows(rows) if rows.with != Quantifier::Only => {
+            (&rows.functions, rows.with == Quantifier::Any, &rows.left, &rows.right)
+        }
+        _ => return None,
+    };
+    // Rows that differ in one part are not equal, so `<> ALL` asks that none is equal.
+    let wanted = if any { "=" } else { "<>" };
+    let fits = !plan.correlated
+        && functions.iter().all(|function| function.name == wanted)
+        && left.iter().zip(right).all(|(left, right)| key_type(left.ty, right.ty).is_some());
+    fits.then_some(LookUp { left, right, negated: !any })
+}
+
+/// The type by whose keys values of two types are compared, if equal values have equal keys.
+pub(crate) fn key_type(left: TypeOid, right: TypeOid) -> Option<TypeOid> {
+    let integer = |ty| matches!(ty, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8);
+    match left == right {
+        // Rows of no declared type may have fields that cannot be compared.
+        true if left == TypeOid::RECORD => None,
+        true => Some(left),
+        false => (integer(left) && integer(right)).then_some(TypeOid::INT8),
+    }
+}
+
+/// The value as one of the type that `key_type` gave.
+pub(crate) fn for_key(value: Datum, ty: TypeOid) -> Datum {
+    match (value, ty) {
+        (Datum::Int2(value), TypeOid::INT8) => Datum::Int8(value.into()),
+        (Datum::Int4(value), TypeOid::INT8) => Datum::Int8(value.into()),
+        (value, _) => value,
     }
 }

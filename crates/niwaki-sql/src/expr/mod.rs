@@ -26,7 +26,7 @@ pub(crate) use cast::{cast_compared, cast_value, coerce_length, shows_names, val
 pub(crate) use collation::Collation;
 pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
-pub(crate) use hashed::is_hashed;
+pub(crate) use hashed::{LookUp, for_key, is_hashed, key_type};
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};
 pub(crate) use subscript::Subscripts;
@@ -182,6 +182,9 @@ pub(crate) enum ExprKind {
         any: bool,
         left: Box<Expr>,
         right: Box<Expr>,
+        /// Where the array is remembered as a table of its values, if it is one for all rows of the
+        /// statement and equality is asked for (`exec/value_lists.rs`). Planning gives the number.
+        list: Option<u32>,
     },
     /// A nested query used as an expression.
     SubQuery(Box<SubQuery>),
@@ -264,6 +267,39 @@ pub(crate) enum SubQueryKind {
         left: Expr,
         right_cast: Expr,
     },
+    /// `(left, …) op (query)`, with ANY, ALL or neither.
+    CompareRows(Box<ComparedRows>),
+}
+
+/// A row of expressions that is compared with the rows of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct ComparedRows {
+    pub(crate) with: Quantifier,
+    /// The operator, for each pair of parts.
+    pub(crate) functions: Vec<&'static Function>,
+    /// Over the row around the query. Each is computed once for all rows of the query.
+    pub(crate) left: Vec<Expr>,
+    /// What they are compared with, over the columns of the query.
+    pub(crate) right: Vec<Expr>,
+    /// The comparison, over a row of the values of `left` and, behind them, the columns of the
+    /// query.
+    pub(crate) compared: Expr,
+}
+
+impl ComparedRows {
+    /// The operator, as it is written.
+    pub(crate) fn operator(&self) -> &'static str {
+        self.functions.first().map_or("=", |function| function.name)
+    }
+}
+
+/// With which rows of a query something is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quantifier {
+    Any,
+    All,
+    /// With the only one; NULL where there is none.
+    Only,
 }
 
 impl Expr {

@@ -67,11 +67,11 @@ impl ExprKind {
                 subscripts.exprs().for_each(&mut *visit);
                 visit(value);
             }
-            ExprKind::SubQuery(sub) => {
-                if let SubQueryKind::Compare { left, .. } = &sub.kind {
-                    visit(left);
-                }
-            }
+            ExprKind::SubQuery(sub) => match &sub.kind {
+                SubQueryKind::Compare { left, .. } => visit(left),
+                SubQueryKind::CompareRows(rows) => rows.left.iter().for_each(visit),
+                SubQueryKind::Exists | SubQueryKind::Scalar | SubQueryKind::Array => {}
+            },
         }
     }
 }
@@ -147,7 +147,8 @@ impl Expr {
             }
             ExprKind::SubQuery(sub) => match &mut sub.kind {
                 SubQueryKind::Compare { left, .. } => visit(left),
-                _ => Ok(()),
+                SubQueryKind::CompareRows(rows) => rows.left.iter_mut().try_for_each(visit),
+                SubQueryKind::Exists | SubQueryKind::Scalar | SubQueryKind::Array => Ok(()),
             },
         }
     }
@@ -267,8 +268,8 @@ impl Expr {
             }
             (ExprKind::CaseOperand, ExprKind::CaseOperand) => true,
             (
-                ExprKind::ArrayCompare { function: f, any: m, left: a, right: b },
-                ExprKind::ArrayCompare { function: g, any: n, left: c, right: d },
+                ExprKind::ArrayCompare { function: f, any: m, left: a, right: b, .. },
+                ExprKind::ArrayCompare { function: g, any: n, left: c, right: d, .. },
             ) => std::ptr::eq(*f, *g) && m == n && a.same(c) && b.same(d),
             (
                 ExprKind::Distinct { equal: f, left: a, right: b, negated: m },

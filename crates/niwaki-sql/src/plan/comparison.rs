@@ -59,7 +59,7 @@ pub(super) fn comparison<'c>(condition: &'c Expr, table: &Table<'_>) -> Option<C
             }
             None
         }
-        ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
+        ExprKind::ArrayCompare { function, any: true, left, right, .. } if function.name == "=" => {
             let found = Comparison { operand: left, operator: "=", value: right, any: true };
             known(right).then_some(found)
         }

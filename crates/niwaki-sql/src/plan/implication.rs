@@ -126,7 +126,7 @@ fn integer(value: &Datum) -> Option<Datum> {
 /// Whether `x op a` implies `x op b`, for constants of one type.
 fn compares_within(condition: &Expr, predicate: &Expr) -> bool {
     let Some(wanted) = bound(predicate) else { return false };
-    if let ExprKind::ArrayCompare { function, any: true, left, right } = &condition.kind {
+    if let ExprKind::ArrayCompare { function, any: true, left, right, .. } = &condition.kind {
         let ExprKind::Const(Datum::Array(element, values)) = &right.kind else { return false };
         let all_within = |value: &Datum| match integer(value) {
             Some(value) => wanted.ty == TypeOid::INT8 && within("=", &value, &wanted),

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::context::{AnalyzeContext, ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
+use crate::exec::value_lists;
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::query::{
     self, Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, MergeQuery,
@@ -66,6 +67,7 @@ pub(crate) fn plan_statement(
         names,
         shared,
         sub_plans: 0,
+        lists: 0,
         wants_values: false,
         working: HashMap::new(),
         met: Vec::new(),
@@ -112,6 +114,8 @@ struct Planner<'a> {
     names: Vec<String>,
     shared: Vec<Shared>,
     sub_plans: usize,
+    /// Arrays in which values are looked for.
+    lists: u32,
     /// Some table has an index of some of its rows, and a condition a parameter: its value may say that the index serves.
     wants_values: bool,
     /// Of the recursive queries whose right sides are being planned, by number: columns, and rows expected at a time.
@@ -683,7 +687,29 @@ impl Planner<'_> {
                 None => sub.query = Nested::Plan(plan),
             }
         }
-        expr.for_each_child_mut(&mut |child| self.expr(child))
+        expr.for_each_child_mut(&mut |child| self.expr(child))?;
+        self.list(expr);
+        Ok(())
+    }
+
+    /// Numbers the array of a comparison whose parts are planned, if it can be a table of values.
+    fn list(&mut self, expr: &mut Expr) {
+        if let ExprKind::ArrayCompare { function, any, left, right, list } = &mut expr.kind
+            && value_lists::fits(function, *any, left, right)
+        {
+            *list = Some(self.lists);
+            self.lists += 1;
+        }
+    }
+
+    /// The same for all parts of an expression that has no nested queries.
+    fn all_lists(&mut self, expr: &mut Expr) {
+        // Cannot fail: the visit does not.
+        let _ = expr.for_each_child_mut(&mut |child| {
+            self.all_lists(child);
+            Ok(())
+        });
+        self.list(expr);
     }
 
     /// EXISTS: by the plan that is asked for each row, or once for all if that costs less, and not much more than for a single row.
@@ -713,8 +739,14 @@ impl Planner<'_> {
     fn modify(&mut self, query: ModifyQuery, counted: bool) -> Result<ModifyPlan> {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
-        let (generated, checks) = (query.generated, query.checks);
-        let (bounds, leaves) = (query.bounds, query.leaves);
+        let (mut generated, mut checks) = (query.generated, query.checks);
+        let (bounds, mut leaves) = (query.bounds, query.leaves);
+        generated.iter_mut().for_each(|(_, expr)| self.all_lists(expr));
+        checks.iter_mut().for_each(|(_, expr)| self.all_lists(expr));
+        for leaf in &mut leaves {
+            leaf.generated.iter_mut().for_each(|(_, expr)| self.all_lists(expr));
+            leaf.checks.iter_mut().for_each(|(_, expr)| self.all_lists(expr));
+        }
         let triggers = query.triggers;
         let mut view_checks = query.view_checks;
         let in_checks = view_checks.iter_mut().map(|(_, condition)| condition);

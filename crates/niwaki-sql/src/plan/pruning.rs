@@ -148,7 +148,9 @@ impl Level<'_> {
                 ranges[place].compare(operator, &other, order);
                 true
             }
-            ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
+            ExprKind::ArrayCompare { function, any: true, left, right, .. }
+                if function.name == "=" =>
+            {
                 let Some(place) = self.place(left) else { return false };
                 let order = self.partitions.orders()[place];
                 let element = crate::types::element_of(right.ty);

@@ -240,7 +240,9 @@ impl<'a> Estimator<'a> {
                     },
                 }
             }
-            ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
+            ExprKind::ArrayCompare { function, any: true, left, right, .. }
+                if function.name == "=" =>
+            {
                 self.any(self.column_of(left), right).0
             }
             ExprKind::ArrayCompare { .. } => 0.02,

@@ -1,16 +1,18 @@
 //! EXISTS, IN and = ANY as joins, and EXISTS as = ANY.
 
+use std::slice::from_ref;
+
 use super::flatten::{merge, moved};
 use super::nulls::is_never_null;
 use super::{Level, hoist};
 use crate::context::ColumnInfo;
-use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
-use crate::plan::{SlotRange, is_volatile};
+use crate::expr::{ComparedRows, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind};
+use crate::plan::{SlotRange, is_volatile, split_conjuncts};
 use crate::query::{
     Body, Distinct, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query,
     Select, expr_outer_slots_mut, reads_slots, volatile_inside,
 };
-use niwaki_types::Datum;
+use niwaki_types::{Datum, TypeOid};
 
 /// Turns the conditions of a level that ask for the existence of rows into joins where that is right.
 pub(super) fn pull_up(level: &mut Level<'_>) {
@@ -60,8 +62,15 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
             Nested::Query(query) => exists_fits(query),
             Nested::Plan(_) => false,
         },
-        SubQueryKind::Compare { any: true, left, function, .. } => {
-            any_fits(sub, left) && (!negated || (function.name == "=" && no_nulls(sub, left, from)))
+        SubQueryKind::Compare { any: true, left, function, right_cast } => {
+            let (left, right) = (from_ref(left), from_ref(right_cast));
+            any_fits(sub, left)
+                && (!negated || (function.name == "=" && no_nulls(sub, left, right, from)))
+        }
+        SubQueryKind::CompareRows(rows) if rows.with == Quantifier::Any => {
+            any_fits(sub, &rows.left)
+                && (!negated
+                    || (rows.operator() == "=" && no_nulls(sub, &rows.left, &rows.right, from)))
         }
         _ => false,
     };
@@ -80,7 +89,15 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
     let SubQuery { kind: question, query: Nested::Query(query) } = *sub else { return None };
     let (right, on) = match (question, *query) {
         (SubQueryKind::Compare { function, left, right_cast, .. }, query) => {
-            any_join(from, query, function, left, right_cast)
+            let location = left.location;
+            let slot = Expr { kind: ExprKind::Slot { depth: 0, slot: 0 }, ..left.clone() };
+            let operands = vec![slot, right_cast.shifted(1)];
+            let on = Expr::call(function, operands, TypeOid::BOOL, location);
+            any_join(from, query, vec![left], on)
+        }
+        (SubQueryKind::CompareRows(rows), query) => {
+            let ComparedRows { left, compared, .. } = *rows;
+            any_join(from, query, left, compared)
         }
         (_, Query { body: Body::Select(select), .. }) => {
             let mut inner = select.from;
@@ -99,29 +116,39 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
     None
 }
 
-/// `left op ANY (query)` as a join with the query.
+/// `left op ANY (query)` as a join with the query. `compared` is over a row of the values of `left`
+/// and the columns of the query.
 fn any_join(
     from: &mut From,
     query: Query,
-    function: &'static crate::functions::Function,
-    left: Expr,
-    mut right: Expr,
+    left: Vec<Expr>,
+    mut compared: Expr,
 ) -> (JoinTree, Vec<Expr>) {
     let slots = SlotRange { start: from.width, end: from.width + query.columns.len() };
-    expr_outer_slots_mut(&mut right, 0, &mut |slot, level| {
-        if let ExprKind::Slot { depth, slot } = &mut slot.kind
-            && *depth == level
-        {
-            *slot += slots.start;
-        }
-    });
-    let location = left.location;
-    let on = Expr::call(function, vec![left, right], niwaki_types::TypeOid::BOOL, location);
+    joined(&mut compared, &left, slots.start);
     let name = "ANY_subquery".to_owned();
     let kind = ItemKind::Query(Box::new(query));
     from.items.push(FromItem::new(kind, name, slots));
     from.width = slots.end;
-    (JoinTree::Item(from.items.len() - 1), vec![on])
+    let mut on = Vec::new();
+    split_conjuncts(compared, &mut on);
+    (JoinTree::Item(from.items.len() - 1), on)
+}
+
+/// Makes a comparison one over the row of FROM, in which the columns of the query begin at `start`.
+fn joined(expr: &mut Expr, left: &[Expr], start: usize) {
+    if let ExprKind::Slot { depth: 0, slot } = &mut expr.kind {
+        match left.get(*slot) {
+            Some(part) => *expr = part.clone(),
+            None => *slot += start - left.len(),
+        }
+        return;
+    }
+    // Cannot fail: the visit does not.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        joined(child, left, start);
+        Ok(())
+    });
 }
 
 /// Whether the rows of the query do not depend on what is above FROM and WHERE.
@@ -225,23 +252,27 @@ fn reads_parent(expr: &Expr) -> bool {
     found
 }
 
-fn any_fits(sub: &SubQuery, left: &Expr) -> bool {
+fn any_fits(sub: &SubQuery, left: &[Expr]) -> bool {
     let Nested::Query(query) = &sub.query else { return false };
-    reads_own(left) && !is_volatile(left) && query.reads().is_empty() && !query.is_volatile()
+    left.iter().any(reads_own)
+        && !left.iter().any(is_volatile)
+        && query.reads().is_empty()
+        && !query.is_volatile()
 }
 
-/// Whether neither side of `left = ANY (query)` can be NULL.
-fn no_nulls(sub: &SubQuery, left: &Expr, from: &From) -> bool {
-    let (Nested::Query(query), SubQueryKind::Compare { right_cast, .. }) = (&sub.query, &sub.kind)
-    else {
-        return false;
-    };
+/// Whether neither side of `left = ANY (query)` can be NULL, in any part. `right` is what its rows
+/// are compared by.
+fn no_nulls(sub: &SubQuery, left: &[Expr], right: &[Expr], from: &From) -> bool {
+    let Nested::Query(query) = &sub.query else { return false };
     let Body::Select(select) = &query.body else { return false };
-    let plain = matches!(right_cast.kind, ExprKind::Slot { .. })
-        || matches!(&right_cast.kind, ExprKind::Cast { argument, .. } if matches!(argument.kind, ExprKind::Slot { .. }));
+    let plain = |right: &Expr| {
+        matches!(right.kind, ExprKind::Slot { .. })
+            || matches!(&right.kind, ExprKind::Cast { argument, .. } if matches!(argument.kind, ExprKind::Slot { .. }))
+    };
     select.grouping.is_none()
         && select.sets.is_empty()
-        && plain
-        && select.targets.first().is_some_and(|target| is_never_null(target, &select.from))
-        && is_never_null(left, from)
+        && right.iter().all(plain)
+        && select.targets.len() >= right.len()
+        && select.targets.iter().take(right.len()).all(|target| is_never_null(target, &select.from))
+        && left.iter().all(|left| is_never_null(left, from))
 }

@@ -16,6 +16,7 @@ use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
 use super::eval::{missing_parameter, outer_slot};
 use super::{BoolTest, Expr, ExprKind, Runtime};
 use crate::error::{Result, SqlError};
+use crate::exec::value_lists;
 use crate::functions::{Eval, Function};
 
 /// Most elements of an array with each of which all rows are compared.
@@ -124,6 +125,11 @@ fn truth(value: &Datum) -> Option<bool> {
     }
 }
 
+/// Whether the array with this number is looked up, not compared value by value.
+fn has_table(number: u32, left: &Expr, right: &Expr, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+    Ok(value_lists::known(number, left, right, rt)?.values().is_none())
+}
+
 /// Booleans, some of them unknown.
 fn booleans(values: impl Iterator<Item = Option<bool>>) -> Vector {
     let (mut known, mut nulls, mut any) = (Vec::new(), Vec::new(), false);
@@ -219,7 +225,20 @@ impl Expr {
                     None => self.eval_each(batch, rows, rt),
                 }
             }
-            ExprKind::ArrayCompare { function, any: true, left, right }
+            ExprKind::ArrayCompare { any, left, right, list: Some(number), .. }
+                if has_table(*number, left, right, rt)? =>
+            {
+                let list = value_lists::known(*number, left, right, rt)?;
+                let values = left.eval_rows(batch, rows, rt)?;
+                match list.contains_each(&values, rows.len(), left.ty, rt) {
+                    Some(found) => {
+                        let found = found.into_iter().map(|one| one.map(|one| one == *any));
+                        Ok(Values::owned(booleans(found)))
+                    }
+                    None => self.eval_each(batch, rows, rt),
+                }
+            }
+            ExprKind::ArrayCompare { function, any: true, left, right, .. }
                 if kernels::has_kernel(function) =>
             {
                 match self.eval_any(function, left, right, batch, rows, rt)? {

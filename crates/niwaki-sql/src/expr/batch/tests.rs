@@ -100,7 +100,7 @@ fn any_of_array() -> BoxedStrategy<Expr> {
             let ty = array_of(oid).expect("it is one of those");
             let array = Datum::Array(oid, Arc::new(niwaki_types::Array::list(elements)));
             let (left, right) = (Box::new(left), Box::new(Expr::constant(array, ty, -1)));
-            let kind = ExprKind::ArrayCompare { function, any, left, right };
+            let kind = ExprKind::ArrayCompare { function, any, left, right, list: None };
             Expr::new(kind, TypeOid::BOOL, -1)
         })
     };
