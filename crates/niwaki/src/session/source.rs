@@ -540,12 +540,12 @@ impl SessionSource<'_> {
     }
 }
 
+/// Takes an index: what its statistics begin with, its handle, whether it is valid.
+type VisitIndex<'v> = dyn FnMut([Datum; 5], &Index, bool) -> Result<()> + 'v;
+
 /// Visits the indexes of all tables with what their statistics begin with: numbers of the table and
 /// of the index, schema, names of both.
-fn for_each_index(
-    state: &CatalogState,
-    visit: &mut dyn FnMut([Datum; 5], &Index, bool) -> Result<()>,
-) -> Result<()> {
+fn for_each_index(state: &CatalogState, visit: &mut VisitIndex<'_>) -> Result<()> {
     for relation in state.with_rows() {
         let Some(table) = &relation.table else { continue };
         for (position, index) in table.definition().indexes.iter().enumerate() {
