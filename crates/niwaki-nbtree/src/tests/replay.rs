@@ -192,7 +192,10 @@ fn every_prefix_of_the_log_is_an_index() {
             let cut = begin + rng.below((end - begin) as u64) as usize;
             let copy = files.fork();
             let segment = copy.open(&path, OpenMode::Existing).unwrap();
-            segment.write_at(&vec![0; bytes.len() - cut], cut as u64).unwrap();
+            // A sector is written whole or not at all: inside of one, something else is there.
+            let mut rest = vec![0; bytes.len() - cut];
+            rest[..cut.next_multiple_of(512) - cut].fill(0xa5);
+            segment.write_at(&rest, cut as u64).unwrap();
             drop(segment);
             let report = recover_and_go_on(copy, &index, &moments);
             incomplete_seen += report.incomplete_splits;

@@ -235,7 +235,8 @@ impl<'s> WalReader<'s> {
             }
             let at = (end - self.start) as usize;
             let record = &self.window[at..at + length];
-            if let Some(bit) = flip::wrong_bit(record, Lsn(end)) {
+            let wrong = flip::wrong_bit(record, Lsn(end));
+            if let Some(bit) = wrong.filter(|bit| flip::was_written(record, Lsn(end), *bit)) {
                 let detail = format!(
                     "the record of {length} bytes at log position {end} is whole but for bit {} of \
                      its byte {}",
