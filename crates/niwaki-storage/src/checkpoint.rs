@@ -216,7 +216,7 @@ impl Storage {
             self.pool.write_dirty(&mut |done, total| pace.keep(self, began, redo, done, total))?;
         let written = self.env.clock.monotonic();
         let redo = if seeded_bug!("late_redo") { self.wal.begin_checkpoint() } else { redo };
-        let synced = self.files.sync();
+        let synced = self.files.sync()?;
         self.count_checkpoint(kind, began, written);
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;

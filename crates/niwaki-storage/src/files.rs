@@ -474,7 +474,11 @@ impl Files {
 
     /// Makes everything written so far durable. A failure ends the process: what the system did with
     /// the bytes is unknown.
-    pub(crate) fn sync(&self) -> u64 {
+    ///
+    /// # Errors
+    /// The folder of the files is not there any more. Nothing was lost that was there; the next call
+    /// tries again.
+    pub(crate) fn sync(&self) -> Result<u64> {
         let forks: Vec<Arc<ForkFile>> = self.forks.read().values().cloned().collect();
         let mut synced = 0;
         for fork in forks {
@@ -484,9 +488,14 @@ impl Files {
         if self.folder_changed.swap(false, Ordering::AcqRel)
             && let Err(e) = self.env.vfs.sync_dir(BASE)
         {
+            // No sync was tried, so the system has not thrown anything away.
+            if e.kind() == io::ErrorKind::NotFound {
+                self.folder_changed.store(true, Ordering::Release);
+                return Err(Error::io(format!("could not open the folder {BASE} to sync it"), e));
+            }
             self.env.abort(&format!("could not sync the folder {BASE}: {e}"));
         }
-        synced
+        Ok(synced)
     }
 
     /// Files synced because they had to be closed.

@@ -23,6 +23,9 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 ///
 /// A few descriptors are kept in reserve, from the moment the directory is locked on, so that a
 /// process that has used up all others can still sync a folder and open the log or the control file.
+///
+/// The folder is the one that its path meant when this was made: a process that changes its working
+/// directory afterwards changes nothing here.
 #[derive(Debug)]
 pub struct OsVfs {
     root: PathBuf,
@@ -36,7 +39,11 @@ const RESERVE: usize = 8;
 impl OsVfs {
     /// Files below `root`. Nothing is touched yet; `create_dir("")` makes the folder itself.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), reserve: Mutex::new(Vec::new()) }
+        let root: PathBuf = root.into();
+        // An empty path is the working directory. Without one, `full` refuses the path.
+        let named = if root.as_os_str().is_empty() { Path::new(".") } else { &root };
+        let root = std::path::absolute(named).unwrap_or(root);
+        Self { root, reserve: Mutex::new(Vec::new()) }
     }
 
     /// The folder that holds everything.
@@ -88,6 +95,12 @@ impl OsVfs {
     }
 
     fn full(&self, path: &str) -> io::Result<PathBuf> {
+        if !self.root.is_absolute() {
+            let root = self.root.display();
+            let message =
+                format!("{root}: the path is relative, and there is no working directory");
+            return Err(io::Error::new(ErrorKind::NotFound, message));
+        }
         if path.is_empty() {
             return Ok(self.root.clone());
         }

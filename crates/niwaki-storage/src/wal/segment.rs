@@ -213,7 +213,7 @@ impl Segments {
             self.env.abort(&format!("could not sync a new segment of the log: {e}"));
         }
         self.env.vfs.rename(from, &self.path(number)).map_err(failed)?;
-        self.sync_folder();
+        self.sync_folder()?;
         self.keep_open(number, file);
         Ok(())
     }
@@ -230,13 +230,20 @@ impl Segments {
         }
     }
 
-    fn sync_folder(&self) {
+    /// Makes names in the folder durable. A failed sync ends the process; a folder that is not there
+    /// any more is an error.
+    fn sync_folder(&self) -> Result<()> {
         if seeded_bug!("no_folder_sync") {
-            return;
+            return Ok(());
         }
         if let Err(e) = self.env.vfs.sync_dir(WAL_FOLDER) {
+            if e.kind() == io::ErrorKind::NotFound {
+                let what = format!("could not open the folder {WAL_FOLDER} to sync it");
+                return Err(Error::io(what, e));
+            }
             self.env.abort(&format!("could not sync the folder {WAL_FOLDER}: {e}"));
         }
+        Ok(())
     }
 
     /// Numbers of the segment files on disk, ascending.
@@ -400,7 +407,7 @@ impl Segments {
             changed = true;
         }
         if changed {
-            self.sync_folder();
+            self.sync_folder()?;
         }
         let mut ready = current;
         if let Some(file) = self.open(current)? {

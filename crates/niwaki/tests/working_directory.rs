@@ -1,0 +1,28 @@
+//! A program opened a database by a relative path and changed its working directory: its next CREATE TABLE
+//! failed, and a checkpoint ended the whole program, since the folder to sync was looked for below the new
+//! directory. A path means what it meant at the opening, and a folder that is gone is an error.
+//!
+//! One test alone in its process: the working directory belongs to the process.
+
+use niwaki::Database;
+
+#[test]
+fn the_working_directory_may_change_and_the_folder_vanish() {
+    let above = std::env::temp_dir().join(format!("niwaki-moved-{}", std::process::id()));
+    std::fs::create_dir_all(&above).unwrap();
+    std::env::set_current_dir(&above).unwrap();
+    let database = Database::open("relative").unwrap();
+    let mut session = database.session();
+    session.execute("create table a (x int)", ()).unwrap();
+    std::env::set_current_dir("/").unwrap();
+    session.execute("create table b (x int)", ()).unwrap();
+    session.execute("insert into b select generate_series(1, 1000)", ()).unwrap();
+    database.checkpoint().unwrap();
+    let rows: i64 = session.query_one("select count(*) from b", ()).unwrap().get(0).unwrap();
+    assert_eq!(rows, 1000);
+    // A new relation has the next checkpoint sync the folder, which is gone by then.
+    session.execute("create table c (x int)", ()).unwrap();
+    std::fs::remove_dir_all(&above).unwrap();
+    assert_eq!(database.checkpoint().unwrap_err().sqlstate, "58030");
+    assert!(session.execute("create table d (x int)", ()).is_err());
+}
