@@ -9,9 +9,11 @@ use niwaki_table::{
     ExpressionError, HeapOnlyUpdates, IndexDefinition as TableIndex, KeyColumn, KeyExpression,
     KeySource, SequenceOptions, TableDefinition, UniqueCheckTime,
 };
+use niwaki_txn::TableId;
 use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
 
 use crate::compile::ExpressionCompiler;
+use crate::database::table_number;
 use crate::definition::{
     ConstraintKind, ConstraintTime, Oid, RelationDefinition, RelationOptions, SequenceDefinition,
     StoredExpression,
@@ -39,10 +41,10 @@ pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions
     }
 }
 
-/// What the table layer knows of a table, by whose number `id` locks know it. `definition_of` gives an index's own definition.
+/// What the table layer knows of a table of this database. `definition_of` gives an index's own definition.
 pub(crate) fn table_definition(
     compiler: &dyn ExpressionCompiler,
-    id: u64,
+    database: Oid,
     table: &RelationDefinition,
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
@@ -51,11 +53,11 @@ pub(crate) fn table_definition(
         .iter()
         .filter_map(|entry| {
             let own = definition_of(entry.oid)?;
-            Some(table_index(compiler, table, entry, &own))
+            Some(table_index(compiler, table_number(database, entry.oid), table, entry, &own))
         })
         .collect();
     TableDefinition {
-        id,
+        id: table_number(database, table.oid),
         name: table.name.clone(),
         file: file_of(table),
         values: values_of(table),
@@ -73,6 +75,7 @@ pub(crate) fn table_definition(
 
 fn table_index(
     compiler: &dyn ExpressionCompiler,
+    id: TableId,
     table: &RelationDefinition,
     entry: &IndexEntry,
     own: &RelationDefinition,
@@ -108,7 +111,7 @@ fn table_index(
         ready: definition.ready,
         valid: definition.valid,
         options: index_options(&own.options),
-        ..TableIndex::new(u64::from(entry.oid.0), &entry.name, file_of(own), key.collect())
+        ..TableIndex::new(id, &entry.name, file_of(own), key.collect())
     }
 }
 

@@ -7,7 +7,7 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::Engine;
-use niwaki_txn::Transaction;
+use niwaki_txn::{TableId, Transaction};
 
 use crate::build;
 use crate::compile::ExpressionCompiler;
@@ -233,7 +233,7 @@ impl Catalog {
     }
 
     /// The number by which locks know a relation ([`table_number`]).
-    pub fn table_number(&self, oid: Oid) -> u64 {
+    pub fn table_number(&self, oid: Oid) -> TableId {
         table_number(self.database, oid)
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use niwaki_txn::TableId;
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Oid;
@@ -19,17 +20,17 @@ pub const FIRST_DATABASE_NAME: &str = "postgres";
 
 /// The number by which locks, counters and the log of changes know a table: those of two databases are never the same. A database, for
 /// locks, is a table of the first one.
-pub fn table_number(database: Oid, table: Oid) -> u64 {
+pub fn table_number(database: Oid, table: Oid) -> TableId {
     let base = if database == FIRST_DATABASE { 0 } else { u64::from(database.0) << 32 };
-    base | u64::from(table.0)
+    TableId(base | u64::from(table.0))
 }
 
 /// The database of a table's number, and the table's number in it.
-pub fn of_table_number(number: u64) -> (Oid, Oid) {
-    // The halves of 64 bits have 32 each.
-    let half = |bits: u64| Oid(u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0));
-    let database = Some(half(number >> 32)).filter(|database| *database != Oid::INVALID);
-    (database.unwrap_or(FIRST_DATABASE), half(number))
+pub fn of_table_number(number: TableId) -> (Oid, Oid) {
+    let [a, b, c, d, e, f, g, h] = number.0.to_be_bytes();
+    let (database, table) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    let database = Some(Oid(database)).filter(|database| *database != Oid::INVALID);
+    (database.unwrap_or(FIRST_DATABASE), Oid(table))
 }
 
 /// In place of a schema, in rows of databases: a number that no schema has, so that names are in no schema's way.
@@ -258,7 +259,7 @@ mod tests {
                 assert_eq!(of_table_number(number), (database, table));
             }
         }
-        assert_eq!(table_number(FIRST_DATABASE, Oid(16_384)), 16_384);
+        assert_eq!(table_number(FIRST_DATABASE, Oid(16_384)), TableId(16_384));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use niwaki_table::{
     Engine, Error as TableError, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
     RowTarget, Table, TableDefinition, Workspace,
 };
-use niwaki_txn::{Isolation, Snapshot, Transaction};
+use niwaki_txn::{Isolation, Snapshot, TableId, Transaction};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
@@ -146,11 +146,11 @@ fn ascending(oid: TypeOid) -> KeyOrder {
 }
 
 /// The layout never changes without a new format version.
-fn definition(id: u64, files: CatalogFiles) -> TableDefinition {
+fn definition(id: TableId, files: CatalogFiles) -> TableDefinition {
     let key = |columns: &[(usize, TypeOid)]| {
         columns.iter().map(|(c, t)| KeyColumn::column(*c, ascending(*t))).collect()
     };
-    let index = |id: u64, file: u64, name: &str, key| IndexDefinition {
+    let index = |id: TableId, file: u64, name: &str, key| IndexDefinition {
         unique: true,
         ..IndexDefinition::new(id, name, logged(file), key)
     };
@@ -173,13 +173,13 @@ fn definition(id: u64, files: CatalogFiles) -> TableDefinition {
         missing: Vec::new(),
         indexes: vec![
             index(
-                BY_OID,
+                TableId(BY_OID),
                 files.by_oid,
                 "niwaki_objects_oid_index",
                 key(&[(OID, TypeOid::INT8), (PART, TypeOid::INT4)]),
             ),
             index(
-                BY_NAME,
+                TableId(BY_NAME),
                 files.by_name,
                 "niwaki_objects_name_index",
                 key(&[(SCHEMA, TypeOid::INT8), (NAME, TypeOid::TEXT)]),
@@ -216,7 +216,7 @@ impl Drop for CurrentView<'_> {
 
 impl Objects {
     /// The table with this number among all tables.
-    pub(crate) fn open(engine: &Arc<Engine>, id: u64, files: CatalogFiles) -> Self {
+    pub(crate) fn open(engine: &Arc<Engine>, id: TableId, files: CatalogFiles) -> Self {
         Self { table: Table::open(engine, definition(id, files)) }
     }
 

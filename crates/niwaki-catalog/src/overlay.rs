@@ -9,7 +9,7 @@ use niwaki_txn::Transaction;
 use crate::build;
 use crate::catalog::Catalog;
 use crate::compile::ExpressionCompiler;
-use crate::database::{DatabaseDefinition, table_number};
+use crate::database::DatabaseDefinition;
 use crate::definition::{Oid, RelationDefinition, RelationKind};
 use crate::error::{Error, Result};
 use crate::function::FunctionDefinition;
@@ -516,7 +516,7 @@ pub(crate) fn apply(
                 let files = |index: Oid| state.relation(index).map(|r| r.definition.clone());
                 let definition = build::table_definition(
                     compiler,
-                    table_number(state.database_oid(), oid),
+                    state.database_oid(),
                     &relation.definition,
                     &relation.indexes,
                     &files,

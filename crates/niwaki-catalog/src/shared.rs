@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_table::Engine;
 
-use crate::database::{DatabaseList, DatabaseView};
+use crate::database::{DatabaseList, DatabaseView, FIRST_DATABASE, table_number};
 use crate::definition::Oid;
 use crate::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
 use crate::overlay::Change;
@@ -28,8 +28,9 @@ impl std::fmt::Debug for SharedCatalog {
 impl SharedCatalog {
     /// Before the first database's catalog is opened, which says what there is.
     pub fn new(engine: &Arc<Engine>) -> Arc<Self> {
+        let number = table_number(FIRST_DATABASE, OBJECTS_TABLE);
         Arc::new(Self {
-            objects: Objects::open(engine, OBJECTS_TABLE.0.into(), CatalogFiles::FIRST),
+            objects: Objects::open(engine, number, CatalogFiles::FIRST),
             databases: Arc::default(),
             next_oid: AtomicU32::new(Oid::FIRST_USER.0),
         })

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use niwaki_txn::TableId;
 use niwaki_types::quote_identifier;
 
 use crate::database::{DatabaseDefinition, DatabaseList, DatabaseView};
@@ -207,7 +208,7 @@ impl CatalogState {
     }
 
     /// The number by which locks know a relation ([`crate::table_number`]).
-    pub fn table_number(&self, oid: Oid) -> u64 {
+    pub fn table_number(&self, oid: Oid) -> TableId {
         crate::table_number(self.database_oid(), oid)
     }
 

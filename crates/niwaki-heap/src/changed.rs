@@ -13,6 +13,7 @@ use std::sync::Weak;
 
 use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Arc, Mutex};
+use niwaki_txn::TableId;
 
 /// Tables that were changed, in the order of their first changes.
 #[derive(Default)]
@@ -27,7 +28,7 @@ impl fmt::Debug for ChangedTables {
 /// Whether it was told that a table was changed.
 #[derive(Debug)]
 pub struct ChangeTold {
-    table: u64,
+    table: TableId,
     told: AtomicBool,
     list: Weak<ChangedTables>,
 }
@@ -35,13 +36,13 @@ pub struct ChangeTold {
 impl Default for ChangeTold {
     /// Of a heap about which nobody asks.
     fn default() -> Self {
-        Self { table: 0, told: AtomicBool::new(true), list: Weak::new() }
+        Self { table: TableId(0), told: AtomicBool::new(true), list: Weak::new() }
     }
 }
 
 impl ChangeTold {
     /// Of the table with this number, which was not changed yet.
-    pub fn new(table: u64, list: &Arc<ChangedTables>) -> Arc<Self> {
+    pub fn new(table: TableId, list: &Arc<ChangedTables>) -> Arc<Self> {
         Arc::new(Self { table, told: AtomicBool::new(false), list: Arc::downgrade(list) })
     }
 
@@ -65,7 +66,7 @@ impl ChangeTold {
 
 impl ChangedTables {
     /// Numbers of the tables that were changed since they were taken last.
-    pub fn take(&self) -> Vec<u64> {
+    pub fn take(&self) -> Vec<TableId> {
         let taken = std::mem::take(&mut *self.0.lock());
         taken
             .into_iter()
@@ -85,13 +86,13 @@ mod tests {
     #[test]
     fn a_table_is_listed_once_until_it_is_taken() {
         let list = Arc::new(ChangedTables::default());
-        let (one, two) = (ChangeTold::new(1, &list), ChangeTold::new(2, &list));
+        let [one, two] = [1, 2].map(|number| ChangeTold::new(TableId(number), &list));
         assert!(list.take().is_empty());
         [&two, &one, &two, &two].into_iter().for_each(ChangeTold::tell);
         Arc::new(ChangeTold::default()).tell();
-        assert_eq!(list.take(), [2, 1]);
+        assert_eq!(list.take(), [TableId(2), TableId(1)]);
         assert!(list.take().is_empty());
         one.tell();
-        assert_eq!(list.take(), [1]);
+        assert_eq!(list.take(), [TableId(1)]);
     }
 }

@@ -34,7 +34,7 @@ fn main() {
     let column = ColumnType::with_typmod;
     let int = column(TypeOid::INT4, -1);
     let definition = TableDefinition {
-        id: 1,
+        id: TableId(1),
         name: "accounts".to_owned(),
         file: engine.create_file(&tx, true).expect("a file"),
         values: None,
@@ -46,7 +46,7 @@ fn main() {
             unique: true,
             primary: true,
             ..IndexDefinition::new(
-                2,
+                TableId(2),
                 "accounts_pkey",
                 engine.create_file(&tx, true).expect("a file"),
                 vec![KeyColumn::column(0, KeyOrder::ascending(TypeOid::INT4))],

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use niwaki_heap::UniqueProbe;
 use niwaki_nbtree::{Direction, KeyRange, Scan, UniqueCheck, UniqueVerdict};
 use niwaki_storage::{RelFileId, Tid, Xid};
-use niwaki_txn::{Transaction, WaitPolicy};
+use niwaki_txn::{TableId, Transaction, WaitPolicy};
 use niwaki_types::Datum;
 
 use crate::error::{Error, Result};
@@ -21,10 +21,10 @@ use crate::unique::KeyCheck;
 /// A key that may be there twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredKey {
-    /// The table's number in the catalog.
-    pub table: u64,
-    /// The index's number in the catalog.
-    pub index: u64,
+    /// The table's number.
+    pub table: TableId,
+    /// The index's number.
+    pub index: TableId,
     /// The heap's file: after TRUNCATE there is nothing left to check.
     pub file: RelFileId,
     key: Vec<u8>,

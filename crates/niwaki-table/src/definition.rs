@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_nbtree::IndexOptions;
 use niwaki_storage::RelFile;
+use niwaki_txn::TableId;
 use niwaki_types::{ColumnType, Datum, KeyOrder, key_equal_is_image_equal};
 
 use crate::expression::{KeyExpression, KeySource};
@@ -51,8 +52,8 @@ pub enum HeapOnlyUpdates {
 /// One index of a table.
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
-    /// The index's own number in the catalog.
-    pub id: u64,
+    /// The index's own number.
+    pub id: TableId,
     /// Name: what messages call it.
     pub name: String,
     /// Its files.
@@ -82,7 +83,7 @@ pub struct IndexDefinition {
 
 impl IndexDefinition {
     /// A plain index over these key columns: not unique, ready and valid, with default settings.
-    pub fn new(id: u64, name: &str, file: RelFile, key: Vec<KeyColumn>) -> Self {
+    pub fn new(id: TableId, name: &str, file: RelFile, key: Vec<KeyColumn>) -> Self {
         Self {
             id,
             name: name.to_owned(),
@@ -112,8 +113,8 @@ impl IndexDefinition {
 /// A table as the catalog describes it. Immutable: DDL makes another one.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
-    /// The table's number in the catalog; names its table lock.
-    pub id: u64,
+    /// The table's number; names its table lock.
+    pub id: TableId,
     /// Name, for messages.
     pub name: String,
     /// Its files.

@@ -12,7 +12,7 @@ use niwaki_heap::{ChangedTables, HeapRedo, HeapRegistry, HeapRelation, MapOption
 use niwaki_nbtree::{Index, IndexOptions, NbtreeManager};
 use niwaki_storage::record::ResourceManager;
 use niwaki_storage::{RelFile, RelFileId, Storage};
-use niwaki_txn::{Transaction, TransactionManager};
+use niwaki_txn::{TableId, Transaction, TransactionManager};
 
 use crate::definition::{IndexDefinition, TableDefinition};
 use crate::error::Result;
@@ -54,7 +54,7 @@ pub struct Engine {
     indexes: Mutex<HashMap<RelFileId, OpenIndex>>,
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
     /// Counters of tables by their catalog number: they outlive TRUNCATE.
-    counters: Mutex<HashMap<u64, Arc<Counters>>>,
+    counters: Mutex<HashMap<TableId, Arc<Counters>>>,
     changed: Arc<ChangedTables>,
     pub(crate) version_split_delay: DelayCell,
     temp_files: Arc<TempFiles>,
@@ -197,13 +197,13 @@ impl Engine {
         Arc::clone(self.sequences.lock().entry(file).or_default())
     }
 
-    pub(crate) fn counters(&self, table: u64) -> Arc<Counters> {
+    pub(crate) fn counters(&self, table: TableId) -> Arc<Counters> {
         let new = || Arc::new(Counters::new(table, &self.changed));
         Arc::clone(self.counters.lock().entry(table).or_insert_with(new))
     }
 
-    /// Catalog numbers of the tables that were changed since they were taken last.
-    pub fn take_changed_tables(&self) -> Vec<u64> {
+    /// Numbers of the tables that were changed since they were taken last.
+    pub fn take_changed_tables(&self) -> Vec<TableId> {
         self.changed.take()
     }
 

@@ -11,7 +11,7 @@
 //! [`MaintenanceStats::analyzed`] say whether the numbers go back to a VACUUM, an ANALYZE.
 
 use niwaki_storage::RelFileId;
-use niwaki_txn::Holders;
+use niwaki_txn::{Holders, TableId};
 
 use crate::engine::Engine;
 use crate::stats::TableStats;
@@ -204,7 +204,7 @@ impl Table {
 
 impl Engine {
     /// A table has a new, empty heap in this file (TRUNCATE).
-    pub fn note_emptied(&self, table: u64, file: RelFileId) {
+    pub fn note_emptied(&self, table: TableId, file: RelFileId) {
         let counters = self.counters(table);
         let stats = counters.read();
         let baseline = HeapBaseline {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_heap::{ChangeTold, ChangedTables, HeapCounters, HeapStats};
+use niwaki_txn::TableId;
 
 use crate::fill::Fill;
 use crate::maintained::Maintained;
@@ -35,7 +36,7 @@ macro_rules! counters {
 
         impl Counters {
             /// Of the table with this number, whose changes are told there.
-            pub(crate) fn new(table: u64, changed: &Arc<ChangedTables>) -> Self {
+            pub(crate) fn new(table: TableId, changed: &Arc<ChangedTables>) -> Self {
                 Self {
                     $($name: AtomicU64::default(),)*
                     updates: UpdateCounters::default(),

@@ -10,7 +10,7 @@ use niwaki_table::{
     BuildOptions, BuildProgress, Error, ExpressionError, IndexDefinition, KeyColumn, KeyExpression,
     KeySource, Phase, Table,
 };
-use niwaki_txn::{Durability, Isolation, Transaction};
+use niwaki_txn::{Durability, Isolation, TableId, Transaction};
 use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid};
 
 use support::World;
@@ -54,7 +54,7 @@ fn with_index(
 ) -> (Arc<Table>, usize) {
     let mut definition = world.table.definition().clone();
     let file = world.engine.create_file(tx, true).unwrap();
-    let mut index = IndexDefinition::new(90, "built", file, key);
+    let mut index = IndexDefinition::new(TableId(90), "built", file, key);
     change(&mut index);
     definition.indexes.push(index);
     let place = definition.indexes.len() - 1;
@@ -136,7 +136,7 @@ fn a_build_that_fails_or_is_cancelled_leaves_no_file() {
         let (table, index) = with_index(&world, &tx, key, |index| index.unique = true);
         let failed = table.build_index(&tx, index, &options);
         assert!(matches!(failed, Err(Error::UniqueViolation(_))), "{failed:?}");
-        let (table, index) = with_index(&world, &tx, text_key(), |index| index.id = 91);
+        let (table, index) = with_index(&world, &tx, text_key(), |index| index.id = TableId(91));
         world.sessions[0].cancel();
         let cancelled = table.build_index(&tx, index, &options);
         assert!(
@@ -174,8 +174,10 @@ fn a_unique_check_learns_keys_that_only_an_expression_tells() {
     }
     let mut definition = unindexed.definition().clone();
     let file = world.engine.create_file(&tx, true).unwrap();
-    let index =
-        IndexDefinition { unique: true, ..IndexDefinition::new(90, "u", file, remainder(10)) };
+    let index = IndexDefinition {
+        unique: true,
+        ..IndexDefinition::new(TableId(90), "u", file, remainder(10))
+    };
     definition.indexes.push(index);
     let table = Table::open(&world.engine, definition);
     table.build_index(&tx, 1, &BuildOptions::default()).unwrap();

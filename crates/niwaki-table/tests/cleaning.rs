@@ -10,7 +10,7 @@ use niwaki_table::{
     BuildOptions, ExpressionError, HeapOnlyUpdates, IndexDefinition, KeyColumn, KeyExpression,
     KeySource, Table,
 };
-use niwaki_txn::{Durability, Isolation};
+use niwaki_txn::{Durability, Isolation, TableId};
 use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
 use support::World;
@@ -52,7 +52,7 @@ fn world(fails: &Arc<AtomicBool>) -> World {
     let source = KeySource::Expression(Arc::new(Flaky { fails: Arc::clone(fails), columns }));
     let key = vec![KeyColumn { source, order: KeyOrder::ascending(TypeOid::INT4) }];
     let file = world.engine.create_file(&tx, true).unwrap();
-    definition.indexes.push(IndexDefinition::new(90, "computed", file, key));
+    definition.indexes.push(IndexDefinition::new(TableId(90), "computed", file, key));
     let place = definition.indexes.len() - 1;
     let table = Table::open(&world.engine, definition);
     table.build_index(&tx, place, &BuildOptions::default()).unwrap();

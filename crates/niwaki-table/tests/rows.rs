@@ -12,7 +12,7 @@ use niwaki_table::{
     TableDefinition, Workspace,
 };
 use niwaki_txn::{
-    BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager,
+    BeginOptions, Durability, Isolation, SessionControl, TableId, Transaction, TransactionManager,
     TxnOptions,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
@@ -45,7 +45,7 @@ fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
         primary: unique,
         options: IndexOptions { page_items_max: Some(6), ..IndexOptions::default() },
         ..IndexDefinition::new(
-            id,
+            TableId(id),
             name,
             engine.create_file(tx, true).unwrap(),
             vec![KeyColumn::column(column, order(TypeOid::INT4))],
@@ -53,7 +53,7 @@ fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
     };
     let column = ColumnType::new;
     TableDefinition {
-        id: 1,
+        id: TableId(1),
         name: "t".to_owned(),
         file: engine.create_file(tx, true).unwrap(),
         values: Some(engine.create_file(tx, true).unwrap()),
@@ -267,7 +267,7 @@ fn an_index_built_later_leads_every_snapshot_to_its_rows() {
     definition.indexes.push(IndexDefinition {
         include: vec![0],
         ..IndexDefinition::new(
-            4,
+            TableId(4),
             "t_t",
             f.engine.create_file(&tx, true).unwrap(),
             vec![KeyColumn::column(2, order(TypeOid::TEXT))],

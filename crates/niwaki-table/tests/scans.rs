@@ -10,7 +10,7 @@ use niwaki_table::{
     BitmapEffort, BitmapSource, BuildOptions, ColumnKeys, Direction, IndexDefinition, KeyColumn,
     PageRows, ScanKeys, Table,
 };
-use niwaki_txn::{Durability, Isolation, Transaction};
+use niwaki_txn::{Durability, Isolation, TableId, Transaction};
 use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid, encode_key};
 use support::World;
 
@@ -129,7 +129,7 @@ fn a_skip_scan_reads_what_it_needs_of_each_prefix() {
     let file = world.engine.create_file(&tx, true).unwrap();
     let mut definition = world.table.definition().clone();
     definition.indexes.push(IndexDefinition::new(
-        4,
+        TableId(4),
         "t_v_id",
         file,
         vec![KeyColumn::column(1, order), KeyColumn::column(0, order)],

@@ -13,7 +13,9 @@ use niwaki_table::{
     Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify, PageRows,
     Table, TableDefinition, Workspace,
 };
-use niwaki_txn::{BeginOptions, Durability, Isolation, SessionControl, Snapshot, Transaction};
+use niwaki_txn::{
+    BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, Transaction,
+};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
 use niwaki_vacuum::{VacuumOptions, vacuum};
 use support::{Rng, open_on};
@@ -58,14 +60,14 @@ impl World {
             let file = engine.create_file(&tx, true).unwrap();
             IndexDefinition {
                 unique: true,
-                ..IndexDefinition::new(id, &format!("index {id}"), file, key)
+                ..IndexDefinition::new(TableId(id), &format!("index {id}"), file, key)
             }
         };
         let id = KeyColumn::column(0, KeyOrder::ascending(TypeOid::INT4));
         let mut indexes = vec![index(2, vec![id])];
         indexes.extend(more(&mut index));
         let definition = TableDefinition {
-            id: 1,
+            id: TableId(1),
             name: "t".to_owned(),
             file: engine.create_file(&tx, true).unwrap(),
             values: Some(engine.create_file(&tx, true).unwrap()),

@@ -85,7 +85,7 @@ impl KeyExpression for Computed {
 
 /// The index on a, without its file.
 fn on_a(key: Vec<KeyColumn>) -> IndexDefinition {
-    IndexDefinition::new(3, "on_a", RelFile { id: RelFileId(0), logged: true }, key)
+    IndexDefinition::new(TableId(3), "on_a", RelFile { id: RelFileId(0), logged: true }, key)
 }
 
 /// What one of those on the stage does.
@@ -131,10 +131,10 @@ impl Stage {
             let primary = IndexDefinition {
                 unique: true,
                 primary: true,
-                ..IndexDefinition::new(2, "primary", file(), key)
+                ..IndexDefinition::new(TableId(2), "primary", file(), key)
             };
             definition = Some(TableDefinition {
-                id: 1,
+                id: ID,
                 name: "t".to_owned(),
                 file: file(),
                 values: None,

@@ -86,7 +86,7 @@ fn definition(heap_only_updates: HeapOnlyUpdates) -> TableDefinition {
         primary: unique,
         options: IndexOptions { page_items_max: Some(PAGE_ITEMS_MAX), ..IndexOptions::default() },
         ..IndexDefinition::new(
-            FILES[number],
+            TableId(FILES[number]),
             name,
             file(number),
             vec![KeyColumn::column(column, KeyOrder::ascending(oid))],
@@ -94,7 +94,7 @@ fn definition(heap_only_updates: HeapOnlyUpdates) -> TableDefinition {
     };
     let types = [TypeOid::INT8, TypeOid::INT8, TypeOid::INT4, TypeOid::TEXT, TypeOid::BYTEA];
     TableDefinition {
-        id: 1,
+        id: TABLE,
         name: "kv".to_owned(),
         file: file(0),
         values: Some(file(VALUES)),

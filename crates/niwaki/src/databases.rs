@@ -14,7 +14,7 @@ use niwaki_catalog::{
 use niwaki_env::sync::Mutex;
 use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::{Engine, Sequence};
-use niwaki_txn::{BeginOptions, Durability, Transaction};
+use niwaki_txn::{BeginOptions, Durability, TableId, Transaction};
 
 use crate::open_database::{JUST_DROPPED, OpenDatabase, no_database};
 use crate::{Result, SqlError, system};
@@ -92,7 +92,7 @@ impl Databases {
     }
 
     /// The table that locks know by this number ([`table_number`](niwaki_catalog::table_number)), and its database.
-    pub(crate) fn table(&self, number: u64) -> Option<(Arc<OpenDatabase>, Arc<Relation>)> {
+    pub(crate) fn table(&self, number: TableId) -> Option<(Arc<OpenDatabase>, Arc<Relation>)> {
         let (database, table) = of_table_number(number);
         let open = match database {
             FIRST_DATABASE => Arc::clone(&self.first),

@@ -33,9 +33,9 @@ pub(crate) struct Gardener {
     databases: Arc<Databases>,
     session: Arc<SessionControl>,
     /// Tables with something to do, by number (`table_number`).
-    tables: HashMap<u64, Visited>,
+    tables: HashMap<TableId, Visited>,
     /// Tables that were changed, and are in no catalog.
-    unknown: BTreeSet<u64>,
+    unknown: BTreeSet<TableId>,
     quiet_for: Duration,
     /// Where the log ended, a while ago, and when that was on the monotonic clock.
     quiet: Lsn,
@@ -129,13 +129,13 @@ impl Gardener {
     }
 
     /// One round over a table, if it is still there and nobody is in the way.
-    fn visit(&mut self, number: u64) -> Result<Visit> {
+    fn visit(&mut self, number: TableId) -> Result<Visit> {
         let transactions = self.engine.transactions();
         let transaction = transactions.begin(&self.session, BeginOptions::default())?;
         let mut visit = Visit::Locked;
         if transactions.locks().acquire_table(
             &transaction,
-            TableId(number),
+            number,
             TableLockMode::RowExclusive,
             WaitPolicy::Skip,
         )? {

@@ -50,7 +50,7 @@ impl MaintainedTable {
         oid: Oid,
         policy: WaitPolicy,
     ) -> Result<Option<Self>> {
-        let id = TableId(catalog.catalog().table_number(oid));
+        let id = catalog.catalog().table_number(oid);
         let locked = lock_to_maintain(transaction, id, policy)?;
         // As it is now that the lock is held.
         let found = catalog.state().relation(oid).filter(|_| locked).cloned();
@@ -81,7 +81,7 @@ impl MaintainedTable {
         catalog: &mut CatalogTransaction,
         options: &VacuumOptions,
     ) -> Result<VacuumSummary> {
-        let id = TableId(self.table.definition().id);
+        let id = self.table.definition().id;
         let locked = Some(LockedTable { transaction, id });
         let summary = niwaki_vacuum::vacuum(&self.table, transaction.session(), locked, options)?;
         let known = &self.relation.stats;

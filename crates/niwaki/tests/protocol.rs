@@ -291,3 +291,79 @@ fn cursors_are_portals() {
     once(&mut s, "rollback", &[]).unwrap();
     assert_eq!(run(&mut s, "c", 0).err().unwrap().sqlstate, "34000");
 }
+
+/// Parses, binds and executes a statement as one step of a pipeline.
+fn step(s: &mut Session, sql: &str) -> niwaki::Result<Vec<String>> {
+    s.parse("", sql, &[])?;
+    bind(s, "", "", &[])?;
+    run(s, "", 0).map(|(_, sink)| sink.tags)
+}
+
+/// INSERT, VACUUM and a statement that fails, up to one Sync: the INSERT was committed, because VACUUM
+/// ended the transaction of the pipeline. What commits on its own is refused behind another statement.
+#[test]
+fn what_commits_on_its_own_is_refused_within_a_pipeline() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.execute("create index t_b on t (b)", ()).unwrap();
+    let alone = [
+        ("vacuum t", "VACUUM"),
+        ("create index concurrently t_again on t (b)", "CREATE INDEX CONCURRENTLY"),
+        ("drop index concurrently t_b", "DROP INDEX CONCURRENTLY"),
+        ("reindex table concurrently t", "REINDEX CONCURRENTLY"),
+        ("reindex schema public", "REINDEX SCHEMA"),
+        ("reindex database postgres", "REINDEX DATABASE"),
+        ("create database other", "CREATE DATABASE"),
+        ("drop database other", "DROP DATABASE"),
+        ("discard all", "DISCARD ALL"),
+    ];
+    for (sql, word) in alone {
+        step(&mut s, "insert into t values (99)").unwrap();
+        let error = step(&mut s, sql).unwrap_err();
+        let told = (error.sqlstate, &*error.message);
+        assert_eq!(told, ("25001", &*format!("{word} cannot be executed within a pipeline")));
+        s.error();
+        s.sync(&mut Sink::default()).unwrap();
+        let left: i64 =
+            s.query_one("select count(*) from t where a = 99", ()).unwrap().get(0).unwrap();
+        assert_eq!(left, 0, "{sql}");
+    }
+    // The first of a pipeline may, behind an empty statement and behind COMMIT, too.
+    assert_eq!(step(&mut s, "").unwrap(), ["(empty)"]);
+    assert_eq!(step(&mut s, "vacuum t").unwrap(), ["VACUUM"]);
+    assert_eq!(step(&mut s, "insert into t values (99)").unwrap(), ["INSERT 0 1"]);
+    assert_eq!(step(&mut s, "commit").unwrap(), ["COMMIT"]);
+    assert_eq!(step(&mut s, "vacuum t").unwrap(), ["VACUUM"]);
+    assert_eq!(step(&mut s, "select 1").unwrap(), ["SELECT 1"]);
+    assert_eq!(step(&mut s, "vacuum t").unwrap_err().sqlstate, "25001");
+    s.error();
+    s.sync(&mut Sink::default()).unwrap();
+}
+
+/// FETCH, EXECUTE and SHOW gave all rows whatever limit Execute had, and were 55000 at the next one. They
+/// keep their rows, and each Execute gives the next.
+#[test]
+fn utility_statements_give_their_rows_in_parts() {
+    use ExecuteOutcome::{Complete, Suspended};
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.execute("prepare named as select a from t where a <= 3 order by a", ()).unwrap();
+    s.execute("begin", ()).unwrap();
+    s.execute("declare c cursor for select a from t where a <= 3 order by a", ()).unwrap();
+    for (sql, last) in [("fetch 3 from c", "FETCH 3"), ("execute named", "SELECT 1")] {
+        s.parse("", sql, &[]).unwrap();
+        bind(&mut s, "", "", &[]).unwrap();
+        let (outcome, sink) = run(&mut s, "", 2).unwrap();
+        assert_eq!((outcome, numbers(&sink)), (Suspended, vec![1, 2]), "{sql}");
+        assert!(sink.tags.is_empty());
+        let (outcome, sink) = run(&mut s, "", 2).unwrap();
+        assert_eq!((outcome, numbers(&sink)), (Complete, vec![3]), "{sql}");
+        assert_eq!(sink.tags, [last]);
+    }
+    s.parse("", "show search_path", &[]).unwrap();
+    bind(&mut s, "", "", &[]).unwrap();
+    assert_eq!(run(&mut s, "", 1).unwrap().0, Suspended);
+    let (outcome, sink) = run(&mut s, "", 0).unwrap();
+    assert_eq!((outcome, sink.rows.len(), &*sink.tags[0]), (Complete, 0, "SHOW"));
+    s.execute("rollback", ()).unwrap();
+}

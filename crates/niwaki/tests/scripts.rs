@@ -1,23 +1,43 @@
 //! Statements on tables and their results, recorded from PostgreSQL 15.
+//!
+//! Each script runs twice: in the first database, and in one made with CREATE DATABASE. DEFERRABLE
+//! keys were enforced in the first only: numbers that carry a database lost it on the way, and what
+//! belonged to them was not found. The numbers have a type of their own now (`TableId`).
 
 mod common;
 #[path = "../../niwaki-sql/tests/script/mod.rs"]
 mod script;
 
 use common::{run, run_told};
-use niwaki::Database;
+use niwaki::{Database, Session};
+
+/// The database that is not the first. No script has this word.
+const OTHER: &str = "not_the_first";
 
 fn check(name: &str, script: &str) {
-    let database = Database::in_memory().unwrap();
-    let mut session = database.session();
-    script::check(name, script, |statement| run(&mut session, statement));
+    check_by(name, script, run);
 }
 
 /// As [`check`], of scripts whose answers have tags and notices too.
 fn check_told(name: &str, script: &str) {
+    check_by(name, script, run_told);
+}
+
+fn check_by(name: &str, script: &str, answer: impl Fn(&mut Session, &str) -> String) {
+    in_first(name, script, &answer);
+    let database = Database::in_memory().unwrap();
+    database.session().execute(&*format!("create database {OTHER}"), ()).unwrap();
+    let mut session = database.session_as("postgres", OTHER, &[]).unwrap();
+    // The name of the database is all that may differ.
+    script::check(&format!("{name}, in another database"), script, |statement| {
+        answer(&mut session, statement).replace(OTHER, "postgres")
+    });
+}
+
+fn in_first(name: &str, script: &str, answer: impl Fn(&mut Session, &str) -> String) {
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
-    script::check(name, script, |statement| run_told(&mut session, statement));
+    script::check(name, script, |statement| answer(&mut session, statement));
 }
 
 #[test]
@@ -92,7 +112,8 @@ fn partial_index_only() {
 
 #[test]
 fn databases() {
-    check("databases", include_str!("../testscripts/databases.test"));
+    // It is about the first and others: what it says is true of a session in the first.
+    in_first("databases", include_str!("../testscripts/databases.test"), run);
 }
 
 #[test]
@@ -317,12 +338,10 @@ fn on_conflict() {
 
 #[test]
 fn temporary() {
-    let database = Database::in_memory().unwrap();
-    let mut session = database.session();
-    // Recorded in a session whose schema was the third.
-    let own = format!("pg_temp_{}", session.id());
-    script::check("temporary", include_str!("../testscripts/temporary.test"), |statement| {
-        run(&mut session, statement).replace(&own, "pg_temp_3")
+    check_by("temporary", include_str!("../testscripts/temporary.test"), |session, statement| {
+        // Recorded in a session whose schema was the third.
+        let own = format!("pg_temp_{}", session.id());
+        run(session, statement).replace(&own, "pg_temp_3")
     });
 }
 
@@ -411,12 +430,11 @@ fn system_types() {
 
 #[test]
 fn foreign_keys() {
-    let database = Database::in_memory().unwrap();
-    let mut session = database.session();
-    // Recorded in a session whose schema was the fourth.
-    let own = format!("pg_temp_{}", session.id());
-    script::check("foreign_keys", include_str!("../testscripts/foreign_keys.test"), |statement| {
-        run(&mut session, statement).replace(&own, "pg_temp_4")
+    let script = include_str!("../testscripts/foreign_keys.test");
+    check_by("foreign_keys", script, |session, statement| {
+        // Recorded in a session whose schema was the fourth.
+        let own = format!("pg_temp_{}", session.id());
+        run(session, statement).replace(&own, "pg_temp_4")
     });
 }
 

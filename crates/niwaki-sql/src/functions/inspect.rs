@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation};
+use niwaki_catalog::{Oid, Relation, of_table_number};
 use niwaki_storage::page::ItemState;
 use niwaki_storage::{Mixed, Xid};
 use niwaki_table::{
@@ -125,7 +125,7 @@ fn stale_entries(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>
             exec.environment.check_interrupts()?;
         }
         let found = scan.found();
-        let own = Datum::Oid(u32::try_from(definition.id).unwrap_or(0));
+        let own = Datum::Oid(of_table_number(definition.id).1.0);
         row([own, Datum::text(&definition.name)], &found)?;
         all.entries += found.entries;
         all.dead += found.dead;

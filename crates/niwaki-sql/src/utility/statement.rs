@@ -144,6 +144,20 @@ pub struct Drop {
     pub concurrently: bool,
 }
 
+impl Drop {
+    /// The words of the statement, for messages.
+    pub fn word(&self) -> &'static str {
+        match self.kind {
+            None => "DROP SCHEMA",
+            Some(RelationKind::Index) => "DROP INDEX",
+            Some(RelationKind::Sequence) => "DROP SEQUENCE",
+            Some(RelationKind::View) => "DROP VIEW",
+            Some(RelationKind::MaterializedView) => "DROP MATERIALIZED VIEW",
+            Some(RelationKind::Table) => "DROP TABLE",
+        }
+    }
+}
+
 /// One action of ALTER TABLE.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterCommand {
@@ -682,6 +696,28 @@ impl Utility {
                     | TransactionCommand::RollbackTo(_)
             )
         )
+    }
+
+    /// Whether it takes a snapshot, as queries do: the isolation level cannot change any more.
+    pub fn takes_snapshot(&self) -> bool {
+        !matches!(
+            self,
+            Self::Transaction(_)
+                | Self::Set(_)
+                | Self::SetConstraints { .. }
+                | Self::Show(_)
+                | Self::Lock { .. }
+                | Self::Fetch(_)
+                | Self::Listen(_)
+                | Self::Unlisten(_)
+                | Self::Notify { .. }
+                | Self::Checkpoint
+        )
+    }
+
+    /// Whether a READ ONLY transaction may run it although it writes: what it writes changes no row.
+    pub fn maintains(&self) -> bool {
+        matches!(self, Self::Vacuum(_) | Self::Reindex(_))
     }
 
     /// Whether it must not run inside a transaction block; the word for the message.

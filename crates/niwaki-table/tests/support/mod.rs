@@ -112,14 +112,14 @@ impl World {
                 ..IndexOptions::default()
             },
             ..IndexDefinition::new(
-                id,
+                TableId(id),
                 name,
                 engine.create_file(&tx, logged).unwrap(),
                 vec![KeyColumn::column(column, KeyOrder::ascending(TypeOid::INT4))],
             )
         };
         let definition = TableDefinition {
-            id: 1,
+            id: TableId(1),
             name: "t".to_owned(),
             file: engine.create_file(&tx, logged).unwrap(),
             values: Some(engine.create_file(&tx, logged).unwrap()),

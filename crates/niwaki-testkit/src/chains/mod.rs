@@ -154,7 +154,7 @@ impl Run {
             indexes.push(schema::random(&rng, 10 + id, file()));
         }
         let definition = TableDefinition {
-            id: 1,
+            id: TableId(1),
             name: "t".to_owned(),
             file: file(),
             values: Some(file()),

@@ -10,6 +10,7 @@ use niwaki_storage::RelFile;
 use niwaki_table::{
     ExpressionError, IndexDefinition, KeyColumn, KeyExpression, KeySource, UniqueCheckTime,
 };
+use niwaki_txn::TableId;
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, Numeric, TypeOid};
 
 /// Columns of the table, by position.
@@ -203,7 +204,7 @@ pub(crate) fn primary(file: RelFile) -> IndexDefinition {
         unique: true,
         primary: true,
         options,
-        ..IndexDefinition::new(2, "primary", file, key)
+        ..IndexDefinition::new(TableId(2), "primary", file, key)
     }
 }
 
@@ -220,7 +221,7 @@ pub(crate) fn unique(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition
         check_time: if later { UniqueCheckTime::Later } else { UniqueCheckTime::AtOnce },
         predicate: rng.chance(1, 3).then(|| computed(Formula::Large)),
         options: small_pages(),
-        ..IndexDefinition::new(id, "unique", file, key)
+        ..IndexDefinition::new(TableId(id), "unique", file, key)
     }
 }
 
@@ -240,7 +241,7 @@ pub(crate) fn random(rng: &SeededRng, id: u64, file: RelFile) -> IndexDefinition
         include,
         predicate: predicate.map(computed),
         options: small_pages(),
-        ..IndexDefinition::new(id, "index", file, key)
+        ..IndexDefinition::new(TableId(id), "index", file, key)
     }
 }
 

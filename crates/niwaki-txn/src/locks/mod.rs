@@ -23,7 +23,10 @@ pub use queue::LockManager;
 pub use row::TupleGuard;
 pub(crate) use wait::WaitInfo;
 
-/// A table, as locks know it: its catalog number.
+/// The number of a relation among those of all databases: its own number, with its database in it.
+///
+/// Locks, counters and lists of changes know a table by it. A relation's number in its own database is
+/// another type, in the catalog, which alone turns one into the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);
 

@@ -10,7 +10,7 @@ use niwaki_env::sync::Mutex;
 use niwaki_sql::settings::Settings;
 use niwaki_storage::Csn;
 use niwaki_table::{Engine, Table, TableStats};
-use niwaki_txn::{Holders, SessionControl};
+use niwaki_txn::{Holders, SessionControl, TableId};
 use niwaki_vacuum::VacuumOptions;
 
 use super::limits::AutovacuumSettings;
@@ -42,7 +42,7 @@ pub(crate) struct Autovacuum {
 struct Memory {
     round: u64,
     /// By number (`table_number`).
-    tables: HashMap<u64, Remembered>,
+    tables: HashMap<TableId, Remembered>,
 }
 
 /// What is remembered of a table from one round to the next.
@@ -62,16 +62,16 @@ struct Remembered {
 #[derive(Debug, Default)]
 struct Queue {
     stopped: bool,
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<TableId>,
     /// Tables that somebody works on.
-    running: HashMap<u64, Arc<SessionControl>>,
+    running: HashMap<TableId, Arc<SessionControl>>,
 }
 
 /// A table that nobody else takes while this lives.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
     autovacuum: &'a Autovacuum,
-    pub(super) table: u64,
+    pub(super) table: TableId,
 }
 
 impl Drop for Taken<'_> {
@@ -110,11 +110,11 @@ impl Autovacuum {
         let mut memory = self.memory.lock();
         let Memory { round, tables } = &mut *memory;
         *round += 1;
-        let stored = |state: &'_ CatalogState| -> Vec<(u64, Arc<Relation>)> {
+        let stored = |state: &'_ CatalogState| -> Vec<(TableId, Arc<Relation>)> {
             let tables = state.with_rows().filter(|relation| relation.table.is_some());
             tables.map(|table| (state.table_number(table.oid), Arc::clone(table))).collect()
         };
-        let found: HashMap<u64, Arc<Relation>> =
+        let found: HashMap<TableId, Arc<Relation>> =
             states.iter().flat_map(|state| stored(state)).collect();
         tables.retain(|table, _| found.contains_key(table));
         let mut wanted = Vec::new();
@@ -205,7 +205,7 @@ impl Autovacuum {
     }
 
     /// What a table needs now that it is locked: somebody may have seen to it meanwhile.
-    pub(super) fn still_needs(&self, table: u64, relation: &Arc<Relation>) -> Need {
+    pub(super) fn still_needs(&self, table: TableId, relation: &Arc<Relation>) -> Need {
         let holders = self.engine.transactions().holders();
         let mut memory = self.memory.lock();
         let remembered = memory.tables.entry(table).or_default();
@@ -214,13 +214,13 @@ impl Autovacuum {
     }
 
     /// A vacuum left so many versions to open snapshots.
-    pub(super) fn note_held(&self, table: u64, versions: u64) {
+    pub(super) fn note_held(&self, table: TableId, versions: u64) {
         let oldest = self.engine.transactions().horizon().oldest();
         self.memory.lock().tables.entry(table).or_default().held = (versions, oldest);
     }
 
     /// A table was done, or could not be locked (`done` false), or met with an error.
-    pub(super) fn note_end(&self, table: u64, done: bool, failed: bool) {
+    pub(super) fn note_end(&self, table: TableId, done: bool, failed: bool) {
         let mut memory = self.memory.lock();
         let remembered = memory.tables.entry(table).or_default();
         remembered.failed = failed;
@@ -259,7 +259,7 @@ impl Autovacuum {
 /// A table that needs something.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    table: u64,
+    table: TableId,
     failed: bool,
     since: u64,
     urgency: f64,
@@ -286,7 +286,12 @@ mod tests {
 
     #[test]
     fn the_longest_wanted_comes_first_then_the_worst() {
-        let wanted = |table, failed, since, urgency| Wanted { table, failed, since, urgency };
+        let wanted = |number, failed, since, urgency| Wanted {
+            table: TableId(number),
+            failed,
+            since,
+            urgency,
+        };
         let mut all = [
             wanted(1, true, 1, 90.0),
             wanted(2, false, 3, 7.0),
@@ -296,6 +301,6 @@ mod tests {
             wanted(5, true, 1, 99.0),
         ];
         all.sort_by(Wanted::order);
-        assert_eq!(all.map(|w| w.table), [3, 4, 2, 6, 5, 1]);
+        assert_eq!(all.map(|w| w.table.0), [3, 4, 2, 6, 5, 1]);
     }
 }

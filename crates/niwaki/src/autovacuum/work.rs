@@ -6,7 +6,7 @@ use std::time::Duration;
 use niwaki_catalog::{CatalogState, CatalogTransaction, Oid, Relation};
 use niwaki_env::sync::Mutex;
 use niwaki_sql::SqlError;
-use niwaki_txn::{BeginOptions, Durability, SessionControl, Transaction, WaitPolicy};
+use niwaki_txn::{BeginOptions, Durability, SessionControl, TableId, Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use super::need::Need;
@@ -70,7 +70,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Gives a table what it needs. `None` when that was nothing any more, or somebody has it locked.
-    fn maintain(&self, table: u64) -> Option<AutovacuumReport> {
+    fn maintain(&self, table: TableId) -> Option<AutovacuumReport> {
         let clock = &self.autovacuum.engine.storage().env().clock;
         let began = clock.monotonic();
         let (database, relation) = self.autovacuum.databases.table(table)?;
@@ -153,7 +153,7 @@ struct Done {
 struct Work<'w, 'a> {
     worker: &'w Worker<'a>,
     database: &'w OpenDatabase,
-    table: u64,
+    table: TableId,
     oid: Oid,
     /// What is left to do, once that was decided.
     need: Option<Need>,

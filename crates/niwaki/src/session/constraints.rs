@@ -6,14 +6,16 @@
 //! came before it, because the rollback may bring a row back that was gone when it was checked.
 
 use hashbrown::HashMap;
-use niwaki_catalog::{CatalogState, ConstraintTime, Oid, ReferentialAction, Relation};
+use niwaki_catalog::{
+    CatalogState, ConstraintTime, Oid, ReferentialAction, Relation, of_table_number,
+};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_table::DeferredKey;
 
+use super::Session;
 use super::define::parts_of;
 use super::foreign_keys::{Change, Key};
-use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
 
@@ -64,7 +66,7 @@ impl Deferred {
 
     /// Whether a key of this table waits to be checked.
     pub(super) fn concerns(&self, table: Oid) -> bool {
-        self.keys.iter().any(|key| key.table == u64::from(table.0))
+        self.keys.iter().any(|key| of_table_number(key.table).1 == table)
             || self.references.iter().any(|key| key.table == table)
     }
 
@@ -138,9 +140,10 @@ impl Session {
         &mut self,
         names: &[Name],
         deferred: bool,
+        in_block: bool,
         out: &mut dyn ResultSink,
     ) -> Result<&'static str> {
-        if self.block != Block::Explicit {
+        if !in_block {
             let message = "SET CONSTRAINTS can only be used in transaction blocks";
             self.warning(out, "25P01", message);
         }
@@ -156,9 +159,8 @@ impl Session {
             self.deferred.modes.each.insert(*oid, deferred);
         }
         if !deferred {
-            let concerned = |key: &DeferredKey| {
-                all || relation_of(key.index).is_some_and(|oid| constraints.contains(&oid))
-            };
+            let concerned =
+                |key: &DeferredKey| all || constraints.contains(&of_table_number(key.index).1);
             let keys = self.deferred.keys.iter().filter(|key| concerned(key)).cloned().collect();
             let names = |key: &&Key| all || constraints.contains(&key.constraint);
             let references = self.deferred.references.iter().filter(names).cloned().collect();
@@ -228,9 +230,4 @@ impl Session {
         let message = format!("constraint \"{}\" does not exist", name.name);
         Err(SqlError::new("42704", message))
     }
-}
-
-/// Numbers that the table layer knows are those of the catalog.
-pub(super) fn relation_of(number: u64) -> Option<Oid> {
-    u32::try_from(number).ok().map(Oid)
 }

@@ -237,10 +237,10 @@ impl Session {
         }
     }
 
-    fn lock_number(&self, number: u64, mode: TableLockMode) -> Result<()> {
+    fn lock_number(&self, number: TableId, mode: TableLockMode) -> Result<()> {
         let transaction = self.open_transaction()?;
-        let (locks, id) = (transaction.manager().locks(), TableId(number));
-        locks.acquire_table(transaction, id, mode, WaitPolicy::Block)?;
+        let locks = transaction.manager().locks();
+        locks.acquire_table(transaction, number, mode, WaitPolicy::Block)?;
         Ok(())
     }
 

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, table_number};
+use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind};
 use niwaki_env::Env;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::Sequence;
 use niwaki_txn::{
-    AdvisoryKey, AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy,
+    AdvisoryKey, AdvisoryLocks, SessionControl, TableLockMode, Transaction, WaitPolicy,
 };
 
 use super::cursor::row_of_cursor;
@@ -71,7 +71,7 @@ impl SessionEnvironment<'_> {
 
     fn lock_table(&self, table: u32, mode: TableLockMode) -> Result<()> {
         let locks = self.transaction.manager().locks();
-        let table = TableId(table_number(self.state.database_oid(), Oid(table)));
+        let table = self.state.table_number(Oid(table));
         locks.acquire_table(self.transaction, table, mode, WaitPolicy::Block)?;
         Ok(())
     }

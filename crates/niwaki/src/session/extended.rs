@@ -11,7 +11,7 @@ use super::cursor::statement_of;
 use super::custom_plans::CustomPlans;
 use super::portal::{Portal, PortalState};
 use super::prepared::no_statement;
-use super::{Prepared, Session};
+use super::{Block, Prepared, Session};
 use crate::Result;
 use crate::result::{ExecuteOutcome, ResultSink};
 
@@ -102,7 +102,7 @@ impl Session {
             });
         };
         if let Some(utility) = niwaki_sql::utility::read(&parsed.node, &parsed.source)? {
-            if self.block == super::Block::Failed && !utility.ends_failed_transaction() {
+            if self.block == Block::Failed && !utility.ends_failed_transaction() {
                 self.refuse_in_failed_block()?;
             }
             let columns = self.utility_columns(&utility)?;
@@ -173,7 +173,7 @@ impl Session {
                 ),
             ));
         }
-        if self.block == super::Block::Failed {
+        if self.block == Block::Failed {
             let ends = matches!(&found.action, Action::Utility(u) if u.ends_failed_transaction());
             if !ends {
                 self.refuse_in_failed_block()?;
@@ -245,6 +245,8 @@ impl Session {
         };
         self.end_statement();
         self.put_back(name, running, outcome.is_err());
+        let ran = matches!(outcome, Ok(ExecuteOutcome::Complete | ExecuteOutcome::Suspended));
+        self.ran.message |= ran && self.block == Block::Implicit;
         outcome
     }
 
@@ -259,23 +261,68 @@ impl Session {
                 out.empty_query();
                 Ok(ExecuteOutcome::Empty)
             }
-            Action::Utility(utility) => {
+            Action::Utility(_) if portal.statement.described.columns.is_some() => {
+                self.execute_utility_with_rows(portal, max_rows, out)
+            }
+            Action::Utility(_) => {
                 if portal.state == PortalState::Done {
                     return Err(already_done());
                 }
-                portal.state = PortalState::Done;
-                let utility = Arc::clone(utility);
-                let statement = Arc::clone(&portal.statement);
-                let types = statement.described.parameters.iter().copied();
-                let values = std::mem::take(&mut portal.parameters);
-                let parameters: Vec<(TypeOid, Datum)> = types.zip(values).collect();
                 out.whole_or_nothing();
-                self.run_utility(&utility, &parameters, statement.text(), false, out)?;
+                self.run_utility_of(portal, out)?;
                 self.complete(out);
                 Ok(ExecuteOutcome::Complete)
             }
             Action::Query(_) => self.execute_query(portal, max_rows, out),
         }
+    }
+
+    /// Runs the utility statement of a portal, and leaves its tag in `self.tag`.
+    fn run_utility_of(&mut self, portal: &mut Portal, out: &mut dyn ResultSink) -> Result<()> {
+        let statement = Arc::clone(&portal.statement);
+        let Action::Utility(utility) = &statement.action else {
+            return Err(SqlError::internal("not a utility statement"));
+        };
+        portal.state = PortalState::Done;
+        let types = statement.described.parameters.iter().copied();
+        let values = std::mem::take(&mut portal.parameters);
+        let parameters: Vec<(TypeOid, Datum)> = types.zip(values).collect();
+        self.run_utility(utility, &parameters, statement.text(), false, out)
+    }
+
+    /// FETCH, EXECUTE, SHOW and their like. They run to their end at the first Execute; with a limit their
+    /// rows are kept, and each Execute gives the next of them.
+    fn execute_utility_with_rows(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: u64,
+        out: &mut dyn ResultSink,
+    ) -> Result<ExecuteOutcome> {
+        if portal.state == PortalState::Ready {
+            if max_rows == 0 {
+                out.whole_or_nothing();
+                self.run_utility_of(portal, out)?;
+                portal.ran_unread(&self.tag);
+                self.complete(out);
+                return Ok(ExecuteOutcome::Complete);
+            }
+            let mut kept = self.new_kept(0);
+            self.run_utility_of(portal, &mut kept.filled_by(out))?;
+            portal.ran_into(kept, &self.tag);
+        } else {
+            self.refuse_in_failed_block()?;
+        }
+        let rows = self.forward(portal, (max_rows > 0).then_some(max_rows), out)?;
+        if !portal.place.at_end {
+            return Ok(ExecuteOutcome::Suspended);
+        }
+        portal.utility_tag().clone_into(&mut self.tag);
+        if self.tag.starts_with("SELECT ") {
+            // The tag of a SELECT counts the rows of its last call.
+            Completion { tag: CommandTag::Select, rows }.write_tag(&mut self.tag);
+        }
+        self.complete(out);
+        Ok(ExecuteOutcome::Complete)
     }
 
     fn execute_query(
@@ -286,6 +333,7 @@ impl Session {
     ) -> Result<ExecuteOutcome> {
         self.refuse_in_failed_block()?;
         self.ensure_transaction()?;
+        self.ran.query = true;
         match portal.state {
             PortalState::Ready if max_rows == 0 => {
                 // In one go, without anything kept between calls.

@@ -106,6 +106,15 @@ impl Terminator {
     }
 }
 
+/// What has run in the transaction that is open, as far as later statements are refused for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ran {
+    /// A query, or a utility statement that takes a snapshot: the isolation level is settled.
+    query: bool,
+    /// A message Execute: a statement that follows in the pipeline is not alone in its transaction.
+    message: bool,
+}
+
 /// One session. It belongs to one thread at a time.
 pub struct Session {
     database: Database,
@@ -121,6 +130,8 @@ pub struct Session {
     /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
     transaction: Option<Transaction>,
     block: Block,
+    /// What has run in the open transaction.
+    ran: Ran,
     levels: Vec<Level>,
     /// What the transaction was before BEGIN or SET said how it is to be: AND CHAIN after a failure begins another like
     /// that.
@@ -207,6 +218,7 @@ impl Session {
             catalog,
             transaction: None,
             block: Block::Idle,
+            ran: Ran::default(),
             levels: Vec::new(),
             began: TransactionModes::default(),
             created: Vec::new(),
@@ -322,7 +334,7 @@ impl Session {
 
     /// By what locks know a relation.
     fn table_id(&self, oid: Oid) -> TableId {
-        TableId(self.catalog.catalog().table_number(oid))
+        self.catalog.catalog().table_number(oid)
     }
 
     fn open_transaction(&self) -> Result<&Transaction> {

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use niwaki_sql::utility::{FetchCount, FetchTo};
 use niwaki_sql::{
-    Completion, CursorTable, NumberedRows, Progress, RowSink, SqlError, TEMP_CHUNK_BYTES,
+    ColumnInfo, Completion, CursorTable, NumberedRows, Progress, RowSink, SqlError,
+    TEMP_CHUNK_BYTES,
 };
 use niwaki_types::Datum;
 
@@ -22,6 +23,7 @@ use super::Session;
 use super::extended::{Action, Statement};
 use super::query::Running;
 use crate::Result;
+use crate::result::ResultSink;
 
 /// Kept rows between two checks for interrupts.
 const ROWS_PER_CHECK: u64 = 512;
@@ -45,6 +47,8 @@ pub(super) struct Portal {
     pub(super) held: bool,
     /// Its end, as long as nobody was told.
     completion: Option<Completion>,
+    /// The tag of a utility statement that gave rows.
+    utility_tag: String,
     /// When it was made, in microseconds since 1970.
     pub(super) created_us: i64,
 }
@@ -82,9 +86,74 @@ pub(super) struct Place {
 }
 
 /// Rows that were kept, and how many came before them.
-struct Kept {
+pub(super) struct Kept {
     rows: NumberedRows,
     before: u64,
+}
+
+impl Kept {
+    /// Takes the rows of a statement; all else goes on to the client.
+    pub(super) fn filled_by<'k>(&'k mut self, out: &'k mut dyn ResultSink) -> Keeping<'k> {
+        Keeping { rows: &mut self.rows, out }
+    }
+}
+
+/// Keeps rows that the client asks for in parts, and passes all else on.
+pub(super) struct Keeping<'k> {
+    rows: &'k mut NumberedRows,
+    out: &'k mut dyn ResultSink,
+}
+
+impl RowSink for Keeping<'_> {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        self.rows.push(row)
+    }
+
+    fn takes_numbers(&self, column: usize) -> bool {
+        self.out.takes_numbers(column)
+    }
+}
+
+impl ResultSink for Keeping<'_> {
+    fn columns(&mut self, columns: &[ColumnInfo]) -> Result<()> {
+        self.out.columns(columns)
+    }
+    fn binary_columns(&mut self, columns: &[ColumnInfo]) -> Result<()> {
+        self.out.binary_columns(columns)
+    }
+    fn complete(&mut self, tag: &str) {
+        self.out.complete(tag);
+    }
+    fn empty_query(&mut self) {
+        self.out.empty_query();
+    }
+    fn notice(&mut self, notice: &SqlError) {
+        self.out.notice(notice);
+    }
+    fn parameter_status(&mut self, name: &str, value: &str) {
+        self.out.parameter_status(name, value);
+    }
+    fn text_settings(&mut self, settings: &niwaki_types::TextSettings) {
+        self.out.text_settings(settings);
+    }
+    fn copy_format(&mut self, binary: bool) {
+        self.out.copy_format(binary);
+    }
+    fn copy_in(&mut self, columns: usize) -> Result<()> {
+        self.out.copy_in(columns)
+    }
+    fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
+        self.out.copy_in_data(buffer)
+    }
+    fn copy_out_begin(&mut self, columns: usize) -> Result<()> {
+        self.out.copy_out_begin(columns)
+    }
+    fn copy_out(&mut self, line: &[u8]) -> Result<()> {
+        self.out.copy_out(line)
+    }
+    fn copy_out_end(&mut self) {
+        self.out.copy_out_end();
+    }
 }
 
 impl Place {
@@ -185,6 +254,7 @@ impl Portal {
             here: Vec::new(),
             held: false,
             completion: None,
+            utility_tag: String::new(),
             created_us,
         }
     }
@@ -198,6 +268,23 @@ impl Portal {
     pub(super) fn ran(&mut self, rows: u64) {
         self.state = PortalState::Done;
         self.place.went_forward(rows, None);
+    }
+
+    /// A utility statement gave all its rows in one go.
+    pub(super) fn ran_unread(&mut self, tag: &str) {
+        self.place.went_forward(0, None);
+        tag.clone_into(&mut self.utility_tag);
+    }
+
+    /// A utility statement gave its rows to be read in parts.
+    pub(super) fn ran_into(&mut self, kept: Kept, tag: &str) {
+        self.kept = Some(kept);
+        tag.clone_into(&mut self.utility_tag);
+    }
+
+    /// The tag of the utility statement that ran.
+    pub(super) fn utility_tag(&self) -> &str {
+        &self.utility_tag
     }
 
     /// The tables whose rows its rows are, as far as it says where they are.
@@ -251,7 +338,7 @@ impl Session {
     }
 
     /// A place for rows that stay with a portal.
-    fn new_kept(&self, before: u64) -> Kept {
+    pub(super) fn new_kept(&self, before: u64) -> Kept {
         let work_mem = self.settings.hot().work_mem_bytes;
         Kept { rows: NumberedRows::new(self.temp.clone(), TEMP_CHUNK_BYTES, work_mem), before }
     }

@@ -14,7 +14,7 @@ use niwaki_sql::{
     TEMP_CHUNK_BYTES, ValueFor, objects_named,
 };
 use niwaki_storage::ReadAhead;
-use niwaki_txn::{Isolation, Snapshot, TableId, Transaction, WaitPolicy};
+use niwaki_txn::{Isolation, Snapshot, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
@@ -451,7 +451,7 @@ pub(super) fn lock_relations(
         }
         transaction.manager().locks().acquire_table(
             transaction,
-            TableId(catalog.table_number(relation.oid)),
+            catalog.table_number(relation.oid),
             lock_mode(*lock),
             WaitPolicy::Block,
         )?;

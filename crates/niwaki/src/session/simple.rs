@@ -69,6 +69,7 @@ impl Session {
         }
         self.refuse_in_failed_block()?;
         self.ensure_transaction()?;
+        self.ran.query = true;
         let planned = self.plan_locked(statement, &[])?;
         if planned.returns_rows() {
             if planned.runs_before_its_rows() {

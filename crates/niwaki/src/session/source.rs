@@ -282,9 +282,7 @@ impl SessionSource<'_> {
         for lock in self.database.transactions().locks().infos() {
             let (kind, relation, tid, xid) = match lock.key {
                 LockKey::Table(table) if owners.is_database(table) => ("object", None, None, None),
-                LockKey::Table(table) => {
-                    ("relation", Some(of_table_number(table.0).1.0), None, None)
-                }
+                LockKey::Table(table) => ("relation", Some(of_table_number(table).1.0), None, None),
                 LockKey::Row(key) => ("tuple", None, Some(key.root), None),
                 LockKey::Tuple { tid, .. } => ("tuple", None, Some(tid), None),
                 LockKey::Transaction(xid) => ("transactionid", None, None, Some(xid)),
@@ -550,7 +548,7 @@ fn for_each_index(state: &CatalogState, visit: &mut VisitIndex<'_>) -> Result<()
         let Some(table) = &relation.table else { continue };
         for (position, index) in table.definition().indexes.iter().enumerate() {
             let [oid, schema, name] = names(state, relation);
-            let own = Datum::Oid(u32::try_from(index.id).unwrap_or(0));
+            let own = Datum::Oid(of_table_number(index.id).1.0);
             let names = [oid, own, schema, name, text(&index.name)];
             visit(names, table.index(position), index.valid)?;
         }
@@ -604,7 +602,7 @@ impl<'s> Owners<'s> {
 
     /// Whether a lock is one on a database.
     fn is_database(&self, table: TableId) -> bool {
-        let (database, oid) = of_table_number(table.0);
+        let (database, oid) = of_table_number(table);
         database == FIRST_DATABASE && self.asking.databases().get(oid).is_some()
     }
 
@@ -614,7 +612,7 @@ impl<'s> Owners<'s> {
         let of_file = |file: &RelFileId| self.files.get(file).copied();
         match key {
             LockKey::Table(table) if self.is_database(*table) => None,
-            LockKey::Table(table) => Some(of_table_number(table.0).0),
+            LockKey::Table(table) => Some(of_table_number(*table).0),
             LockKey::Row(key) => of_file(&key.file),
             LockKey::Tuple { file, .. } => of_file(file),
             LockKey::Advisory(key) => Some(Oid(key.database)),

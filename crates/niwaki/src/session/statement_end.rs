@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, CatalogTransaction, Oid};
+use niwaki_catalog::{CatalogState, CatalogTransaction, of_table_number};
 use niwaki_sql::settings::Settings;
 use niwaki_sql::store::Sees;
 use niwaki_sql::{
@@ -18,7 +18,7 @@ use niwaki_table::DeferredKey;
 use niwaki_txn::Transaction;
 use niwaki_types::TypeOid;
 
-use super::constraints::{Deferred, relation_of};
+use super::constraints::Deferred;
 use super::errors::of_table;
 use super::foreign_keys::{Event, Following, Noted, Plans};
 use super::query::{lock_relations, planner_settings};
@@ -91,7 +91,7 @@ impl AtEnd<'_> {
     }
 
     fn check_key(&self, state: &CatalogState, key: &DeferredKey) -> Result<()> {
-        let relation = relation_of(key.table).and_then(|oid| state.relation(oid));
+        let relation = state.relation(of_table_number(key.table).1);
         let Some((relation, table)) = relation.and_then(|r| Some((r, r.table.as_ref()?))) else {
             return Ok(());
         };
@@ -101,7 +101,7 @@ impl AtEnd<'_> {
 
     /// Whether a key that may be there twice is checked later.
     fn is_deferred(&self, state: &CatalogState, key: &DeferredKey) -> bool {
-        let index = relation_of(key.index).and_then(|oid: Oid| state.relation(oid));
+        let index = state.relation(of_table_number(key.index).1);
         index.is_some_and(|index| self.deferred.borrow().is_deferred(index))
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Relation, table_number};
+use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
     InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath,
@@ -17,8 +17,7 @@ use niwaki_table::{
     PageRows, RowLockMode, SeqScan, Table, Upsert, Workspace,
 };
 use niwaki_txn::{
-    Error as TxnError, Isolation, Readers, Snapshot, TableId, TableLockMode, Transaction,
-    WaitPolicy,
+    Error as TxnError, Isolation, Readers, Snapshot, TableLockMode, Transaction, WaitPolicy,
 };
 use niwaki_types::{ColumnMask, Datum, Vector};
 
@@ -270,7 +269,7 @@ impl Store for TableStore<'_> {
         }
         self.transaction.manager().locks().acquire_table(
             self.transaction,
-            TableId(table_number(self.state.database_oid(), relation.oid)),
+            self.state.table_number(relation.oid),
             lock_mode(lock),
             WaitPolicy::Block,
         )?;

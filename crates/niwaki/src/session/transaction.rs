@@ -13,8 +13,8 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
 
-use super::Session;
 use super::constraints::DeferredMark;
+use super::{Ran, Session};
 use crate::Result;
 use crate::result::ResultSink;
 
@@ -76,6 +76,7 @@ impl Session {
             started_us: Some(self.statement_started_us).filter(|us| *us != 0),
         };
         self.transaction = Some(self.database.transactions().begin(&self.control, options)?);
+        self.ran = Ran::default();
         if modes.deferrable.unwrap_or(hot.default_deferrable) {
             self.settings.set(DEFERRABLE, "on", true)?;
         }
@@ -290,6 +291,7 @@ impl Session {
         }
     }
 
+    /// BEGIN. Inside a block it warns, and its modes count as those of SET TRANSACTION do.
     fn begin_block(&mut self, modes: TransactionModes, out: &mut dyn ResultSink) -> Result<()> {
         match self.block {
             Block::Idle => self.begin(modes)?,
@@ -297,7 +299,7 @@ impl Session {
             Block::Implicit => self.set_modes(modes)?,
             Block::Explicit | Block::Failed => {
                 self.warning(out, "25001", "there is already a transaction in progress");
-                return Ok(());
+                return self.set_modes(modes);
             }
         }
         self.block = Block::Explicit;
@@ -338,12 +340,15 @@ impl Session {
 
     /// SET TRANSACTION.
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
-        let nested = !self.levels.is_empty();
+        let (nested, queried) = (!self.levels.is_empty(), self.ran.query);
         let refused = |message: &str| Err(SqlError::new("25001", message));
         let transaction = self.open_transaction()?;
         if let Some(repeatable) = modes.repeatable_read {
             let isolation =
                 if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+            if queried && isolation != transaction.isolation() {
+                return refused("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+            }
             if nested && isolation != transaction.isolation() {
                 return refused(
                     "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction",
@@ -357,6 +362,9 @@ impl Session {
                     "cannot set transaction read-write mode inside a read-only transaction",
                 );
             }
+            if queried && !read_only && transaction.read_only() {
+                return refused("transaction read-write mode must be set before any query");
+            }
             transaction.set_read_only(read_only);
         }
         if let Some(deferrable) = modes.deferrable {
@@ -364,6 +372,9 @@ impl Session {
                 return refused(
                     "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction",
                 );
+            }
+            if queried {
+                return refused("SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
             }
             self.settings.set(DEFERRABLE, if deferrable { "on" } else { "off" }, true)?;
         }

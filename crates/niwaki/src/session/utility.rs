@@ -72,14 +72,9 @@ impl Session {
             tag.clone_into(&mut self.tag);
             return Ok(());
         }
-        if let Some(word) = utility.refuses_transaction_block()
-            && (self.block == Block::Explicit || several)
-        {
-            return Err(SqlError::new(
-                "25001",
-                format!("{word} cannot run inside a transaction block"),
-            ));
-        }
+        // Writing is refused before what cannot be in a block, as PostgreSQL does.
+        self.refuse_writing(utility)?;
+        self.refuse_in_transaction(utility, several)?;
         if let Utility::Vacuum(vacuum) = utility
             && vacuum.vacuum
         {
@@ -96,11 +91,18 @@ impl Session {
         }
         self.ensure_transaction()?;
         self.refuse_writing(utility)?;
+        self.ran.query |= utility.takes_snapshot();
+        let in_block = several || self.block == Block::Explicit;
+        // A failure takes this back with the transaction, or with the savepoint.
+        let lifted = utility.maintains() && self.open_transaction()?.read_only();
+        if lifted {
+            self.open_transaction()?.set_read_only(false);
+        }
         let tag: &'static str = match utility {
             Utility::Transaction(_) => "",
-            Utility::Set(command) => self.set(command, out)?,
+            Utility::Set(command) => self.set(command, in_block, out)?,
             Utility::SetConstraints { names, deferred } => {
-                self.set_constraints(names, *deferred, out)?
+                self.set_constraints(names, *deferred, in_block, out)?
             }
             Utility::Show(name) => self.show(name, out)?,
             Utility::Vacuum(vacuum) => {
@@ -151,6 +153,10 @@ impl Session {
                 tag
             }
             Utility::Lock { names, mode, nowait } => {
+                if !in_block {
+                    let message = "LOCK TABLE can only be used in transaction blocks";
+                    return Err(SqlError::new("25P01", message));
+                }
                 self.lock_tables(names, *mode, *nowait)?;
                 "LOCK TABLE"
             }
@@ -202,9 +208,25 @@ impl Session {
             | Utility::Refresh { .. }
             | Utility::Truncate { .. } => define::run(self, utility, source, out)?,
         };
+        if lifted {
+            self.open_transaction()?.set_read_only(true);
+        }
         self.tag.clear();
         self.tag.push_str(tag);
         self.next_command()
+    }
+
+    /// 25001 for what commits on its own, if that would commit what ran before it in the same transaction.
+    fn refuse_in_transaction(&self, utility: &Utility, several: bool) -> Result<()> {
+        let Some(word) = utility.refuses_transaction_block() else { return Ok(()) };
+        let message = if self.block == Block::Explicit || several {
+            format!("{word} cannot run inside a transaction block")
+        } else if self.block == Block::Implicit && self.ran.message {
+            format!("{word} cannot be executed within a pipeline")
+        } else {
+            return Ok(());
+        };
+        Err(SqlError::new("25001", message))
     }
 
     /// Runs what has transactions of its own, besides VACUUM; `None` for everything else.
@@ -265,8 +287,7 @@ impl Session {
             Utility::Type(statement) => statement.tag(),
             Utility::Function(statement) => statement.tag(),
             Utility::Trigger(statement) => statement.tag(),
-            Utility::Drop(_) => "DROP TABLE",
-            Utility::Reindex(_) => "REINDEX",
+            Utility::Drop(spec) => spec.word(),
             Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",
             Utility::RenameSchema { .. } | Utility::SchemaOwner { .. } => "ALTER SCHEMA",
             Utility::Database(statement) => statement.tag(),
@@ -287,8 +308,12 @@ impl Session {
         Err(read_only(word))
     }
 
-    fn set(&mut self, command: &SetCommand, out: &mut dyn ResultSink) -> Result<&'static str> {
-        let in_block = self.block == Block::Explicit;
+    fn set(
+        &mut self,
+        command: &SetCommand,
+        in_block: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<&'static str> {
         match command {
             SetCommand::Value { name, value, local } => {
                 if *local && !in_block {
@@ -357,12 +382,6 @@ impl Session {
     }
 
     fn lock_tables(&mut self, names: &[Name], mode: LockMode, nowait: bool) -> Result<()> {
-        if self.block != Block::Explicit {
-            return Err(SqlError::new(
-                "25P01",
-                "LOCK TABLE can only be used in transaction blocks",
-            ));
-        }
         let mode = match mode {
             LockMode::AccessShare => TableLockMode::AccessShare,
             LockMode::RowShare => TableLockMode::RowShare,

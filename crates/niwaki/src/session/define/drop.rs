@@ -67,13 +67,7 @@ impl Definer<'_> {
                 RelationKind::Sequence => self.drop_sequence(relation)?,
             }
         }
-        Ok(match kind {
-            RelationKind::Index => "DROP INDEX",
-            RelationKind::Sequence => "DROP SEQUENCE",
-            RelationKind::View => "DROP VIEW",
-            RelationKind::Table => "DROP TABLE",
-            RelationKind::MaterializedView => "DROP MATERIALIZED VIEW",
-        })
+        Ok(spec.word())
     }
 
     /// Removes a locked table or materialized view with its indexes and the sequences of its columns.

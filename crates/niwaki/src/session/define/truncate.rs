@@ -116,7 +116,7 @@ impl Session {
         definition.file = self.new_file(definition.logged)?;
         definition.values = None;
         if definition.kind.has_rows() {
-            let (table, file) = (u64::from(definition.oid.0), RelFileId(definition.file));
+            let (table, file) = (self.table_id(definition.oid), RelFileId(definition.file));
             self.engine().note_emptied(table, file);
         }
         self.allot_values(&mut definition)?;
