@@ -33,8 +33,7 @@ def fetch():
 
 def schedule(folder):
     """The specifications, in PostgreSQL's order."""
-    lines = (folder / "isolation_schedule").read_text().splitlines()
-    return [name for line in lines if line.startswith("test:") for name in line[5:].split()]
+    return postgres_source.schedule(folder / "isolation_schedule")
 
 
 def known():

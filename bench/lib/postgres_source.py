@@ -40,3 +40,9 @@ def fetch(name, pattern):
         archive.unlink()
         (home / "ready").touch()
     return home
+
+
+def schedule(file):
+    """The tests that a schedule of PostgreSQL's names, in their order."""
+    lines = file.read_text().splitlines()
+    return [name for line in lines if line.startswith("test:") for name in line[5:].split()]

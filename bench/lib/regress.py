@@ -61,8 +61,7 @@ def fetch():
 
 def schedule(folder):
     """The scripts, in PostgreSQL's order."""
-    lines = (folder / "parallel_schedule").read_text().splitlines()
-    return [name for line in lines if line.startswith("test:") for name in line[5:].split()]
+    return postgres_source.schedule(folder / "parallel_schedule")
 
 
 def known():
