@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{Fork, PageId, RelFileId};
+use crate::file_table::{KnownFile, Runs};
+use crate::ids::{Fork, PageId, RelFileId, Xid};
 use crate::open_files::{OpenFiles, Segment};
-use crate::page::{PAGE_SIZE, Page};
+use crate::page::{KIND_AT, PAGE_SIZE, Page, PageKind};
 
 /// Folder of the relation files.
 pub(crate) const BASE: &str = "base";
@@ -50,6 +52,8 @@ pub(crate) struct ForkFile {
     /// Pages from here on were never written since the fork grew over them: they are zero, and need
     /// not be read.
     written_blocks: AtomicU32,
+    /// Blocks of a main fork that hold a page on disk: they must not read as zeros.
+    pub(crate) written: Mutex<Runs>,
     /// Held while the fork grows.
     pub(crate) extend_lock: Mutex<()>,
     /// How many threads wait to grow it: a measure of how much to grow at once.
@@ -62,7 +66,11 @@ pub(crate) struct Files {
     env: Env,
     /// Pages of a segment file.
     segment_blocks: u32,
-    forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
+    pub(crate) forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
+    /// The relation files that there are. Of those whose main fork is open, that knows more.
+    pub(crate) known: Mutex<HashMap<RelFileId, KnownFile>>,
+    /// The log has been repeated, so that files have what is known of them.
+    pub(crate) strict: AtomicBool,
     open: OpenFiles,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
@@ -78,6 +86,7 @@ impl Files {
         segment_blocks: u32,
         after_crash: bool,
         open_files_max: usize,
+        known: HashMap<RelFileId, KnownFile>,
     ) -> Self {
         assert!(segment_blocks > 0);
         Self {
@@ -85,6 +94,8 @@ impl Files {
             env,
             segment_blocks,
             forks: RwLock::new(HashMap::new()),
+            known: Mutex::new(known),
+            strict: AtomicBool::new(false),
             folder_changed: AtomicBool::new(after_crash),
             unsynced_when_opened: after_crash,
         }
@@ -141,14 +152,26 @@ impl Files {
                 break;
             }
         }
-        self.remove_ghosts(file, fork, segments.len())?;
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX - 1);
+        let expected = self.expected(file, fork);
+        let short = expected.as_ref().is_some_and(|known| blocks < known.blocks);
+        if let Some(known) = &expected
+            && (segments.is_empty() || short)
+            && self.is_strict()
+        {
+            return Err(self.too_short(file, known, (!segments.is_empty()).then_some(blocks)));
+        }
+        // In recovery, the log may yet say that it was cut.
+        if !short {
+            self.remove_ghosts(file, fork, segments.len())?;
+        }
         Ok(ForkFile {
             file,
             fork,
             segments: RwLock::new(segments),
             blocks: AtomicU32::new(blocks),
             written_blocks: AtomicU32::new(blocks),
+            written: Mutex::new(expected.map(|known| known.written).unwrap_or_default()),
             extend_lock: Mutex::new(()),
             extend_waiters: AtomicU32::new(0),
             counters: ForkCounters::default(),
@@ -156,7 +179,7 @@ impl Files {
     }
 
     /// Removes segments behind the fork's end, which a crash brought back after they were cut off.
-    fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
+    pub(crate) fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
         if from == 0 {
             return Ok(());
         }
@@ -172,17 +195,22 @@ impl Files {
         Ok(())
     }
 
-    /// Whether the main fork is on disk.
+    /// Whether the main fork was created; one that was and is not on disk is an error.
     pub(crate) fn exists(&self, file: RelFileId) -> Result<bool> {
-        Ok(!self.fork(file, Fork::Main)?.segments.read().is_empty())
+        let created = self.known.lock().contains_key(&file);
+        Ok(created && self.fork(file, Fork::Main)?.segment_count() > 0)
     }
 
     /// Makes the main fork exist and be empty, and the others not exist. Whatever carries this number
     /// on disk is a leftover of before a crash.
-    pub(crate) fn create(&self, file: RelFileId) -> Result<()> {
+    pub(crate) fn create(&self, file: RelFileId, logged: bool, creator: Xid) -> Result<()> {
         self.remove(file)?;
         let fork = self.fork(file, Fork::Main)?;
-        self.segment(&fork, 0).map(|_| ())
+        self.segment(&fork, 0)?;
+        if !seeded_bug!("file_not_known") {
+            self.known.lock().insert(file, KnownFile::new(logged, creator));
+        }
+        Ok(())
     }
 
     /// The segment file, created (with those before it) when absent.
@@ -318,6 +346,10 @@ impl Files {
             .write(&segment, |file| file.write_at(bytes, offset))
             .map_err(|e| Error::io(format!("could not write {id}"), e))?;
         fork.counters.written.fetch_add(u64::from(count), Ordering::Relaxed);
+        // After the mark that they must be synced: what a checkpoint notes, it syncs.
+        if fork.fork == Fork::Main {
+            fork.note_written(id.block.0, bytes);
+        }
         Ok(())
     }
 
@@ -359,6 +391,7 @@ impl Files {
         }
         fork.blocks.store(blocks, Ordering::Release);
         fork.written_blocks.fetch_min(blocks, Ordering::AcqRel);
+        fork.written.lock().cut(blocks);
         let mut segments = fork.segments.write();
         let (last, bytes) = self.place(blocks);
         // From the end, so that a crash leaves no full-looking gap.
@@ -383,11 +416,14 @@ impl Files {
 
     /// Removes all files of a relation; none need exist.
     pub(crate) fn remove(&self, file: RelFileId) -> Result<()> {
+        // From here on it may be short or gone.
+        self.known.lock().remove(&file);
         for fork in FORKS {
             let open = self.fork(file, fork)?;
             let mut segments = open.segments.write();
             open.blocks.store(0, Ordering::Release);
             open.written_blocks.store(0, Ordering::Release);
+            open.written.lock().cut(0);
             while let Some(number) = segments.len().checked_sub(1) {
                 let path = Self::path(file, fork, number);
                 match self.env.vfs.remove(&path) {
@@ -406,19 +442,41 @@ impl Files {
 
     /// Makes everything written so far durable. A failure ends the process: what the system did with
     /// the bytes is unknown.
-    pub(crate) fn sync(&self) -> u64 {
+    ///
+    /// # Errors
+    /// A file that was written is not in its folder any more, so that nothing can make it durable.
+    pub(crate) fn sync(&self) -> Result<u64> {
         let forks: Vec<Arc<ForkFile>> = self.forks.read().values().cloned().collect();
         let mut synced = 0;
         for fork in forks {
             let segments: Vec<Arc<Segment>> = fork.segments.read().clone();
-            synced += segments.iter().filter(|segment| self.open.sync(segment)).count() as u64;
+            for segment in &segments {
+                self.must_be_there(&fork, segment)?;
+                synced += u64::from(self.open.sync(segment));
+            }
         }
         if self.folder_changed.swap(false, Ordering::AcqRel)
             && let Err(e) = self.env.vfs.sync_dir(BASE)
         {
             self.env.abort(&format!("could not sync the folder {BASE}: {e}"));
         }
-        synced
+        Ok(synced)
+    }
+
+    /// 58P01 when somebody else has removed or replaced a file that is to be synced.
+    fn must_be_there(&self, fork: &ForkFile, segment: &Arc<Segment>) -> Result<()> {
+        let failed = |e| Error::io(format!("could not find file \"{}\"", segment.path()), e);
+        if self.open.is_there(segment).map_err(failed)? || seeded_bug!("removed_file_is_synced") {
+            return Ok(());
+        }
+        // Who removes one of the engine's own takes it off the list before the lock is free.
+        if !fork.segments.read().iter().any(|other| Arc::ptr_eq(other, segment)) {
+            return Ok(());
+        }
+        Err(failed(io::Error::new(
+            io::ErrorKind::NotFound,
+            "No such file or directory: it was removed or replaced while it was open",
+        )))
     }
 
     /// Files synced because they had to be closed.
@@ -449,10 +507,25 @@ impl Files {
 }
 
 impl ForkFile {
+    /// Notes which of the pages in `bytes`, the first of them at `block`, are not empty.
+    fn note_written(&self, block: u32, bytes: &[u8]) {
+        let mut written = self.written.lock();
+        for (block, page) in (block..).zip(bytes.chunks_exact(PAGE_SIZE)) {
+            if page[KIND_AT] != PageKind::New as u8 {
+                written.add(block, block + 1);
+            }
+        }
+    }
+
     /// Length in pages.
     pub(crate) fn blocks(&self) -> u32 {
         // Acquire: pairs with the release in `grow`.
         self.blocks.load(Ordering::Acquire)
+    }
+
+    /// How many segment files it has.
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.read().len()
     }
 
     pub(crate) fn name(&self) -> (RelFileId, Fork) {

@@ -17,6 +17,7 @@ use crate::buffer::{BufferPool, PageWrite};
 use crate::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
 use crate::control::{CONTROL, Control, ControlFile};
 use crate::error::{Corruption, Error, Result};
+use crate::file_table::{self, TablePlace};
 use crate::files::{BASE, Files, fork_file_name};
 use crate::ids::{Fork, Lsn, PageId, RelFileId};
 use crate::page::PAGE_SIZE;
@@ -179,8 +180,9 @@ impl<'r> Redo<'r> {
                 let next = file.0.checked_add(1).ok_or_else(short)?;
                 self.storage.next_file.fetch_max(next, Ordering::Relaxed);
                 // What the file holds on disk is a leftover, or follows in the log.
+                let logged = body.u8().ok_or_else(short)? != 0;
                 self.storage.remove_file(file)?;
-                self.storage.files.create(file)?;
+                self.storage.files.create(file, logged, self.record.xid)?;
             }
             kind::DROP_FILE => {
                 self.drop_file(RelFileId(body.u64().ok_or_else(short)?))?;
@@ -197,6 +199,9 @@ impl<'r> Redo<'r> {
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
                 if self.storage.pool.blocks(file, fork)? > blocks {
                     self.storage.cut_fork(file, fork, blocks)?;
+                }
+                if fork == Fork::Main {
+                    self.storage.files.cut_known(file, blocks)?;
                 }
             }
             kind::IMAGES => {
@@ -250,11 +255,13 @@ impl Storage {
         let segments =
             Segments::new(env.clone(), current.system, current.timeline, current.wal_segment_bytes);
         let wal = Wal::new(env.clone(), segments, options.wal_buffers, options.full_page_writes);
+        let known = file_table::read(&env, current.files)?.unwrap_or_default();
         let files = Arc::new(Files::new(
             env.clone(),
             current.segment_blocks,
             !current.clean,
             options.open_files_max,
+            known,
         ));
         let (io_method, ring) = MethodInUse::choose(options.io_method, &env);
         let pool = BufferPool::new(
@@ -307,6 +314,7 @@ impl Storage {
             reader.check_end(control.checkpoint)?;
         }
         missing.check()?;
+        self.files.end_recovery(control.clean, control.files.number == 0)?;
         let end = reader.end();
         self.check_newest_page(end.end)?;
         let clean = control.clean && end.end == control.checkpoint;
@@ -407,6 +415,8 @@ fn create(env: &Env, options: &StorageOptions) -> Result<ControlFile> {
             next_file: FIRST_FILE.0,
             wal_segment_bytes: options.wal_segment_bytes.max(16 << 10) & !4095,
             segment_blocks: options.segment_blocks.max(1),
+            files: TablePlace::default(),
+            filled: false,
             time_us: env.clock.now_unix_us(),
         },
     )

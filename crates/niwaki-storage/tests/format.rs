@@ -124,6 +124,8 @@ fn control_slot() {
         next_file: 16,
         wal_segment_bytes: 17,
         segment_blocks: 18,
+        files: TablePlace { number: 2, bytes: 20, crc: 21 },
+        filled: true,
         time_us: -19,
     };
     let bytes = control.encode();
@@ -144,10 +146,13 @@ fn control_slot() {
             ("next_file", 16),
             ("wal_segment_bytes", 17),
             ("segment_blocks", 18),
-            ("zero1", 0),
+            ("flags", 6),
             ("time_us", (-19i64).cast_unsigned()),
-            ("zero2", 0),
+            ("zero", 0),
             ("crc", u64::from(crc32c::crc32c(&bytes[..92]))),
+            ("files_bytes", 20),
+            ("files_crc", 21),
+            ("crc2", u64::from(crc32c::crc32c(&bytes[..104]))),
         ],
     );
     // Any byte that changes makes the slot unsound.
