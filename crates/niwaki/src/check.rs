@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, FIRST_DATABASE};
-use niwaki_storage::{Corruption, RelFileId};
+use niwaki_storage::{Corruption, FIRST_FILE, RelFileId};
 use niwaki_table::Table;
 
 use crate::Result;
 use crate::database::Database;
+use crate::databases::Databases;
 use crate::open_database::OpenDatabase;
 use crate::session::Session;
 
@@ -61,7 +62,7 @@ impl Database {
                 .violations
                 .extend(found.violations.into_iter().map(|v| in_database(database, v)));
         }
-        check_owners(&databases, &mut report);
+        check_owners(self.databases(), &mut report);
         Ok(report)
     }
 
@@ -225,8 +226,8 @@ fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()
             report.violations.extend(found.corruptions.iter().map(|c| violation(name, c)));
             Ok(())
         }
-        Err(niwaki_table::Error::Storage(niwaki_storage::Error::Corruption(corruption))) => {
-            report.violations.push(violation(name, &corruption));
+        Err(niwaki_table::Error::Storage(error)) => {
+            report.violations.push(violation(name, &error.into_damage()?));
             Ok(())
         }
         Err(other) => Err(other.into()),
@@ -241,20 +242,39 @@ fn in_database(database: &OpenDatabase, violation: Violation) -> Violation {
     Violation { file: format!("{}.{}", database.name(), violation.file), ..violation }
 }
 
-/// Whether each file belongs to one relation, of one database.
-fn check_owners(databases: &[Arc<OpenDatabase>], report: &mut CheckReport) {
+/// Whether each file belongs to one relation, of one database, and whether relations and the table
+/// of files name the same files.
+fn check_owners(databases: &Databases, report: &mut CheckReport) {
+    let mut violation = |file: RelFileId, detail: String| {
+        report.violations.push(Violation {
+            file: format!("file {}", file.0),
+            block: None,
+            item: None,
+            invariant: "T6".to_owned(),
+            detail,
+        });
+    };
+    let known: HashMap<RelFileId, bool> = databases.settled_files().collect();
     let mut owners: HashMap<RelFileId, String> = HashMap::new();
-    for database in databases {
+    for database in databases.all() {
         for file in database.catalog().files() {
             let name = database.name();
-            let Some(before) = owners.insert(file.id, name.clone()) else { continue };
-            report.violations.push(Violation {
-                file: format!("file {}", file.id.0),
-                block: None,
-                item: None,
-                invariant: "T6".to_owned(),
-                detail: format!("belongs to two relations, of database {before} and of {name}"),
-            });
+            if !known.contains_key(&file.id) {
+                violation(file.id, format!("of a relation of database {name} was never created"));
+            }
+            if let Some(before) = owners.insert(file.id, name.clone()) {
+                let detail =
+                    format!("belongs to two relations, of database {before} and of {name}");
+                violation(file.id, detail);
+            }
+        }
+    }
+    let mut nobodys: Vec<_> = known.iter().filter(|(id, _)| !owners.contains_key(*id)).collect();
+    nobodys.sort_unstable_by_key(|(id, _)| **id);
+    for (&id, &committed) in nobodys {
+        // What is not logged may be a temporary relation of a session.
+        if id >= FIRST_FILE && committed {
+            violation(id, "was created, and belongs to no relation".to_owned());
         }
     }
 }
