@@ -6,6 +6,7 @@ mod serve;
 mod shell;
 mod table;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -53,7 +54,13 @@ impl DataArguments {
     /// Opens the database with these settings.
     fn open(&self) -> Result<niwaki::Database, String> {
         let log = |line: &str| eprintln!("niwaki: {line}");
-        let mut options = niwaki::Options::new().background(true).log(log);
+        let lost = |why: &str| {
+            // Whoever removed the lock file may have closed the standard error, too.
+            let _ = writeln!(std::io::stderr(), "niwaki: {why}; stopping at once");
+            // Nothing may be written any more, so this is no clean stop: the next start recovers.
+            std::process::exit(1);
+        };
+        let mut options = niwaki::Options::new().background(true).log(log).when_lost(lost);
         for (name, value) in &self.settings {
             options = options.set(name, value);
         }

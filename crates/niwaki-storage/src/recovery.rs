@@ -26,7 +26,7 @@ use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
 use crate::stream::MethodInUse;
 use crate::wal::{Cursor, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
 
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// What opening a data directory found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -238,6 +238,7 @@ impl Storage {
         options: StorageOptions,
         managers: Vec<Arc<dyn ResourceManager>>,
     ) -> Result<(Arc<Self>, RecoverySummary)> {
+        claim_directory(&env)?;
         for dir in [BASE, WAL_FOLDER] {
             env.vfs
                 .create_dir(dir)
@@ -286,6 +287,7 @@ impl Storage {
             checkpoint_counters: CheckpointCounters::default(),
             background: niwaki_env::sync::Signal::default(),
             io_method,
+            when_lost: Mutex::default(),
             _lock: lock,
         });
         let summary = storage.recover(created, &managers)?;
@@ -374,6 +376,30 @@ impl Storage {
             None => Err(redo.damage(format!("nobody redoes records of {:?}", record.manager))),
         }
     }
+}
+
+/// Whether a name in the root is one of those that an interrupted creation leaves.
+fn is_ours(name: &str) -> bool {
+    [BASE, WAL_FOLDER, LOCK, "control.new", "files.1", "files.2", "tmp"].contains(&name)
+}
+
+/// Makes the root folder, or makes sure that it is one of this program's, and of its user alone.
+fn claim_directory(env: &Env) -> Result<()> {
+    let failed = |e| Error::io("could not create the data directory", e);
+    env.vfs.create_dir("").map_err(failed)?;
+    let names = env.vfs.list_root().map_err(failed)?;
+    if !names.iter().any(|name| name == CONTROL)
+        && let Some(foreign) = names.iter().find(|name| !is_ours(name))
+    {
+        return Err(Error::Refused(format!(
+            "the directory is not empty: it holds \"{foreign}\", and no file \"{CONTROL}\", so it is \
+             no data directory; name an empty or a new one"
+        )));
+    }
+    env.vfs.keep_private(names.is_empty()).map_err(|e| match e.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Refused(e.to_string()),
+        _ => failed(e),
+    })
 }
 
 fn take_lock(env: &Env) -> Result<Box<dyn Send + Sync>> {

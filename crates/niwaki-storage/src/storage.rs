@@ -110,6 +110,9 @@ impl StorageOptions {
     }
 }
 
+/// Hears what has happened.
+pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
 /// An open data directory.
 pub struct Storage {
     pub(crate) env: Env,
@@ -132,6 +135,8 @@ pub struct Storage {
     pub(crate) checkpoint_counters: CheckpointCounters,
     pub(crate) background: niwaki_env::sync::Signal,
     pub(crate) io_method: MethodInUse,
+    /// Hears that the lock is lost.
+    pub(crate) when_lost: Mutex<Option<Tell>>,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,
 }

@@ -26,13 +26,20 @@ use crate::session::Session;
 use crate::{Result, SqlError};
 
 /// How to open a database: settings by PostgreSQL's names, as `niwaki serve --set` takes them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// `(name, value)`, for instance `("shared_buffers", "256MB")`.
     pub settings: Vec<(String, String)>,
     background: bool,
     small_files: bool,
     log: Log,
+    when_lost: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl Options {
@@ -62,6 +69,14 @@ impl Options {
     #[must_use]
     pub fn log(mut self, write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.log = Log::new(write);
+        self
+    }
+
+    /// Hears it when the lock of the directory is lost, since somebody removed or changed the lock file. Changes and checkpoints
+    /// fail from then on; a server ends its process. Called once, by a thread of the database's own or by who asks for a checkpoint.
+    #[must_use]
+    pub fn when_lost(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.when_lost = Some(Arc::new(tell));
         self
     }
 
@@ -157,6 +172,9 @@ impl Database {
                 "io_uring does not work any more: {why}; nobody reads ahead from now on"
             ));
         });
+        if let Some(tell) = options.when_lost.clone() {
+            storage.when_lost(move |why| tell(why));
+        }
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);

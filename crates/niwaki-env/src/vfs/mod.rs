@@ -98,6 +98,31 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// `WouldBlock`, with the holder's process id in the message, when somebody else has it.
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>>;
+    /// Whether the lock file is still the one that [`Vfs::lock_exclusive`] left: somebody who removes
+    /// or replaces it may let another process into the directory.
+    ///
+    /// # Errors
+    /// Any error of the system other than `NotFound`.
+    fn holds_lock(&self, path: &str) -> io::Result<bool> {
+        let _ = path;
+        Ok(true)
+    }
+    /// Makes sure that nobody else may look into the root folder, or changes it: to 0700, when
+    /// `empty` says that it holds nothing yet.
+    ///
+    /// # Errors
+    /// `PermissionDenied` when others may look into it; any error of the system.
+    fn keep_private(&self, empty: bool) -> io::Result<()> {
+        let _ = empty;
+        Ok(())
+    }
+    /// Names of all files and folders directly in the root, sorted.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn list_root(&self) -> io::Result<Vec<String>> {
+        self.list("")
+    }
     /// How many files the process may have open, sockets and everything else included; `None` for
     /// any number.
     fn open_files_limit(&self) -> Option<u64> {

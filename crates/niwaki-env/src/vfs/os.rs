@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +33,23 @@ impl OsVfs {
         &self.root
     }
 
+    /// Locks the folder itself, too: nobody can get by that by removing the lock file.
+    fn lock_folder(&self, dir: &str) -> io::Result<File> {
+        let full = self.full(dir)?;
+        let folder = File::open(&full).map_err(|error| with_path(&full, &error))?;
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(io::Error::new(
+                ErrorKind::WouldBlock,
+                format!(
+                    "data directory \"{}\" is in use by another process, whose lock file was removed",
+                    full.display()
+                ),
+            )),
+            // Some file systems lock no folders; there the lock file is all there is.
+            _ => Ok(folder),
+        }
+    }
+
     fn full(&self, path: &str) -> io::Result<PathBuf> {
         if path.is_empty() {
             return Ok(self.root.clone());
@@ -40,6 +57,11 @@ impl OsVfs {
         check_path(path)?;
         Ok(self.root.join(path))
     }
+}
+
+/// What a lock file says.
+fn lock_text() -> String {
+    format!("{}\n", std::process::id())
 }
 
 /// Adds the file's name, which the system leaves out of its errors.
@@ -128,7 +150,18 @@ impl Vfs for OsVfs {
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         let full = self.full(dir)?;
-        named(&full, DirBuilder::new().recursive(true).mode(0o700).create(&full))
+        // The root's name, and those of the folders above it, are made durable here: nobody else can.
+        let missing: Vec<_> = self.root.ancestors().take_while(|above| !above.exists()).collect();
+        named(&full, DirBuilder::new().recursive(true).mode(0o700).create(&full))?;
+        missing.iter().filter_map(|folder| folder.parent()).try_for_each(|parent| {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            match File::open(parent) {
+                Ok(folder) => named(parent, folder.sync_all()),
+                // One that may be passed and not be read cannot be synced.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+                Err(error) => Err(with_path(parent, &error)),
+            }
+        })
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
@@ -168,9 +201,50 @@ impl Vfs for OsVfs {
             }
             Err(error) => return Err(with_path(&full, &error.into())),
         }
+        let folder = self.lock_folder(parent(path))?;
         file.set_len(0)?;
-        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
-        Ok(Box::new(file))
+        file.write_all(lock_text().as_bytes())?;
+        Ok(Box::new((file, folder)))
+    }
+
+    fn holds_lock(&self, path: &str) -> io::Result<bool> {
+        let full = self.full(path)?;
+        match std::fs::read_to_string(&full) {
+            Ok(text) => Ok(text == lock_text()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(with_path(&full, &error)),
+        }
+    }
+
+    fn keep_private(&self, empty: bool) -> io::Result<()> {
+        let mode = std::fs::metadata(&self.root).map_err(|e| with_path(&self.root, &e))?.mode();
+        // PostgreSQL lets the group read, too.
+        if mode & 0o027 == 0 {
+            return Ok(());
+        }
+        if empty {
+            let private = std::fs::Permissions::from_mode(0o700);
+            return named(&self.root, std::fs::set_permissions(&self.root, private));
+        }
+        Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "data directory \"{}\" has invalid permissions {:04o}: they should be u=rwx (0700) \
+                 or u=rwx,g=rx (0750)",
+                self.root.display(),
+                mode & 0o7777
+            ),
+        ))
+    }
+
+    fn list_root(&self) -> io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(&self.root).map_err(|e| with_path(&self.root, &e))?;
+        let name = |entry: io::Result<std::fs::DirEntry>| {
+            Ok::<_, io::Error>(entry?.file_name().to_string_lossy().into_owned())
+        };
+        let mut names = entries.map(name).collect::<io::Result<Vec<_>>>()?;
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn open_files_limit(&self) -> Option<u64> {
