@@ -8,6 +8,7 @@ mod options;
 mod output;
 mod partitions;
 
+use niwaki_env::stack;
 use niwaki_types::Datum;
 
 use crate::context::ExecContext;
@@ -312,7 +313,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown
         }
         PlanNode::SubQuery { plan, name, filter, .. } => {
-            let child = describe(&plan.root, with);
+            let child = stack::room(0, || describe(&plan.root, with));
             if filter.is_none() {
                 // It does nothing but give the rows on.
                 return child;

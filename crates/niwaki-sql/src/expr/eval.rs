@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_env::stack;
 use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
@@ -75,6 +76,13 @@ impl Expr {
                 row.get(*slot).cloned().ok_or_else(|| missing_slot(*slot))
             }
             ExprKind::Slot { depth, slot } => outer_slot(rt.state, *depth, *slot),
+            _ => stack::deeper(|| self.eval_composed(row, rt)),
+        }
+    }
+
+    /// The kinds whose parts are evaluated first.
+    fn eval_composed(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+        match &self.kind {
             ExprKind::Call { function, arguments } => {
                 let value = call(function, arguments, row, rt)?;
                 Ok(if function.returns_any_array() { self.array_of_type(value) } else { value })

@@ -1,5 +1,6 @@
 //! From a query to the steps that answer it.
 
+use niwaki_env::stack::{self, Deep};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -136,6 +137,10 @@ fn asking(from: &From) -> f64 {
 impl Planner<'_> {
     /// Plans a query whose rows the plan hands up: its columns, and behind them what they are sorted by.
     fn query(&mut self, query: Query) -> Result<PlanNode> {
+        stack::deeper(|| self.query_here(query))
+    }
+
+    fn query_here(&mut self, query: Query) -> Result<PlanNode> {
         let Query { body, columns, order, mut limit, mut offset } = query;
         for expr in limit.iter_mut().chain(&mut offset) {
             self.expr(expr)?;
@@ -529,8 +534,8 @@ impl Planner<'_> {
             self.expr(part)?;
             mark(part, used);
         }
-        self.tree(&mut join.left, used)?;
-        self.tree(&mut join.right, used)
+        stack::deeper(|| self.tree(&mut join.left, used))?;
+        stack::deeper(|| self.tree(&mut join.right, used))
     }
 
     fn item(&mut self, item: FromItem, used: &mut [bool]) -> Result<Leaf> {
@@ -619,7 +624,7 @@ impl Planner<'_> {
         let (correlated, volatile) = (query.is_correlated(), query.is_volatile());
         let before = std::mem::take(&mut self.met);
         let asking = self.asking;
-        let root = Arc::new(self.query(query)?);
+        let root = Deep::new(Arc::new(self.query(query)?), 0);
         self.asking = asking;
         let number = self.sub_plans;
         self.sub_plans += 1;

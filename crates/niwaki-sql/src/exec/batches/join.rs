@@ -17,7 +17,7 @@ use crate::exec::join::Join;
 use crate::exec::key_chains::END;
 use crate::exec::parallel::{Division, gather};
 use crate::exec::spill::SpaceUse;
-use crate::exec::{Demand, start_for};
+use crate::exec::{Demand, Running, start_for};
 use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 
@@ -153,7 +153,7 @@ impl BatchJoin {
         }
         if let Some(building) = building {
             let joining = building.finish(join, rt)?;
-            let step = Box::new(Join::hashed(&self.plan, joining, rt.state));
+            let step = Running::new(Join::hashed(&self.plan, joining, rt.state));
             let both = [join.outer_slots.as_slice(), &join.inner_slots].concat();
             return Ok(Inner::Rows(RowBatches::new(step, both)));
         }

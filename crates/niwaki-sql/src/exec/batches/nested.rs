@@ -8,7 +8,7 @@ use super::join_table::{column, put, slots};
 use super::{BATCH_ROWS, BatchStep, Kept, clock, given};
 use crate::error::{Result, SqlError};
 use crate::exec::parallel::Division;
-use crate::exec::{Demand, Step, start_for};
+use crate::exec::{Demand, Running, start_for};
 use crate::expr::{Batch, Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::reads_slots;
@@ -22,7 +22,7 @@ pub(super) struct BatchNested {
     kept: Kept,
     place: usize,
     /// What is still to come for that row, once it was begun, and whether it has a match.
-    inner: Option<Box<dyn Step>>,
+    inner: Option<Running>,
     matched: bool,
     /// A row: the outer values that the inner side or the condition reads, and the inner ones.
     row: Vec<Datum>,
