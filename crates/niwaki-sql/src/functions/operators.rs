@@ -314,15 +314,31 @@ mod image {
     }
 }
 
+/// Refuses a value that would be too large, before it is built, as PostgreSQL refuses the memory for it.
+fn one_value(left: usize, right: usize) -> Result<()> {
+    /// What one value may take there, in bytes, and its head.
+    const BYTES_MAX: usize = (1 << 30) - 1;
+    const HEAD: usize = 4;
+    let bytes = left.saturating_add(right).saturating_add(HEAD);
+    if bytes > BYTES_MAX {
+        return Err(SqlError::new("XX000", format!("invalid memory alloc request size {bytes}")));
+    }
+    Ok(())
+}
+
 fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Text(x), Datum::Text(y)) => {
+            one_value(x.len(), y.len())?;
             let mut text = String::with_capacity(x.len() + y.len());
             text.push_str(x);
             text.push_str(y);
             Ok(Datum::Text(text.into()))
         }
-        (Datum::Bytea(x), Datum::Bytea(y)) => Ok(Datum::Bytea([&x[..], &y[..]].concat().into())),
+        (Datum::Bytea(x), Datum::Bytea(y)) => {
+            one_value(x.len(), y.len())?;
+            Ok(Datum::Bytea([&x[..], &y[..]].concat().into()))
+        }
         _ => Err(wrong_types("||")),
     }
 }

@@ -247,16 +247,24 @@ fn replaced(
     let mut result = String::with_capacity(source.len());
     let mut copied = 0;
     let mut seen = 0;
+    let mut refused = Ok(());
     matches_from(compiled, source, start, |found| {
         seen += 1;
         if number > 0 && seen < number {
             return true;
         }
-        result.push_str(source.get(copied..found.start).unwrap_or_default());
+        let before = source.get(copied..found.start).unwrap_or_default();
+        refused = niwaki_types::work::tick(before.len() + replacement.len()).map_err(SqlError::from);
+        if refused.is_err() {
+            return false;
+        }
+        result.push_str(before);
         push_replacement(&mut result, source, &found, replacement);
+        refused = super::text::room_for(&result, 0);
         copied = found.end;
-        number == 0
+        number == 0 && refused.is_ok()
     })?;
+    refused?;
     result.push_str(source.get(copied..).unwrap_or_default());
     Ok(Datum::Text(result.into()))
 }

@@ -131,7 +131,22 @@ fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
     if piece.len().saturating_mul(times) > TEXT_BYTES_MAX {
         return Err(SqlError::new("54000", "requested length too large"));
     }
+    niwaki_types::work::tick(piece.len() * times)?;
     Ok(string(piece.repeat(times)))
+}
+
+/// The error of a text that would grow beyond what a value may have, before it does.
+///
+/// # Errors
+/// `54000`.
+pub(super) fn room_for(text: &str, more: usize) -> Result<()> {
+    if text.len().saturating_add(more) <= TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new("54000", "out of memory").with_detail(format!(
+        "Cannot enlarge string buffer containing {} bytes by {more} more bytes.",
+        text.len()
+    )))
 }
 
 fn reverse(a: &Datum) -> Result<Datum> {
@@ -186,7 +201,21 @@ fn replace(values: &[Datum]) -> Result<Datum> {
     if from.is_empty() {
         return Ok(source.clone());
     }
-    Ok(string(text(source)?.replace(from, text(to)?)))
+    let (source, to) = (text(source)?, text(to)?);
+    let mut result = String::new();
+    let mut copied = 0;
+    for (at, _) in source.match_indices(from) {
+        niwaki_types::work::tick(at - copied + to.len())?;
+        for piece in [source.get(copied..at).unwrap_or_default(), to] {
+            room_for(&result, piece.len())?;
+            result.push_str(piece);
+        }
+        copied = at + from.len();
+    }
+    let rest = source.get(copied..).unwrap_or_default();
+    room_for(&result, rest.len())?;
+    result.push_str(rest);
+    Ok(string(result))
 }
 
 fn translate(values: &[Datum]) -> Result<Datum> {
@@ -387,10 +416,23 @@ fn parts(values: &[Datum]) -> Result<Option<Vec<Datum>>> {
     Ok(Some(match separator {
         _ if source.is_empty() => Vec::new(),
         Datum::Text(separator) if separator.is_empty() => vec![part(source)],
-        Datum::Text(separator) => source.split(&**separator).map(part).collect(),
-        _ => source.chars().map(|c| part(&*c.encode_utf8(&mut [0; 4]))).collect(),
+        Datum::Text(separator) => {
+            let part = |found: &str| {
+                // A value of its own takes longer than its bytes.
+                niwaki_types::work::tick(found.len() + PART_UNITS)?;
+                Ok(part(found))
+            };
+            source.split(&**separator).map(part).collect::<Result<_>>()?
+        }
+        _ => {
+            niwaki_types::work::tick(source.len().saturating_mul(PART_UNITS))?;
+            source.chars().map(|c| part(&*c.encode_utf8(&mut [0; 4]))).collect()
+        }
     }))
 }
+
+/// What making a value counts as, in bytes of work.
+const PART_UNITS: usize = 32;
 
 fn string_to_array(values: &[Datum]) -> Result<Datum> {
     Ok(parts(values)?.map_or(Datum::Null, |parts| Datum::array(TypeOid::TEXT, parts)))

@@ -271,6 +271,8 @@ fn by_body(
         if left.is_null() || right.is_null() {
             vector.push_null();
         } else {
+            crate::expr::work_on(&left)?;
+            crate::expr::work_on(&right)?;
             vector.push(&body(&left, &right)?);
         }
     }
