@@ -410,7 +410,10 @@ impl<'p> Planner<'p> {
         while let Some(run) = runs.next() {
             let [stays, gone @ ..] = run else { continue };
             let Some(last) = gone.last() else { continue };
-            self.plan.relinked.push(last.end_for(stays.offset, runs.peek().is_some()));
+            let mut end = last.end_for(stays.offset, runs.peek().is_some());
+            // A key that changed on the way has changed, whatever the last change did.
+            end.keys_updated |= run.iter().any(|row| row.tuple.has(flags::KEYS_UPDATED));
+            self.plan.relinked.push(end);
             self.versions[usize::from(stays.offset)].end = last.tuple.xmax();
             for row in gone {
                 self.remove(row.offset);

@@ -138,3 +138,18 @@ fn who_holds_a_row_does_not_queue_behind_those_who_wait_for_it() {
     run(&mut b, "commit");
     assert_eq!(changing.join().unwrap(), "1");
 }
+
+/// Behind an old snapshot the version between two changes goes. The older one took over the end of the
+/// newer change alone, so a key that had changed seemed the same, and FOR KEY SHARE went along with it.
+#[test]
+fn a_key_that_changed_has_changed_when_the_version_between_is_gone() {
+    let (_database, mut a, mut b) = sessions();
+    let key = "alter table parent add column k int unique; update parent set k = id";
+    assert_eq!(run(&mut a, key), "");
+    run(&mut b, "begin isolation level repeatable read; select n from parent where id = 1");
+    run(&mut a, "update parent set k = 9 where id = 1");
+    run(&mut a, "update parent set n = 1 where id = 1");
+    run(&mut a, "vacuum parent");
+    let found = run(&mut b, "select n from parent where id = 1 for key share");
+    assert!(found.starts_with("error 40001"), "{found}");
+}
