@@ -60,7 +60,7 @@ fn prepare(database: &Database, rng: &SeededRng) {
     query(&mut session, &sql).expect("the table is made");
 }
 
-/// Statements of a transaction, each of which may wait, but neither fails. Ids stay what they are,
+/// Statements of a transaction. Each may wait, and none fails. Ids stay what they are,
 /// and unique.
 fn transaction(rng: &SeededRng) -> Vec<String> {
     let id = rng.below(ROWS);
@@ -222,7 +222,7 @@ fn come_and_go_and_crash() {
     }
 }
 
-/// Rows with keys of which there are few come and go while a unique index on them is built. It is
+/// Rows with few different keys come and go while a unique index on them is built. It is
 /// built, and then no two rows have one key, or refused.
 fn duplicates() {
     let seed = seed();

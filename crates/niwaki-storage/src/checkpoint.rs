@@ -276,11 +276,11 @@ impl Storage {
     }
 
     /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends the log:
-    /// whoever wants to change something from here on is refused. The caller has ended all
+    /// later changes are refused. The caller has ended all
     /// transactions, and begins none.
     ///
     /// # Errors
-    /// As [`Storage::checkpoint`], and when somebody wrote the log meanwhile: the next opening then
+    /// As [`Storage::checkpoint`], and when the log was written meanwhile: the next opening then
     /// recovers from the log.
     pub fn shutdown(
         &self,

@@ -1,4 +1,4 @@
-//! What fails in threads that nobody waits for: it is counted, and told where somebody listens.
+//! Failures of background threads: each is counted, and reported to a listener.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use niwaki_env::sync::Mutex;
 
 use crate::storage::Storage;
 
-/// A failure that lasts is told at first, and then once for so many times that it comes again.
+/// A lasting failure is reported when it begins, then once in this many repetitions.
 const TOLD_AGAIN: u64 = 1000;
 
 /// What became of one task of the database's own.

@@ -78,7 +78,7 @@ impl OpenFiles {
 
     /// Opens a file; while the process has no descriptor left, others are closed for it.
     fn open_or_close(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
-        // Ends: each turn closes a file, of which few are opened meanwhile.
+        // Ends: each turn closes a file, and others open few files meanwhile.
         loop {
             match self.env.vfs.open(path, mode) {
                 Err(error) if is_out_of_descriptors(&error) && self.close_one() => {}

@@ -226,7 +226,7 @@ fn a_failed_sync_of_a_relation_ends_the_process() {
     }
 }
 
-/// What the next process on the same machine finds. It promises that, as somebody may have seen it.
+/// What the next process on the same machine finds. A client may have seen it, so it must last.
 fn seen_by_the_next_process(vfs: &FaultyVfs, file: RelFile) -> (FaultyVfs, BTreeSet<u64>) {
     let world = vfs.restarted();
     let (storage, _) = open(&Env::simulated(Arc::new(world.clone()), 6));

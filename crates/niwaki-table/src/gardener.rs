@@ -70,7 +70,7 @@ struct Suspected<'s> {
 /// What an entry is to the versions of its chain.
 #[derive(Clone, Copy, Debug)]
 enum Judged {
-    /// One that somebody may see has its key, or one of a transaction in progress.
+    /// A version has its key that a snapshot may see, or that a transaction in progress made.
     Needed,
     /// None has. When those lived that had, if any snapshot could have seen one.
     Stale(RemovedInterval),

@@ -141,7 +141,7 @@ fn one(images: bool, operation: Operation, after: u64, second: Option<u64>) -> R
         let pages = open(&world, images)?;
         let found = pages.rows().map_err(|error| error.to_string())?;
         promise.check(&found)?;
-        // What somebody has seen is promised.
+        // A client may have seen these rows, so they must last.
         promise = Promise { acknowledged: found.clone(), attempted: found };
         pages.check_numbers()?;
         *rows.lock().expect("no thread panics with it") = promise.clone();

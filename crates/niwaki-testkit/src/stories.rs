@@ -80,7 +80,7 @@ pub fn a_key_back_before_the_gardener() {
         stage.play(vec![
             Box::new(|stage: &Stage| {
                 stage.prune();
-                // Whoever writes next sees to what was pruned.
+                // The next writer cleans the entries of what was pruned.
                 stage.change(1, None, Some(5), true);
             }),
             Box::new(|stage: &Stage| stage.change(0, Some(0), None, true)),
@@ -107,7 +107,7 @@ pub fn a_root_settles() {
     stage.play(vec![
         Box::new(|stage: &Stage| {
             stage.prune();
-            // Whoever writes next sees to what was pruned.
+            // The next writer cleans the entries of what was pruned.
             stage.change(1, None, Some(5), true);
             stage.settle();
         }),
@@ -135,7 +135,7 @@ pub fn a_computed_key_comes_meanwhile() {
     let stage = Stage::two_computed_versions();
     stage.prune();
     stage.play(vec![
-        // Whoever writes next sees to what was pruned.
+        // The next writer cleans the entries of what was pruned.
         Box::new(|stage: &Stage| stage.change(1, None, Some(5), true)),
         Box::new(|stage: &Stage| stage.change(0, Some(3), None, true)),
         Box::new(Stage::read),
@@ -158,7 +158,7 @@ pub fn an_index_is_dropped_beside_the_gardener() {
     let (dropping, writing) = (stage.clone(), stage.clone());
     let threads = [
         thread::spawn(move || dropping.drop_file_on_a()),
-        // Whoever writes next sees to what was pruned.
+        // The next writer cleans the entries of what was pruned.
         thread::spawn(move || (4..7).for_each(|b| writing.change(1, None, Some(b), true))),
     ];
     threads.into_iter().for_each(|thread| thread.join().expect("an actor ends"));
@@ -189,7 +189,7 @@ pub fn a_row_goes() {
     stage.play(vec![
         Box::new(|stage: &Stage| {
             stage.prune();
-            // Whoever writes next sees to what was pruned.
+            // The next writer cleans the entries of what was pruned.
             stage.change(1, None, Some(5), true);
             stage.settle();
         }),

@@ -141,7 +141,7 @@ impl SessionControl {
     /// that has happened: it ends a wait for the session's client. It must not block.
     pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
         let mut known = self.when_terminated.lock();
-        // Under the lock: whoever raises the flag later finds the wake-up.
+        // Under the lock: a thread that raises the flag later finds the wake-up.
         if self.is_terminated() {
             wake();
         }

@@ -124,7 +124,7 @@ struct Inner {
     closes_on_drop: bool,
     sockets_max: usize,
     close_patience: Duration,
-    /// The last checkpoint is written; held by whoever closes.
+    /// The last checkpoint is written. The closing thread holds it.
     closed: Mutex<bool>,
 }
 
@@ -496,7 +496,7 @@ const OPEN_FILES_MIN: u64 = 16;
 const WAL_BUFFERS_MIN: usize = 8;
 const WAL_BUFFERS_MAX: usize = 2048;
 
-/// However few the system allows, so many connections are taken.
+/// Least number of connections, however few descriptors the system allows.
 const SOCKETS_MIN: u64 = 4;
 
 /// As PostgreSQL: twice as many as sessions, so that those that log in, or cancel, find a place; but

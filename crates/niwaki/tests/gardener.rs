@@ -286,7 +286,7 @@ fn an_index_that_was_left_behind_keeps_nothing_from_settling() {
     // All notes are the same: nothing is built.
     let unique = run(&mut session, "create unique index concurrently t_note on t (note)");
     assert!(unique.contains("could not create unique index"), "{unique}");
-    // Somebody reads the table, so the drop waits, and gives up while the index still takes
+    // A reader holds the table, so the drop waits, and gives up while the index still takes
     // entries.
     let mut reader = database.session();
     run(&mut reader, "begin; select count(*) from t");

@@ -49,7 +49,7 @@ fn who_holds_a_row_below_a_savepoint_is_named() {
     assert_eq!(blocked_until(&database, &mut a, "commit", b, update).0, "2");
 }
 
-/// FOR KEY SHARE at REPEATABLE READ was 40001 for a row of which another column had changed.
+/// FOR KEY SHARE at REPEATABLE READ was 40001 for a row when another column had changed.
 #[test]
 fn a_key_share_lock_goes_along_with_changes_of_other_columns() {
     let (_database, mut a, mut b) = sessions();

@@ -101,7 +101,7 @@ pub(super) fn new_version(
     Ok(true)
 }
 
-/// Updates the row in the target's slots, of which this version is locked, if the condition holds.
+/// Updates the row in the target's slots if the condition holds. `judged` is its locked version.
 fn update(
     modify: &ModifyPlan,
     action: &ConflictUpdate,

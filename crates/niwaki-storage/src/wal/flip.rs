@@ -18,8 +18,8 @@ const PLACE_BITS: usize = 64;
 
 /// What a disk writes whole, in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// So many bytes other than 0 of a record say that their sector was written: what lay there before
-/// has the same ones once in 2^64 times.
+/// This many bytes of a record that are not 0 prove that their sector was written. Older bytes are
+/// the same by chance once in 2^64 times.
 const WITNESSES: usize = 8;
 
 /// How long a record may be that lies here and has one wrong bit, if anything says that it does lie

@@ -317,7 +317,7 @@ impl LockManager {
             }
             let entry = partition.entry(key);
             // As in PostgreSQL, who goes along with the holders of a row does not wait for those who wait for them:
-            // the order of those who wait is that of the row's queue (`LockKey::Tuple`).
+            // waiters keep the order of the row's queue (`LockKey::Tuple`).
             let jumps = matches!(key, LockKey::Row(_));
             match entry.attempt(session, mode, keeps, jumps) {
                 Attempt::Held => return Ok(Acquired::Before),

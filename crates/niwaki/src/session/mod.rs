@@ -93,8 +93,7 @@ impl Terminator {
         self.control.upgrade().is_none_or(|control| control.is_terminated())
     }
 
-    /// Looks for what should end a wait of the session for its client: for whoever waits in the middle
-    /// of a statement.
+    /// Says whether the session should stop waiting for its client in the middle of a statement.
     ///
     /// # Errors
     /// 57014 when the statement is cancelled or out of time, 57P01 when the session is to end.
@@ -265,7 +264,7 @@ impl Session {
         Terminator { control: Arc::downgrade(&self.control) }
     }
 
-    /// `wake` is called, by another thread, when somebody asks for the end of this session, and at once
+    /// `wake` is called, by another thread, when this session is told to end, and at once
     /// if that has happened: it ends a wait for the session's client, and must not block.
     pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.control.when_terminated(wake);
