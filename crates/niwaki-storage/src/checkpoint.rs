@@ -276,8 +276,8 @@ impl Storage {
     }
 
     /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends the log:
-    /// later changes are refused. The caller has ended all
-    /// transactions, and begins none.
+    /// later changes are refused. The directory may be opened again from then on, though handles of
+    /// it are kept. The caller has ended all transactions and background work, and begins none.
     ///
     /// # Errors
     /// As [`Storage::checkpoint`], and when the log was written meanwhile: the next opening then
@@ -296,6 +296,7 @@ impl Storage {
                 summary.lsn
             )));
         }
+        drop(self.lock.lock().take());
         Ok(summary)
     }
 }

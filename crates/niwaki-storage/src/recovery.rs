@@ -334,7 +334,7 @@ impl Storage {
             dropped: Mutex::default(),
             failures: crate::failures::Failures::default(),
             io_method,
-            _lock: lock,
+            lock: Mutex::new(Some(lock)),
         });
         let summary = storage.recover(created, &managers)?;
         Ok((storage, summary))

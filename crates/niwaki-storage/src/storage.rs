@@ -138,8 +138,9 @@ pub struct Storage {
     pub(crate) dropped: Mutex<HashSet<RelFileId>>,
     pub(crate) failures: Failures,
     pub(crate) io_method: MethodInUse,
-    /// Dropped last: then another process may open the directory.
-    pub(crate) _lock: Box<dyn Send + Sync>,
+    /// While it is held, nobody else opens the directory; a whole shutdown gives it back, and
+    /// otherwise the end of this, which drops it last.
+    pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 impl fmt::Debug for Storage {

@@ -75,6 +75,26 @@ fn an_open_transaction_is_waited_for_and_then_refused() {
     assert_no_ghosts(&env);
 }
 
+/// Handles that outlive the close kept the directory locked: the next start of a server whose last
+/// connection's thread was still ending failed. What they do later must not reach the files.
+#[test]
+fn a_closed_directory_opens_beside_its_old_handles() {
+    let env = Env::memory();
+    let db = with_tables(&env);
+    let mut idle = db.session();
+    idle.execute("create temp table own (a int)", ()).expect("it is new");
+    idle.execute("insert into own values (1)", ()).expect("it is inserted");
+    db.clone().close().expect("no transaction is open");
+    let next = open(&env);
+    next.session().execute("insert into other values (-1)", ()).expect("it is inserted");
+    assert_eq!(idle.query("select * from other", ()).expect_err("closed").sqlstate, "57P01");
+    drop((idle, db));
+    assert_eq!(count(&next, "select count(*) from other"), 1);
+    next.close().expect("no transaction is open");
+    assert_no_ghosts(&env);
+    assert_eq!(count(&open(&env), "select count(*) from other where a = -1"), 1);
+}
+
 /// A handle that is forgotten with its transaction keeps the shutdown from being whole: the next
 /// start then recovers, as after a crash.
 #[test]
