@@ -1,5 +1,6 @@
 //! Every rule looks at the tree as it would be committed and gives findings; one finding fails.
 
+mod bugs;
 mod invariants;
 mod layers;
 mod links;
@@ -90,7 +91,8 @@ impl Tree {
 
 /// All rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 7] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 8] = [
+        bugs::check,
         invariants::check,
         layers::check,
         links::check,
