@@ -39,7 +39,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 63] = [
+const BUGS: [(&str, &str, Suite); 64] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -131,6 +131,7 @@ const BUGS: [(&str, &str, Suite); 63] = [
     ("over-any-snapshot", "what is over for a newer snapshot is left out for an older one", over),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
     ("redo_trusts_cache", "recovery leaves pages that memory has as they are", restarting),
+    ("ignored_sync_failure", "a failed sync of the log is passed over", restarting),
 ];
 
 /// Runs in a single simulated thread, and hands the result out.
