@@ -37,6 +37,10 @@ pub trait CommitLog: Send + Sync {
     fn flush(&self, upto: Lsn);
     /// Everything up to here is durable.
     fn flushed(&self) -> Lsn;
+    /// Whether it cannot be written any more. Such a process has ended, but for simulations.
+    fn has_failed(&self) -> bool {
+        false
+    }
     /// Removes the files of a relation that a finished transaction dropped, or created in vain.
     fn drop_file(&self, file: RelFile);
 }
@@ -96,6 +100,10 @@ impl CommitLog for StorageLog {
 
     fn flushed(&self) -> Lsn {
         self.0.wal().flushed()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.wal().has_failed()
     }
 
     fn drop_file(&self, file: RelFile) {

@@ -159,8 +159,14 @@ impl Wal {
         }
     }
 
+    /// Whether a write or a sync of the log has failed. Such a process has ended, but for simulations.
+    pub fn has_failed(&self) -> bool {
+        // Acquire: pairs with the release of the turn that failed.
+        self.dead.load(Ordering::Acquire)
+    }
+
     fn assert_alive(&self) {
-        if self.dead.load(Ordering::Acquire) {
+        if self.has_failed() {
             self.env.abort("the log cannot be written any more");
         }
     }

@@ -1,0 +1,312 @@
+//! Each operation on files that some work needs fails once, by enumeration.
+//!
+//! The error paths behind files are met by luck elsewhere. Here the same work runs again for every
+//! operation it asks of the file system, and that operation fails. A statement whose operation fails
+//! gives an error of the right kind and does nothing, or the process ends; what was acknowledged is
+//! there, on the same machine and after a power loss.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use niwaki::{Database, Options, Session};
+use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
+use niwaki_env::{Crashed, Env};
+use niwaki_testkit::schedules::alone;
+use niwaki_testkit::sql::query;
+
+/// Few frames, so that pages are written back and read again.
+fn open(vfs: &FaultyVfs) -> niwaki::Result<Database> {
+    let options = Options::new()
+        .background(false)
+        .small_files(true)
+        .set("shared_buffers", "256kB")
+        .set("work_mem", "64kB")
+        .set("maintenance_work_mem", "1MB");
+    Database::open_with(Env::simulated(Arc::new(vfs.clone()), 1), options)
+}
+
+/// The rows of a query string, or its error; of a block that failed nothing is left.
+fn run(session: &mut Session, sql: &str) -> String {
+    match query(session, sql) {
+        Ok(collected) => collected.rows.iter().map(|row| format!("{row:?}\n")).collect(),
+        Err(error) => {
+            query(session, "rollback").expect("rollback always works");
+            format!("error {}: {}", error.sqlstate, error.message)
+        }
+    }
+}
+
+/// What the database has before the work.
+const BEFORE: &[&str] = &[
+    "create table item (id int primary key, n int, note text)",
+    "create index item_n on item (n)",
+    "create table document (id serial primary key, body text)",
+    "insert into item select g, g % 7, repeat('n', 200) from generate_series(1, 600) g",
+    "insert into document (body) select string_agg(md5(i::text), '') from generate_series(1, 300) i",
+    "create unlogged table unlogged (a int)",
+    "insert into unlogged values (1)",
+];
+
+/// The work; each statement is a transaction.
+const WORK: &[&str] = &[
+    "update item set n = n + 1, note = repeat('m', 150) where id % 5 = 0",
+    "insert into document (body) select string_agg(md5((i * 3)::text), '') from generate_series(1, 400) i",
+    "create table made (a int primary key, b text)",
+    "insert into made select g, repeat('b', 90) from generate_series(1, 300) g",
+    "create index made_b on made (b, a)",
+    "begin; delete from item where id < 100; savepoint s; update made set a = -a; rollback to s; commit",
+    "select count(*) from (select note, n, id from item order by note, n desc, id) s where id > 0",
+    "vacuum (index_cleanup on, parallel 0) item",
+    "checkpoint",
+    "truncate document",
+    "insert into document (body) values ('new')",
+    "reindex table item",
+    "alter table item add column more int default 5",
+    "drop table made",
+    "create database other",
+    "drop database other",
+    "checkpoint",
+];
+
+const QUESTIONS: &[&str] = &[
+    "select count(*), sum(id), sum(n), sum(length(note)) from item",
+    "set enable_seqscan = off; set enable_bitmapscan = off; \
+     select count(*), sum(n) from item where n > -5; select count(*), sum(id) from item where id > 0; \
+     reset enable_seqscan; reset enable_bitmapscan",
+    "select count(*), max(md5(body)) from document",
+    "select count(*), sum(a), sum(length(b)) from made",
+    "select string_agg(attname, ' ' order by attnum) from pg_attribute \
+     where attrelid = 'item'::regclass and attnum > 0",
+    "select string_agg(datname, ' ' order by datname) from pg_database",
+];
+
+fn answers(database: &Database) -> Vec<String> {
+    let mut session = database.session();
+    QUESTIONS.iter().map(|question| run(&mut session, question)).collect()
+}
+
+/// An error that tells of a file that could not be read or written.
+fn tells(answer: &str) -> bool {
+    ["58030", "53100"].iter().any(|state| answer.contains(&format!("error {state}: ")))
+}
+
+/// What a process did before it ended, or until all work was done.
+#[derive(Default)]
+struct Done {
+    /// The answer of each statement that ended.
+    answers: Vec<String>,
+    /// Whether the process ended within the next one.
+    died: bool,
+}
+
+impl Done {
+    /// The statements that had an effect, with their answers; `pending` says whether the one within
+    /// which the process died had one.
+    fn effective(&self, pending: bool) -> Vec<(usize, Option<&str>)> {
+        let ended = self.answers.iter().enumerate().filter(|(_, answer)| !tells(answer));
+        let mut effective: Vec<_> = ended.map(|(at, answer)| (at, Some(&**answer))).collect();
+        if pending {
+            effective.push((self.answers.len(), None));
+        }
+        effective
+    }
+}
+
+/// What a database without faults answers after some of the statements.
+#[derive(Default)]
+struct Oracle {
+    known: BTreeMap<Vec<usize>, (Vec<String>, Vec<String>)>,
+}
+
+impl Oracle {
+    /// The answers to the questions, once the statements gave what they gave under the fault.
+    fn answers(
+        &mut self,
+        base: &MemoryVfs,
+        statements: &[(usize, Option<&str>)],
+        what: &str,
+    ) -> Vec<String> {
+        let numbers: Vec<usize> = statements.iter().map(|(at, _)| *at).collect();
+        let (told, answers) = self.known.entry(numbers.clone()).or_insert_with(|| {
+            let database = open(&FaultyVfs::from_memory(base)).expect("nothing fails");
+            let mut session = database.session();
+            let told = numbers.iter().map(|at| run(&mut session, WORK[*at])).collect();
+            drop(session);
+            (told, answers(&database))
+        });
+        for ((at, under_fault), told) in statements.iter().zip(told) {
+            let same = under_fault.is_none_or(|under_fault| under_fault == told);
+            assert!(same, "{what}\n{}: {under_fault:?} instead of {told:?}", WORK[*at]);
+        }
+        answers.clone()
+    }
+}
+
+fn work(database: &Database) -> Done {
+    let mut done = Done::default();
+    let mut session = database.session();
+    for sql in WORK {
+        match catch_unwind(AssertUnwindSafe(|| run(&mut session, sql))) {
+            Ok(answer) => {
+                done.answers.push(answer);
+            }
+            Err(reason) => {
+                assert!(reason.is::<Crashed>(), "{sql} panicked");
+                done.died = true;
+                // A process that ends undoes nothing.
+                std::mem::forget(session);
+                return done;
+            }
+        }
+    }
+    done
+}
+
+/// The disk before the work: closed, or as a killed process leaves it.
+fn base(closed: bool) -> MemoryVfs {
+    let vfs = FaultyVfs::new();
+    let database = open(&vfs).expect("nothing fails");
+    let mut session = database.session();
+    for sql in BEFORE {
+        assert_eq!(run(&mut session, sql), "", "{sql}");
+    }
+    drop(session);
+    if closed {
+        database.close().expect("nothing is open");
+        return vfs.current();
+    }
+    let files = vfs.current();
+    drop(database);
+    files
+}
+
+/// Every operation of an undisturbed run, with how often it was asked for.
+fn counts(base: &MemoryVfs) -> BTreeMap<Operation, u64> {
+    let vfs = FaultyVfs::from_memory(base);
+    let database = open(&vfs).expect("nothing fails");
+    let done = work(&database);
+    assert!(done.answers.iter().all(|answer| !answer.contains("error")), "{:?}", done.answers);
+    database.close().expect("nothing is open");
+    vfs.counts()
+}
+
+fn kinds(operation: Operation) -> &'static [FaultKind] {
+    match operation {
+        Operation::SyncData => &[FaultKind::SyncLosesBytes, FaultKind::SyncFailsAfterWriting],
+        Operation::Write => &[FaultKind::InputOutputError, FaultKind::ShortWrite],
+        Operation::Allocate | Operation::SetLen | Operation::Create | Operation::CreateDir => {
+            &[FaultKind::StorageFull, FaultKind::InputOutputError]
+        }
+        _ => &[FaultKind::InputOutputError],
+    }
+}
+
+/// Every answer is right after a restart on the same machine, and after a power loss.
+fn recovers(vfs: &FaultyVfs, base: &MemoryVfs, done: &Done, oracle: &mut Oracle, what: &str) {
+    let mut right = vec![oracle.answers(base, &done.effective(false), what)];
+    if done.died {
+        right.push(oracle.answers(base, &done.effective(true), what));
+    }
+    let check = |world: &FaultyVfs, how: &str| {
+        let database = open(world).unwrap_or_else(|error| panic!("{what}, {how}: {error}"));
+        let found = answers(&database);
+        assert!(right.contains(&found), "{what}, {how}\n{found:#?}\n{right:#?}");
+        let report = database.check().expect("it can be read");
+        assert!(report.violations.is_empty(), "{what}, {how}: {:#?}", report.violations);
+        drop(database);
+    };
+    let restarted = vfs.restarted();
+    check(&restarted, "restarted");
+    restarted.crash();
+    let options = CrashOptions { images_max: 1, ..CrashOptions::default() };
+    for image in restarted.crash_images(&options) {
+        check(&FaultyVfs::from_memory(&image.vfs), "after a power loss");
+    }
+}
+
+/// Fails the `after`-th operation of this kind in an open, the work and a close.
+fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
+    let what = format!("{:?} at {:?} {}", fault.kind, fault.operation, fault.after);
+    let vfs = FaultyVfs::from_memory(base);
+    vfs.inject(fault.clone());
+    let opened = catch_unwind(AssertUnwindSafe(|| open(&vfs)));
+    let mut done = Done::default();
+    let outcome = match opened {
+        Ok(Ok(database)) => {
+            done = work(&database);
+            if done.died {
+                std::mem::forget(database);
+                Outcome::Died
+            } else {
+                assert_eq!(
+                    answers(&database),
+                    oracle.answers(base, &done.effective(false), &what),
+                    "{what}, before the end"
+                );
+                match catch_unwind(AssertUnwindSafe(|| database.close())) {
+                    Ok(Ok(())) if done.answers.iter().any(|answer| tells(answer)) => Outcome::Told,
+                    Ok(Ok(())) => Outcome::Hidden,
+                    Ok(Err(_)) => Outcome::Told,
+                    Err(reason) => {
+                        assert!(reason.is::<Crashed>(), "{what}: the close panicked");
+                        Outcome::Died
+                    }
+                }
+            }
+        }
+        Ok(Err(error)) => {
+            assert!(tells(&format!("error {}: ", error.sqlstate)), "{what}: {error}");
+            Outcome::Told
+        }
+        Err(reason) => {
+            assert!(reason.is::<Crashed>(), "{what}: the start panicked");
+            Outcome::Died
+        }
+    };
+    vfs.heal();
+    recovers(&vfs, base, &done, oracle, &what);
+    outcome
+}
+
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// Somebody got an error.
+    Told,
+    /// The process ended.
+    Died,
+    /// It was tried again, or not needed.
+    Hidden,
+}
+
+/// Lets every operation of the work fail in each way, and counts what becomes of it.
+fn each_operation(closed: bool) {
+    let base = base(closed);
+    let (mut outcomes, mut oracle) = (BTreeMap::<_, u64>::new(), Oracle::default());
+    for (operation, count) in counts(&base) {
+        for &kind in kinds(operation) {
+            for after in 0..count {
+                let path_contains = String::new();
+                let fault = Fault { kind, operation, path_contains, after, sticky: false };
+                let outcome = fails_once(&base, &fault, &mut oracle);
+                *outcomes.entry((operation, outcome)).or_default() += 1;
+            }
+        }
+    }
+    eprintln!("{outcomes:#?}");
+    for outcome in [Outcome::Told, Outcome::Died, Outcome::Hidden] {
+        let met = outcomes.keys().any(|(_, other)| *other == outcome);
+        assert!(met, "no fault was {outcome:?}: {outcomes:?}");
+    }
+}
+
+#[test]
+fn an_operation_that_fails_loses_nothing() {
+    alone(|| each_operation(true));
+}
+
+#[test]
+fn an_operation_that_fails_behind_a_kill_loses_nothing() {
+    alone(|| each_operation(false));
+}
