@@ -24,3 +24,9 @@ fn acknowledged_transactions_survive_a_crash_beside_everything() {
     plant_named();
     simulate(schedules(40), ledger::run_and_crash);
 }
+
+#[test]
+fn errors_of_the_disk_lose_nothing() {
+    plant_named();
+    simulate(schedules(40), ledger::run_on_a_failing_disk);
+}

@@ -21,7 +21,7 @@ use niwaki::{Database, Options, Session, SqlError};
 use niwaki_env::Env;
 use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_env::sync::thread;
-use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs};
+use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
 
 use crate::schedules::seed;
 use crate::sql::{integer, query};
@@ -69,6 +69,31 @@ struct Noted {
 
 /// A line of the ledger: writer and serial number.
 type Line = (u64, u64);
+
+/// What the sessions share.
+#[derive(Clone)]
+struct World {
+    database: Database,
+    seed: u64,
+    /// The disk, when its operations fail now and then.
+    failing: Option<FaultyVfs>,
+}
+
+impl World {
+    fn rng(&self, whose: u64) -> SeededRng {
+        SeededRng::new(self.seed ^ whose)
+    }
+
+    /// Whether an error comes from the disk, which a session may expect of a failing one.
+    fn is_of_disk(&self, error: &SqlError) -> bool {
+        self.failing.is_some() && matches!(error.sqlstate, "53100" | "58030")
+    }
+
+    /// Errors that end a transaction of a writer without blame.
+    fn may_happen(&self, error: &SqlError) -> bool {
+        matches!(error.sqlstate, "40P01" | "40001") || self.is_of_disk(error)
+    }
+}
 
 /// What became of the transaction of each line.
 type Log = Arc<Mutex<BTreeMap<Line, Noted>>>;
@@ -149,31 +174,26 @@ fn change(rng: &SeededRng, items: u64) -> String {
     }
 }
 
-/// Errors that end a transaction of a writer without blame.
-fn may_happen(error: &SqlError) -> bool {
-    matches!(error.sqlstate, "40P01" | "40001")
-}
-
 /// Runs one statement that changes rows and notes it; true when it was committed.
-fn at_once(session: &mut Session, rng: &SeededRng, items: u64, line: Line) -> bool {
+fn at_once(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> bool {
     let (writer, serial) = line;
     let sql = format!(
         "with c (amount) as ({}) insert into ledger \
          select {writer}, {serial}, coalesce(sum(amount), 0) from c",
-        change(rng, items)
+        change(rng, items(world.seed))
     );
     match query(session, &sql) {
         Ok(_) => true,
         Err(error) => {
-            assert!(may_happen(&error), "{sql}: {} {error}", error.sqlstate);
+            assert!(world.may_happen(&error), "{sql}: {} {error}", error.sqlstate);
             false
         }
     }
 }
 
 /// Runs one transaction; true when it was committed.
-fn transaction(session: &mut Session, rng: &SeededRng, items: u64, line: Line) -> bool {
-    let (writer, serial) = line;
+fn transaction(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> bool {
+    let ((writer, serial), items) = (line, items(world.seed));
     let level = if rng.chance(1, 4) { "repeatable read" } else { "read committed" };
     query(session, &format!("begin isolation level {level}")).expect("begin always works");
     let mut amount = 0;
@@ -183,7 +203,7 @@ fn transaction(session: &mut Session, rng: &SeededRng, items: u64, line: Line) -
             let undone = query(session, &change(rng, items));
             let back = query(session, "rollback to savepoint s").map(drop);
             if let Err(error) = undone.map(drop).and(back) {
-                assert!(may_happen(&error), "{}: {error}", error.sqlstate);
+                assert!(world.may_happen(&error), "{}: {error}", error.sqlstate);
             }
         }
         let sql = change(rng, items);
@@ -193,38 +213,43 @@ fn transaction(session: &mut Session, rng: &SeededRng, items: u64, line: Line) -
                 amount += changes.sum::<i64>();
             }
             Err(error) => {
-                assert!(may_happen(&error), "{sql}: {} {error}", error.sqlstate);
+                assert!(world.may_happen(&error), "{sql}: {} {error}", error.sqlstate);
                 query(session, "rollback").expect("rollback always works");
                 return false;
             }
         }
     }
     let note = format!("insert into ledger values ({writer}, {serial}, {amount})");
-    query(session, &note).expect("nobody else writes this line of the ledger");
+    if let Err(error) = query(session, &note) {
+        // Nobody else writes this line of the ledger.
+        assert!(world.is_of_disk(&error), "{note}: {} {error}", error.sqlstate);
+        query(session, "rollback").expect("rollback always works");
+        return false;
+    }
     let end = if rng.chance(1, 5) { "rollback" } else { "commit" };
     query(session, end).unwrap_or_else(|error| panic!("{end}: {error}"));
     end == "commit"
 }
 
-fn write(database: &Database, seed: u64, writer: u64, now: &dyn Fn() -> u64, log: &Log) {
-    let rng = SeededRng::new(seed ^ (writer + 1) << 32);
-    let (mut session, items) = (database.session(), items(seed));
+fn write(world: &World, writer: u64, now: &dyn Fn() -> u64, log: &Log) {
+    let rng = world.rng((writer + 1) << 32);
+    let mut session = world.database.session();
     for serial in 0..TRANSACTIONS {
         let (line, began) = ((writer, serial), now());
         let open = Noted { began, ended: u64::MAX, committed: true };
         log.lock().unwrap().insert(line, open);
         let committed = match rng.chance(1, 2) {
-            true => at_once(&mut session, &rng, items, line),
-            false => transaction(&mut session, &rng, items, line),
+            true => at_once(world, &mut session, &rng, line),
+            false => transaction(world, &mut session, &rng, line),
         };
         log.lock().unwrap().insert(line, Noted { began, ended: now(), committed });
     }
 }
 
 /// Indexes come, are rebuilt and go.
-fn build(database: &Database, seed: u64) {
-    let rng = SeededRng::new(seed ^ 0xb01d);
-    let mut session = database.session();
+fn build(world: &World) {
+    let rng = world.rng(0xb01d);
+    let mut session = world.database.session();
     for _ in 0..ROUNDS {
         let (name, create) = BUILDS[usize::try_from(rng.below(3)).expect("small")];
         let standing = ["item_group", "item_new", "item_note"];
@@ -236,34 +261,66 @@ fn build(database: &Database, seed: u64) {
             _ => (format!("drop index if exists {name}"), &["40P01"]),
         };
         if let Err(error) = query(&mut session, &sql) {
-            assert!(allowed.contains(&error.sqlstate), "{sql}: {} {error}", error.sqlstate);
+            let may_happen = allowed.contains(&error.sqlstate) || world.is_of_disk(&error);
+            assert!(may_happen, "{sql}: {} {error}", error.sqlstate);
         }
     }
 }
 
 /// What the database does for itself.
-fn keep(database: &Database, seed: u64) {
-    let rng = SeededRng::new(seed ^ 0x6a4d);
-    let mut session = database.session();
+fn keep(world: &World) {
+    let rng = world.rng(0x6a4d);
+    let (database, mut session) = (&world.database, world.database.session());
     for _ in 0..KEEPS {
-        match rng.below(9) {
-            0..=4 => database.tend().map(drop).expect("the gardener goes round"),
-            5 => drop(query(&mut session, "checkpoint").expect("a checkpoint")),
-            6 => drop(query(&mut session, "vacuum item").expect("a vacuum")),
-            7 => drop(query(&mut session, "vacuum (truncate) ledger").expect("a vacuum")),
-            _ => {
-                for report in database.maintain().expect("autovacuum goes round") {
-                    if let Some(error) = report.error {
-                        assert_eq!(error.sqlstate, "57014", "{error}");
-                    }
-                }
-            }
+        if let Some(disk) = &world.failing {
+            fail_next(disk, &rng);
+        }
+        let done = match rng.below(9) {
+            0..=4 => database.tend(),
+            5 => query(&mut session, "checkpoint").map(drop),
+            6 => query(&mut session, "vacuum item").map(drop),
+            7 => query(&mut session, "vacuum (truncate) ledger").map(drop),
+            _ => database.maintain().and_then(|reports| {
+                let errors = reports.into_iter().filter_map(|report| report.error);
+                // One that gives way to a session is cancelled.
+                errors.filter(|error| error.sqlstate != "57014").try_for_each(Err)
+            }),
+        };
+        if let Err(error) = done {
+            assert!(world.is_of_disk(&error), "{}: {error}", error.sqlstate);
         }
     }
 }
 
+/// Lets an operation on the files of relations fail soon, or heals the disk. Syncs and the log do
+/// not fail here: the process would end.
+fn fail_next(disk: &FaultyVfs, rng: &SeededRng) {
+    use niwaki_env::vfs::FaultKind::{InputOutputError, ShortWrite, StorageFull};
+    use niwaki_env::vfs::Operation::{Allocate, Create, Read, Write};
+    const FAULTS: [(FaultKind, Operation); 7] = [
+        (InputOutputError, Read),
+        (InputOutputError, Write),
+        (StorageFull, Write),
+        (ShortWrite, Write),
+        (StorageFull, Allocate),
+        (StorageFull, Create),
+        (InputOutputError, Create),
+    ];
+    if rng.chance(1, 3) {
+        disk.heal();
+        return;
+    }
+    let (kind, operation) = FAULTS[usize::try_from(rng.below(7)).expect("small")];
+    let path_contains = "base/".to_owned();
+    let (after, sticky) = (rng.below(12), rng.chance(1, 3));
+    disk.inject(Fault { kind, operation, path_contains, after, sticky });
+}
+
 /// The two sums of one snapshot, by the paths that the settings allow.
-fn compare(session: &mut Session) {
+///
+/// # Errors
+/// Of a statement. That the sums differ is a panic.
+fn compare(session: &mut Session) -> Result<(), SqlError> {
     const SUM: &str = "(select coalesce(sum(n), 0) from item";
     const PATHS: [&str; 4] = ["", " where n % 3 in (0, 1, 2, -1, -2)", " where tag >= 0", ""];
     let paths = PATHS.map(|path| format!("{SUM}{path})::int8"));
@@ -275,26 +332,30 @@ fn compare(session: &mut Session) {
         query(session, &set).expect("set");
         for path in &paths {
             let sql = format!("select {path} - {noted}");
-            let off = number(session, &sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            let off = number(session, &sql)?;
             assert_eq!(off, 0, "the sum of the rows is off by this, {set}: {sql}");
         }
     }
-    let by_index = number(session, &format!("select {new}")).expect("a count");
+    let by_index = number(session, &format!("select {new}"))?;
     query(
         session,
         "set enable_seqscan = on; set enable_indexscan = off; set enable_bitmapscan = off",
     )
     .expect("set");
-    let by_heap = number(session, &format!("select {new}")).expect("a count");
+    let by_heap = number(session, &format!("select {new}"))?;
     query(session, "set enable_indexscan = on").expect("set");
     assert_eq!(by_index, by_heap, "rows whose state is new, by index and by heap");
+    Ok(())
 }
 
-fn read(database: &Database) {
-    let mut session = database.session();
+fn read(world: &World) {
+    let mut session = world.database.session();
     for _ in 0..ROUNDS {
         query(&mut session, "begin isolation level repeatable read").expect("begin");
-        compare(&mut session);
+        if let Err(error) = compare(&mut session) {
+            assert!(world.is_of_disk(&error), "{}: {error}", error.sqlstate);
+            // What the settings were in the failed block is gone with it.
+        }
         query(&mut session, "commit").expect("commit");
     }
 }
@@ -305,20 +366,18 @@ fn check(database: &Database) {
 }
 
 /// Every session beside every other; returns what became of each transaction.
-fn work(database: &Database, seed: u64, now: impl Fn() -> u64 + Clone + Send + 'static) -> Log {
+fn work(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static) -> Log {
     let log = Log::default();
     let mut threads: Vec<_> = (0..WRITERS)
         .map(|writer| {
-            let (database, log, now) = (database.clone(), Arc::clone(&log), now.clone());
-            thread::spawn(move || write(&database, seed, writer, &now, &log))
+            let (world, log, now) = (world.clone(), Arc::clone(&log), now.clone());
+            thread::spawn(move || write(&world, writer, &now, &log))
         })
         .collect();
-    let own = database.clone();
-    threads.push(thread::spawn(move || build(&own, seed)));
-    let own = database.clone();
-    threads.push(thread::spawn(move || keep(&own, seed)));
-    let own = database.clone();
-    threads.push(thread::spawn(move || read(&own)));
+    for others in [build, keep, read] {
+        let world = world.clone();
+        threads.push(thread::spawn(move || others(&world)));
+    }
     threads.into_iter().for_each(|thread| thread.join().expect("a session ends"));
     log
 }
@@ -333,7 +392,7 @@ fn there(session: &mut Session) -> Vec<Line> {
 /// Requires what must hold at rest, `moment` being the changes of the disk that came to pass.
 fn verify(database: &Database, log: &BTreeMap<Line, Noted>, moment: u64) {
     let mut session = database.session();
-    compare(&mut session);
+    compare(&mut session).expect("nothing fails at rest");
     let there = there(&mut session);
     for (line, noted) in log {
         let found = there.contains(line);
@@ -350,7 +409,7 @@ fn verify(database: &Database, log: &BTreeMap<Line, Noted>, moment: u64) {
     assert!(next > last, "the sequence gives {next} again: a committed row has {last}");
     check(database);
     query(&mut session, "vacuum item").expect("a vacuum");
-    compare(&mut session);
+    compare(&mut session).expect("nothing fails at rest");
     check(database);
 }
 
@@ -364,11 +423,33 @@ pub fn run() {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
     let database = open(env.clone());
     prepare(&database, items(seed));
-    let log = work(&database, seed, || 0);
+    let world = World { database: database.clone(), seed, failing: None };
+    let log = work(&world, || 0);
+    drop(world);
     let log = log.lock().unwrap().clone();
     verify(&database, &log, 0);
     database.close().expect("it closes");
     verify(&open(env), &log, 0);
+}
+
+/// The same while operations on the files of relations fail now and then: reads, writes, room.
+///
+/// # Panics
+/// As [`run`], and when a session gets another error than one of the disk's.
+pub fn run_on_a_failing_disk() {
+    let seed = seed();
+    let disk = FaultyVfs::new();
+    let database = open(Env::simulated(Arc::new(disk.clone()), seed));
+    prepare(&database, items(seed));
+    let world = World { database: database.clone(), seed, failing: Some(disk.clone()) };
+    let log = work(&world, || 0);
+    drop(world);
+    disk.heal();
+    let log = log.lock().unwrap().clone();
+    verify(&database, &log, 0);
+    // As a killed process leaves it.
+    let left = Env::simulated(Arc::new(disk.restarted()), seed);
+    verify(&open(left), &log, 0);
 }
 
 /// The same on a disk that remembers every change; then the states that a crash leaves at one of
@@ -384,8 +465,9 @@ pub fn run_and_crash() {
     disk.record();
     let base = disk.changes();
     let clock = disk.clone();
-    let log = work(&database, seed, move || clock.changes() - base);
-    drop(database);
+    let world = World { database, seed, failing: None };
+    let log = work(&world, move || clock.changes() - base);
+    drop(world);
     let log = log.lock().unwrap().clone();
     let history = disk.history().expect("recording was on");
     let rng = SeededRng::new(seed);
