@@ -39,7 +39,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 66] = [
+const BUGS: [(&str, &str, Suite); 67] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -116,6 +116,11 @@ const BUGS: [(&str, &str, Suite); 66] = [
     ("tail-map-stays", "the map says of pages that are gone what it said", tail),
     ("cut_before_log", "a file is cut before its record is flushed", tail_crashes),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
+    (
+        "filled-forgotten",
+        "pages that a rolled back transaction filled are not told of",
+        rolled_back_insertions,
+    ),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
     ("relink-xmax", "a version takes over a link without the xmax", old_reader),
     ("one-latch", "a follower lets go of the page between two versions", follower),
@@ -412,6 +417,10 @@ fn line_pointers() -> Result<(), String> {
     story(stories::line_pointers_come_back, 1)
 }
 
+fn rolled_back_insertions() -> Result<(), String> {
+    story(stories::rolled_back_insertions_take_no_room, 1)
+}
+
 fn told_of_twice() -> Result<(), String> {
     story(stories::line_pointers_are_told_of_twice, SCHEDULES)
 }
@@ -423,7 +432,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 33] = [
+    let suites: [(&str, Suite); 34] = [
         ("pages", pages),
         ("restarting", restarting),
         ("strays-stay", strays_stay),
@@ -455,6 +464,7 @@ fn every_planted_bug_is_found() {
         ("computed-key-meanwhile", computed_key_meanwhile),
         ("index-dropped-beside-gardener", index_dropped_beside_gardener),
         ("row-goes-twice", row_goes_twice),
+        ("rolled-back-insertions", rolled_back_insertions),
         ("tail", tail),
         ("tail-crashes", tail_crashes),
     ];

@@ -13,8 +13,9 @@
 //! sees the row, and who needs room finds it there although no reader comes by. What cannot go yet stays unknown,
 //! and is looked at again, in rounds, when the oldest snapshot is another one.
 //!
-//! Rows that were rolled back leave nothing behind that tells of them: the session whose page they filled looks before it
-//! goes to another one.
+//! Rows that were rolled back leave nothing on their page that tells of them. So the session whose
+//! page they filled looks before it goes to another one. Where their inserter is still running
+//! then, the page is noted with it (`filled.rs`), and is unknown again once that was rolled back.
 //!
 //! A page that is handed out reads as full until its holder gives it back, so that concurrent
 //! inserters work on different pages.
@@ -26,6 +27,7 @@ use niwaki_storage::{BlockNumber, Csn, Fork, LoggedPage, PageId, PageKind, PageW
 use niwaki_txn::XidStatus;
 
 use crate::error::{Error, Result};
+use crate::filled::Filled;
 use crate::header::{TUPLE_HEADER_SIZE, flags};
 use crate::page::{self, MAX_ITEMS};
 use crate::relation::Heap;
@@ -70,6 +72,8 @@ pub(crate) struct FreeSpace {
     round: AtomicU64,
     /// Passes that readers made.
     reader_passes: AtomicU32,
+    /// Pages that transactions filled which may be rolled back yet.
+    filled: Filled,
 }
 
 impl Default for FreeSpace {
@@ -84,6 +88,7 @@ impl Default for FreeSpace {
             owed: AtomicU32::new(0),
             round: AtomicU64::new(0),
             reader_passes: AtomicU32::new(0),
+            filled: Filled::default(),
         }
     }
 }
@@ -169,6 +174,14 @@ impl FreeSpace {
         // Most are deleted where looking has not come by.
         if self.looked.load(order) > block {
             self.looked.fetch_min(block, order);
+        }
+    }
+
+    /// A page is full, among others of rows of a transaction that is running.
+    fn note_filled(&self, xid: Xid, block: u32) {
+        // What there is no room for is looked at, whatever became of it.
+        if let Some(pages) = self.filled.note(xid, block) {
+            pages.for_each(|block| self.expect_room(block));
         }
     }
 
@@ -290,8 +303,9 @@ impl<'e> Heap<'e> {
             let fine = own.is_some() || pin.try_write().is_some();
             if fine {
                 let mut page = pin.into_write();
-                if self.takes_insert(&page, len)
-                    || (own.is_some() && self.takes_after_rollbacks(&mut page, len)?)
+                let takes = |page: &Page| self.takes_insert(page, len);
+                if takes(&page)
+                    || (own.is_some() && self.takes_after_rollbacks(&mut page, true, takes)?)
                 {
                     self.bring_in_range(&mut page, xid)?;
                     return Ok(page);
@@ -325,32 +339,53 @@ impl<'e> Heap<'e> {
         Ok(self.takes_insert(page, len))
     }
 
-    /// Whether a page that is full takes a row once it has lost those that were rolled back. Nothing else tells of
-    /// them: they leave no hint on their page, and nobody may ever read past them.
-    fn takes_after_rollbacks(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
+    /// Whether a page that is full `takes` a row once it has lost those that were rolled back.
+    /// Nothing else tells of them: they leave no hint on their page, and nobody may ever read past
+    /// them. If the page is `left`, it is noted with those who have inserted there and are running
+    /// still.
+    pub(crate) fn takes_after_rollbacks(
+        &self,
+        page: &mut PageWrite<'_>,
+        left: bool,
+        takes: impl Fn(&Page) -> bool,
+    ) -> Result<bool> {
         // Pieces of large values go together, by the first of them (`alone.rs`).
         if page.is_new() || page.kind() != PageKind::Heap || self.relation.pieces {
             return Ok(false);
         }
         let base = page::base(page);
         // Most pages have few inserters.
-        let (mut last, mut rolled_back, mut bytes) = (0, false, 0);
+        let (mut last, mut status, mut bytes) = (0, XidStatus::Committed(Csn(1)), 0);
         for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset)) {
             if tuple.has(flags::XMIN_ALL_VISIBLE) {
                 continue;
             }
             if last != tuple.xmin() {
                 last = tuple.xmin();
-                rolled_back = self.txns.status(page::xmin(base, tuple)) == XidStatus::Aborted;
+                let xmin = page::xmin(base, tuple);
+                status = self.txns.status(xmin);
+                if left && status == XidStatus::InProgress {
+                    self.relation.shared.space.note_filled(xmin, page.id().block.0);
+                }
             }
-            bytes += if rolled_back { TUPLE_HEADER_SIZE + tuple.data().len() } else { 0 };
+            if status == XidStatus::Aborted {
+                bytes += TUPLE_HEADER_SIZE + tuple.data().len();
+            }
         }
         if bytes < ROLLED_BACK_MIN {
             return Ok(false);
         }
         let free = self.known_free(page);
         self.prune_and_settle(page, &self.txns.horizon(), &free)?;
-        Ok(self.takes_insert(page, len))
+        Ok(takes(page))
+    }
+
+    /// Pages that transactions filled which were rolled back since are to be looked at.
+    fn expect_room_of_rollbacks(&self) {
+        let space = &self.relation.shared.space;
+        for pages in space.filled.take_rolled_back(|xid| self.txns.status(xid)) {
+            pages.for_each(|block| space.expect_room(block));
+        }
     }
 
     /// Room that insertions may use.
@@ -364,6 +399,7 @@ impl<'e> Heap<'e> {
     /// Takes another page for this session, from the map or by growing the heap.
     pub(crate) fn new_target(&self, session: usize, len: usize) -> Result<u32> {
         self.load_map()?;
+        self.expect_room_of_rollbacks();
         let space = &self.relation.shared.space;
         if let Some(block) = self.look_for_room(len, space.take_owed())? {
             space.set_target(session, Some(block));
@@ -422,7 +458,11 @@ impl<'e> Heap<'e> {
             let pin = self.pin(block)?;
             // Whoever is there knows the page.
             let Some(mut page) = pin.try_write() else { continue };
-            if self.takes_insert(&page, len) || self.takes_pruned(&mut page, len)? {
+            let takes = |page: &Page| self.takes_insert(page, len);
+            if takes(&page)
+                || self.takes_pruned(&mut page, len)?
+                || self.takes_after_rollbacks(&mut page, true, takes)?
+            {
                 return Ok(Some(block));
             }
             self.note_room(&page);

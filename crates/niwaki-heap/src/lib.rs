@@ -13,6 +13,7 @@ mod counters;
 mod dead;
 mod distribution;
 mod error;
+mod filled;
 mod follow;
 mod freespace;
 mod header;

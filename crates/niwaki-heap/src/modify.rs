@@ -146,14 +146,16 @@ impl<'e> Heap<'e> {
                 return Ok(Outcome::External(row_ref(&page, target.root, old).into()));
             }
             self.bring_in_range(&mut page, xid)?;
-            if !has_room(&page, len) || self.is_crowded(&page) {
+            let takes = |page: &Page| has_room(page, len);
+            if !takes(&page) || self.is_crowded(&page) {
                 self.prune_if_useful(&mut page)?;
             }
-            if has_room(&page, len) {
+            if takes(&page) || self.takes_after_rollbacks(&mut page, false, takes)? {
                 return self.update_on_page(transaction, page, target.root, at, &row, update);
             }
             if let Some(mut moved) = moved {
-                if self.takes_moved(&moved, len) {
+                let takes = |page: &Page| self.takes_moved(page, len);
+                if takes(&moved) || self.takes_after_rollbacks(&mut moved, true, takes)? {
                     self.bring_in_range(&mut moved, xid)?;
                     let done = self.update_to_page(transaction, (page, moved), at, &row, update)?;
                     self.expect_room(block)?;

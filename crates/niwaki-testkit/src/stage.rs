@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_env::Env;
@@ -259,6 +260,17 @@ impl Stage {
                 Err(Error::UniqueViolation(_)) => false,
                 Err(error) => panic!("{error}"),
             }
+        });
+    }
+
+    /// Inserts rows in one transaction, which is rolled back.
+    pub(crate) fn insert_and_roll_back(&self, ids: Range<i32>) {
+        transaction_for(&self.engine, self.durability, |tx| {
+            let mut work = Workspace::new();
+            for id in ids {
+                self.table.insert(tx, &row(id, id, 0), &mut work).expect("a row");
+            }
+            false
         });
     }
 

@@ -520,6 +520,24 @@ pub fn line_pointers_come_back() {
     stage.play(vec![Box::new(Stage::read)]);
 }
 
+/// `filled-forgotten`: insertions of several pages are rolled back again and again, and nobody vacuums.
+///
+/// # Panics
+/// When the heap grows; as [`recheck`].
+pub fn rolled_back_insertions_take_no_room() {
+    /// Rows that fill several pages.
+    const MANY: Range<i32> = 2..1_000;
+    let stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    let rounds = |count: u32| {
+        (0..count).for_each(|_| stage.insert_and_roll_back(MANY));
+        stage.blocks()
+    };
+    let early = rounds(3);
+    assert!(early > 3, "each round fills pages");
+    assert_eq!(rounds(9), early, "the heap keeps its size");
+    stage.check();
+}
+
 /// `freed-beside-a-cleaner`: the same, while a cleaner remembers what was DEAD when it came.
 ///
 /// # Panics

@@ -1,0 +1,120 @@
+//! Pages that transactions filled which may be rolled back yet.
+//!
+//! A transaction that inserts more than a page leaves full pages behind. If it is rolled back, all
+//! its rows are garbage, and nothing on those pages tells of it. So each is noted here, with its
+//! transaction, when it is left; who needs a page asks what became of the transactions.
+//!
+//! It is in memory and bounded. What it has no room for is handed out, to be looked at.
+
+use std::ops::RangeInclusive;
+
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
+use niwaki_storage::Xid;
+use niwaki_txn::XidStatus;
+
+/// Most runs of pages that are noted, of 24 bytes each.
+const RUNS_MAX: usize = 1024;
+/// So many of the last runs may grow.
+const GROWING_MAX: usize = 4;
+
+/// Blocks, from the first to the last.
+pub(crate) type Blocks = RangeInclusive<u32>;
+
+/// What is noted of one heap.
+#[derive(Debug, Default)]
+pub(crate) struct Filled {
+    /// How many runs there are, as a hint for who asks.
+    count: AtomicUsize,
+    runs: Mutex<Vec<Run>>,
+}
+
+/// Neighbours that one transaction filled.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    xid: Xid,
+    first: u32,
+    last: u32,
+}
+
+impl Filled {
+    /// Notes a page with a transaction that is running. Gives back what there was no room for.
+    pub(crate) fn note(&self, xid: Xid, block: u32) -> Option<Blocks> {
+        let mut runs = self.runs.lock();
+        let mut late = runs.iter_mut().rev().take(GROWING_MAX);
+        let near = |run: &&mut Run| {
+            run.xid == xid && run.first <= block && block <= run.last.saturating_add(1)
+        };
+        if let Some(run) = late.find(near) {
+            run.last = run.last.max(block);
+            return None;
+        }
+        let forgotten = (runs.len() >= RUNS_MAX).then(|| runs.remove(0));
+        runs.push(Run { xid, first: block, last: block });
+        // Relaxed, here and below: a hint orders nothing.
+        self.count.store(runs.len(), Ordering::Relaxed);
+        forgotten.map(|run| run.first..=run.last)
+    }
+
+    /// Takes the pages of transactions that were rolled back, and forgets those of transactions
+    /// that committed. `status` is not asked under a lock.
+    pub(crate) fn take_rolled_back(&self, status: impl Fn(Xid) -> XidStatus) -> Vec<Blocks> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut runs = std::mem::take(&mut *self.runs.lock());
+        let mut rolled_back = Vec::new();
+        // Runs of one transaction stand together.
+        let mut known = (Xid::INVALID, XidStatus::Aborted);
+        runs.retain(|run| {
+            if known.0 != run.xid {
+                known = (run.xid, status(run.xid));
+            }
+            if known.1 == XidStatus::Aborted && !seeded_bug!("filled-forgotten") {
+                rolled_back.push(run.first..=run.last);
+            }
+            known.1 == XidStatus::InProgress
+        });
+        let mut now = self.runs.lock();
+        // What others noted meanwhile is the latest.
+        runs.append(&mut now);
+        *now = runs;
+        self.count.store(now.len(), Ordering::Relaxed);
+        rolled_back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niwaki_storage::Csn;
+
+    use super::*;
+
+    #[test]
+    fn pages_are_taken_once_their_transaction_was_rolled_back() {
+        let filled = Filled::default();
+        for block in 4..=9 {
+            assert_eq!(filled.note(Xid(10), block), None);
+            assert_eq!(filled.note(Xid(11), 2 * block), None);
+        }
+        assert!(filled.take_rolled_back(|_| XidStatus::InProgress).is_empty());
+        let aborted = |xid| match xid {
+            Xid(10) => XidStatus::Aborted,
+            _ => XidStatus::InProgress,
+        };
+        let taken: Vec<u32> = filled.take_rolled_back(aborted).into_iter().flatten().collect();
+        assert_eq!(taken, [4, 5, 6, 7, 8, 9]);
+        assert!(filled.take_rolled_back(aborted).is_empty());
+        assert!(filled.take_rolled_back(|_| XidStatus::Committed(Csn(1))).is_empty());
+        assert!(filled.take_rolled_back(|_| XidStatus::Aborted).is_empty(), "it committed");
+    }
+
+    #[test]
+    fn what_has_no_room_is_handed_out() {
+        let filled = Filled::default();
+        let pages = (0..RUNS_MAX as u32 + 3).map(|number| filled.note(Xid(10), 2 * number));
+        let out: Vec<u32> = pages.flatten().flatten().collect();
+        assert_eq!(out, [0, 2, 4]);
+    }
+}
