@@ -287,6 +287,40 @@ fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec
     result.map(|()| rows)
 }
 
+/// Whether `compare` holds for a row of a nested query (`any`), or for all of them, with SQL's
+/// three values. The query is read for the current row, and only until that is known.
+pub(crate) fn compare_each(
+    plan: &SubPlan,
+    row: &[Datum],
+    any: bool,
+    rt: &mut Runtime<'_, '_>,
+    compare: &mut dyn FnMut(&[Datum], &mut Runtime<'_, '_>) -> Result<Datum>,
+) -> Result<Datum> {
+    let memory = rt.state.memory;
+    let mut step = start(&plan.root, rt.state);
+    let (mut outer, mut candidate) = (row.to_vec(), Vec::new());
+    let mut unknown = false;
+    let found = loop {
+        rt.state.outer.push(outer);
+        // CASE operands of the outer expression are not the nested query's.
+        let operands = std::mem::take(&mut rt.state.case_operands);
+        let more = step.next(&mut candidate, rt);
+        rt.state.case_operands = operands;
+        outer = rt.state.outer.pop().unwrap_or_default();
+        if !more? {
+            break if unknown { Datum::Null } else { Datum::Bool(!any) };
+        }
+        match compare(&candidate, rt)? {
+            Datum::Bool(found) if found == any => break Datum::Bool(any),
+            Datum::Null => unknown = true,
+            _ => {}
+        }
+    };
+    // What was held for the query goes away with it.
+    rt.state.memory = memory;
+    Ok(found)
+}
+
 /// State for a statement that has not started, and calls these functions of users.
 pub(crate) fn fresh_state(functions: Option<Arc<FunctionBodies>>) -> State {
     State { functions, ..State::default() }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::compare_each;
 use crate::exec::hashed_values::{self, HashedValues};
 use crate::exec::json_records::populated;
 use crate::exec::kept_rows::KeptRows;
@@ -20,7 +21,7 @@ use crate::exec::measure::Measures;
 use crate::exec::shared_rows::SharedRows;
 use crate::exec::value_lists::{self, ValueList};
 use crate::functions::{Eval, Function};
-use crate::plan::FunctionBodies;
+use crate::plan::{FunctionBodies, SubPlan};
 use crate::types::format_oid;
 
 /// What expressions read besides their row.
@@ -362,6 +363,16 @@ impl Expr {
     /// Whether a condition holds: true, and neither false nor unknown.
     #[inline]
     pub(crate) fn holds(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        // What is unknown admits no row: the parts behind it are not asked, as in batches and in
+        // PostgreSQL.
+        if let ExprKind::And(parts) = &self.kind {
+            for part in parts {
+                if !part.holds(row, rt)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
         Ok(is_true(&self.eval(row, rt)?))
     }
 }
@@ -509,6 +520,11 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     if let Some(wanted) = look_up(sub, plan) {
         return hashed_values::contains(plan, wanted, row, rt);
     }
+    if plan.correlated
+        && let Some(found) = compare_until_known(&sub.kind, plan, row, rt)?
+    {
+        return Ok(found);
+    }
     let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
         SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
@@ -538,6 +554,63 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     }
 }
 
+/// `left op ANY (query)` or ALL, for a query that reads the current row; `None` for other kinds of
+/// questions.
+fn compare_until_known(
+    kind: &SubQueryKind,
+    plan: &SubPlan,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<Datum>> {
+    match kind {
+        SubQueryKind::Compare { function, any, left, right_cast } => {
+            let mut known = None;
+            let found = compare_each(plan, row, *any, rt, &mut |candidate, rt| {
+                let left = match &known {
+                    Some(left) => left,
+                    None => known.insert(left.eval(row, rt)?),
+                };
+                let right = right_cast.eval(candidate, rt)?;
+                match left.is_null() || right.is_null() {
+                    true => Ok(Datum::Null),
+                    false => apply(function, &[left.clone(), right], rt),
+                }
+            });
+            found.map(Some)
+        }
+        SubQueryKind::CompareRows(rows) if rows.with != Quantifier::Only => {
+            let any = rows.with == Quantifier::Any;
+            let mut pair = Vec::new();
+            let found = compare_each(plan, row, any, rt, &mut |candidate, rt| {
+                rows.compare(&mut pair, candidate, row, rt)
+            });
+            found.map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+impl ComparedRows {
+    /// The comparison with a row of the query. `pair` is empty before the first; the values of the
+    /// left side, computed from `row`, stay in it.
+    fn compare(
+        &self,
+        pair: &mut Vec<Datum>,
+        candidate: &[Datum],
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Datum> {
+        if pair.is_empty() {
+            for part in &self.left {
+                pair.push(part.eval(row, rt)?);
+            }
+        }
+        pair.truncate(self.left.len());
+        pair.extend_from_slice(candidate);
+        self.compared.eval(pair, rt)
+    }
+}
+
 fn several_rows() -> SqlError {
     let message = "more than one row returned by a subquery used as an expression";
     SqlError::new("21000", message)
@@ -556,17 +629,10 @@ fn compare_rows(
         (Quantifier::All, _) => false,
         (Quantifier::Only | Quantifier::Any, _) => true,
     };
-    if rows.is_empty() {
-        return Ok(Datum::Bool(!any));
-    }
-    let left = wanted.left.iter().map(|part| part.eval(row, rt));
-    let mut pair = left.collect::<Result<Vec<Datum>>>()?;
-    let mut unknown = false;
+    let (mut pair, mut unknown) = (Vec::new(), false);
     for candidate in rows {
         rt.tick()?;
-        pair.truncate(wanted.left.len());
-        pair.extend_from_slice(candidate);
-        match wanted.compared.eval(&pair, rt)? {
+        match wanted.compare(&mut pair, candidate, row, rt)? {
             Datum::Bool(found) if found == any => return Ok(Datum::Bool(any)),
             Datum::Null => unknown = true,
             _ => {}
