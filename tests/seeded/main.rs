@@ -23,6 +23,8 @@ use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
     claims, crews, databases, intervals, restarts, scans, sharers, stories, strays, tails, transfers,
     upserts,
+    claims, crews, databases, intervals, restarts, scans, sequences, sharers, stories, tails,
+    transfers, upserts,
 };
 
 /// Seeds tried before a bug counts as not found.
@@ -39,7 +41,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 67] = [
+const BUGS: [(&str, &str, Suite); 69] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -128,6 +130,8 @@ const BUGS: [(&str, &str, Suite); 67] = [
     ("stubs-for-followers", "stubs wait for reports too", moved_beside_a_report),
     ("hop-check", "a follower takes whatever is at the link", moved_and_deleted),
     ("judged_once", "values of an old version go over the newest one", claims),
+    ("sequence-unlocked", "a sequence goes while its numbers are not committed", sequences),
+    ("sequence-of-before", "who waited for a sequence draws from its old file", sequences),
     ("blocks_taken_twice", "two threads of a statement take the same blocks", crews),
     ("threads_unawaited", "a statement ends while a thread has rows", crews),
     ("error_of_a_thread", "a thread's error is its own", crews),
@@ -225,6 +229,12 @@ fn sharing() -> Result<(), String> {
 /// Workers that lock a row and count it in one statement.
 fn claims() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, claims::run)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
+/// Sessions that draw numbers beside one that drops and restarts their sequence.
+fn sequences() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sequences::run)));
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
@@ -432,7 +442,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 34] = [
+    let suites: [(&str, Suite); 35] = [
         ("pages", pages),
         ("restarting", restarting),
         ("strays-stay", strays_stay),
@@ -441,6 +451,7 @@ fn every_planted_bug_is_found() {
         ("sessions", sessions),
         ("sharing", sharing),
         ("claims", claims),
+        ("sequences", sequences),
         ("crews", crews),
         ("databases", databases),
         ("over", over),

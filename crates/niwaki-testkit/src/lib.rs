@@ -22,6 +22,8 @@ pub mod scans;
 #[cfg(feature = "shuttle")]
 pub mod schedules;
 #[cfg(feature = "shuttle")]
+pub mod sequences;
+#[cfg(feature = "shuttle")]
 pub mod sharers;
 pub mod sql;
 #[cfg(feature = "shuttle")]

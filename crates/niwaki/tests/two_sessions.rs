@@ -240,3 +240,60 @@ fn truncate_and_drop_under_prepared_plans() {
     a.execute("drop table t", ()).unwrap();
     assert_eq!(b.query(&read, (1,)).unwrap_err().sqlstate, "42P01");
 }
+
+/// A sequence could go, get another file, or count otherwise under transactions that had drawn from it.
+#[test]
+fn who_changes_a_sequence_waits_for_those_who_have_drawn_from_it() {
+    for change in [
+        "drop sequence u_id_seq cascade",
+        "drop table u",
+        "alter table u drop column id",
+        "truncate u restart identity",
+        "alter sequence u_id_seq restart 100",
+        "alter sequence u_id_seq increment 10",
+    ] {
+        let (db, mut a, mut b) = database();
+        b.execute("create table u (id serial)", ()).unwrap();
+        let draw = "select nextval('u_id_seq')";
+        a.execute("begin", ()).unwrap();
+        assert_eq!(int(&mut a, draw), 1);
+        let (done, worker) = start_waiting(&db, b, move |b| b.execute(change, ()).map(drop));
+        assert_eq!(int(&mut a, draw), 2, "{change}");
+        a.execute("commit", ()).unwrap();
+        done.recv().unwrap().unwrap();
+        worker.join().unwrap();
+    }
+}
+
+/// `nextval` did not wait for ALTER SEQUENCE, and a sequence that was dropped meanwhile was drawn from.
+#[test]
+fn who_draws_from_a_sequence_waits_for_those_who_change_it() {
+    let (db, mut a, mut b) = database();
+    a.execute("create sequence s", ()).unwrap();
+    let draw = "select nextval('s')";
+    assert_eq!(int(&mut b, draw), 1);
+    for (change, next) in [
+        ("alter sequence s increment 10", Some(11)),
+        ("alter sequence s restart 100", Some(100)),
+        ("drop sequence s", None),
+    ] {
+        a.execute("begin", ()).unwrap();
+        a.execute(change, ()).unwrap();
+        if next == Some(11) {
+            assert_eq!(int(&mut b, "select last_value from s"), 1, "it is read beside the change");
+        }
+        let (drawn, worker) = start_waiting(&db, b, move |b| {
+            b.query_one(draw, ()).map(|row| row.get::<i64>(0).unwrap())
+        });
+        a.execute("commit", ()).unwrap();
+        let drawn = drawn.recv().unwrap();
+        match next {
+            Some(next) => assert_eq!(drawn.unwrap(), next, "{change}"),
+            None => {
+                let error = drawn.unwrap_err();
+                assert!(error.message.starts_with("could not open relation with OID"), "{error}");
+            }
+        }
+        b = worker.join().unwrap();
+    }
+}

@@ -1,11 +1,12 @@
 //! Session services for functions.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind};
-use niwaki_env::Env;
+use niwaki_catalog::{CatalogState, CatalogTransaction, Oid, Relation, RelationKind};
+use niwaki_env::{Env, seeded_bug};
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
 use niwaki_storage::Tid;
@@ -44,6 +45,7 @@ pub(super) struct SessionEnvironment<'s> {
     pub(super) control: &'s SessionControl,
     pub(super) transaction: &'s Transaction,
     pub(super) state: &'s CatalogState,
+    pub(super) catalog: &'s RefCell<&'s mut CatalogTransaction>,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
     pub(super) sequences: &'s mut SequenceValues,
     pub(super) advisory: &'s mut AdvisoryLocks,
@@ -56,17 +58,26 @@ pub(super) struct SessionEnvironment<'s> {
 }
 
 impl SessionEnvironment<'_> {
-    fn sequence(&self, oid: u32) -> Result<&Sequence> {
-        let relation = self.state.relation(Oid(oid)).ok_or_else(|| {
-            SqlError::new("42P01", format!("could not open relation with OID {oid}"))
-        })?;
+    /// A sequence, locked until the transaction ends: its file stays until then, and who alters it is
+    /// waited for. The second time in a transaction that is a look at the session's own slots.
+    fn sequence(&self, oid: u32) -> Result<Arc<Relation>> {
+        if !seeded_bug!("sequence-unlocked") {
+            self.lock_table(oid, TableLockMode::RowExclusive)?;
+        }
+        let mut catalog = self.catalog.borrow_mut();
+        let relation =
+            if catalog.version() == self.state.version() || seeded_bug!("sequence-of-before") {
+                self.state.relation(Oid(oid)).cloned()
+            } else {
+                // It may have another file since this statement began, or be gone.
+                catalog.state().relation(Oid(oid)).cloned()
+            };
+        let relation = relation
+            .ok_or_else(|| SqlError::internal(format!("could not open relation with OID {oid}")))?;
         if relation.kind != RelationKind::Sequence {
             return Err(SqlError::new("42809", format!("\"{}\" is not a sequence", relation.name)));
         }
-        relation
-            .number_generator
-            .as_deref()
-            .ok_or_else(|| SqlError::internal("a sequence without its numbers"))
+        Ok(relation)
     }
 
     fn lock_table(&self, table: u32, mode: TableLockMode) -> Result<()> {
@@ -79,25 +90,24 @@ impl SessionEnvironment<'_> {
     /// Has a function write to a sequence; READ ONLY allows it only to temporary ones.
     fn write_sequence<T>(
         &self,
-        sequence: u32,
+        sequence: &Relation,
         function: &str,
-        write: impl FnOnce() -> Result<T>,
+        write: impl FnOnce(&Sequence) -> Result<T>,
     ) -> Result<T> {
+        let numbers = sequence
+            .number_generator
+            .as_deref()
+            .ok_or_else(|| SqlError::internal("a sequence without its numbers"))?;
         if !self.transaction.read_only() {
-            return write();
+            return write(numbers);
         }
-        let schema = self.state.relation(Oid(sequence)).map(|relation| relation.schema);
-        if schema.is_none() || schema != self.state.temporary_schema() {
+        if Some(sequence.schema) != self.state.temporary_schema() {
             return Err(read_only(&format!("{function}()")));
         }
         let before = self.transaction.set_writes_temporary(true);
-        let written = write();
+        let written = write(numbers);
         self.transaction.set_writes_temporary(before);
         written
-    }
-
-    fn sequence_name(&self, oid: u32) -> String {
-        self.state.relation(Oid(oid)).map_or_else(|| oid.to_string(), |r| r.name.clone())
     }
 }
 
@@ -129,64 +139,60 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn nextval(&mut self, sequence: u32) -> Result<i64> {
-        let handle = self.sequence(sequence)?;
-        let next = || {
-            handle.nextval(self.transaction).map_err(|e| match e {
+        let relation = self.sequence(sequence)?;
+        let value = self.write_sequence(&relation, "nextval", |numbers| {
+            numbers.nextval(self.transaction).map_err(|e| match e {
                 niwaki_table::Error::SequenceLimit { which, limit } => SqlError::new(
                     "2200H",
                     format!(
                         "nextval: reached {which} value of sequence \"{}\" ({limit})",
-                        self.sequence_name(sequence)
+                        relation.name
                     ),
                 ),
                 other => other.into(),
             })
-        };
-        let value = self.write_sequence(sequence, "nextval", next)?;
+        })?;
         self.sequences.values.insert(sequence, value);
         self.sequences.last = Some(sequence);
         Ok(value)
     }
 
     fn currval(&mut self, sequence: u32) -> Result<i64> {
-        self.sequence(sequence)?;
+        let relation = self.sequence(sequence)?;
         self.sequences.values.get(&sequence).copied().ok_or_else(|| {
             SqlError::new(
                 "55000",
                 format!(
                     "currval of sequence \"{}\" is not yet defined in this session",
-                    self.sequence_name(sequence)
+                    relation.name
                 ),
             )
         })
     }
 
     fn lastval(&mut self) -> Result<i64> {
-        self.sequences
-            .last
-            .filter(|oid| self.state.relation(Oid(*oid)).is_some())
-            .and_then(|oid| self.sequences.values.get(&oid).copied())
-            .ok_or_else(|| SqlError::new("55000", "lastval is not yet defined in this session"))
+        let last = self.sequences.last.filter(|oid| self.state.relation(Oid(*oid)).is_some());
+        let Some(sequence) = last else {
+            return Err(SqlError::new("55000", "lastval is not yet defined in this session"));
+        };
+        self.currval(sequence)
     }
 
     fn setval(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
-        let handle = self.sequence(sequence)?;
-        let set = || {
-            let options = handle.options();
+        let relation = self.sequence(sequence)?;
+        self.write_sequence(&relation, "setval", |numbers| {
+            let options = numbers.options();
             if !(options.minimum..=options.maximum).contains(&value) {
                 return Err(SqlError::new(
                     "22003",
                     format!(
                         "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
-                        self.sequence_name(sequence),
-                        options.minimum,
-                        options.maximum
+                        relation.name, options.minimum, options.maximum
                     ),
                 ));
             }
-            Ok(handle.setval(self.transaction, value, is_called)?)
-        };
-        self.write_sequence(sequence, "setval", set)?;
+            Ok(numbers.setval(self.transaction, value, is_called)?)
+        })?;
         if is_called {
             self.sequences.values.insert(sequence, value);
         }

@@ -200,6 +200,7 @@ impl Session {
             helpers: Some(self.database.helpers().limited(hot.parallel_workers_of_all)),
         };
         let settings = RefCell::new(&mut self.settings);
+        let catalog = RefCell::new(&mut self.catalog);
         let source = SessionSource {
             database: &self.database,
             session: self.control.backend(),
@@ -212,6 +213,7 @@ impl Session {
             control: &self.control,
             transaction,
             state: &state,
+            catalog: &catalog,
             settings: &settings,
             sequences: &mut self.sequences,
             advisory: &mut self.advisory,
@@ -225,7 +227,7 @@ impl Session {
         let ends = AtEnd {
             transaction,
             settings: &settings,
-            catalog: RefCell::new(&mut self.catalog),
+            catalog: &catalog,
             deferred: RefCell::new(&mut self.deferred),
             plans: RefCell::new(&mut self.foreign_keys.plans),
             noted: &noted,

@@ -28,7 +28,7 @@ use crate::Result;
 pub(super) struct AtEnd<'s> {
     pub(super) transaction: &'s Transaction,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
-    pub(super) catalog: RefCell<&'s mut CatalogTransaction>,
+    pub(super) catalog: &'s RefCell<&'s mut CatalogTransaction>,
     pub(super) deferred: RefCell<&'s mut Deferred>,
     pub(super) plans: RefCell<&'s mut Plans>,
     pub(super) noted: &'s RefCell<&'s mut Noted>,

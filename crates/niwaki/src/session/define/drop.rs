@@ -299,7 +299,14 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Removes a relation with its files. It is locked, or its table is, but for a sequence, which
+    /// others may draw from without a look at the table that owns it.
     pub(super) fn remove_with_files(&mut self, oid: Oid) -> Result<()> {
+        let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
+        if relation.kind == RelationKind::Sequence {
+            self.lock(oid, TableLockMode::AccessExclusive)?;
+        }
+        // What was altered meanwhile may have other files.
         let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
         self.drop_file(&relation.definition)?;
         self.remove(oid)

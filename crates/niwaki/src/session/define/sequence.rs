@@ -55,8 +55,7 @@ impl Definer<'_> {
         options: &SequenceOptions,
         if_exists: bool,
     ) -> Result<()> {
-        let found =
-            self.lock_relation(name, "relation", TableLockMode::AccessExclusive, if_exists)?;
+        let found = self.lock_relation(name, "relation", lock_for(options), if_exists)?;
         let Some(relation) = found else { return Ok(()) };
         if let Some(old) = &relation.sequence
             && options.owned_by.is_some()
@@ -72,12 +71,15 @@ impl Definer<'_> {
         self.change_sequence(&relation, options)
     }
 
-    /// ALTER SEQUENCE of a sequence that is locked, or whose table is.
+    /// ALTER SEQUENCE, also of one that belongs to a column.
     pub(super) fn change_sequence(
         &mut self,
         relation: &Relation,
         options: &SequenceOptions,
     ) -> Result<()> {
+        // Who has drawn from it draws again by the old definition until the transaction ends.
+        self.lock(relation.oid, lock_for(options))?;
+        let relation = &*self.current(relation.oid)?;
         let Some(old) = relation.sequence.as_ref() else {
             return Err(wrong_kind(relation, RelationKind::Sequence));
         };
@@ -120,11 +122,10 @@ impl Definer<'_> {
             definition.file = self.new_file(definition.logged)?;
         }
         self.update(definition)?;
-        if restarted {
-            let relation = self.current(oid)?;
-            if let Some(handle) = &relation.number_generator {
-                handle.setval(self.transaction()?, last, called)?;
-            }
+        // Whatever is logged ahead of the numbers that were given goes by the old steps.
+        let relation = self.current(oid)?;
+        if let Some(handle) = &relation.number_generator {
+            handle.setval(self.transaction()?, last, called)?;
         }
         Ok(())
     }
@@ -151,6 +152,14 @@ impl Definer<'_> {
         })?;
         let position = u16::try_from(position).map_err(|_| SqlError::internal("column number"))?;
         Ok(Some(Some((relation.oid, position))))
+    }
+}
+
+/// How ALTER SEQUENCE locks: nobody draws meanwhile; others read, unless it gets another file.
+fn lock_for(options: &SequenceOptions) -> TableLockMode {
+    match options.restart {
+        Some(_) => TableLockMode::AccessExclusive,
+        None => TableLockMode::ShareRowExclusive,
     }
 }
 

@@ -56,7 +56,14 @@ impl Definer<'_> {
                 let owner = |r: &Relation| r.sequence.as_ref().and_then(|s| s.owned_by);
                 let owned =
                     |r: &&Arc<Relation>| owner(r).is_some_and(|(table, _)| table == relation.oid);
-                files.extend(self.state().relations().filter(owned).map(|sequence| sequence.oid));
+                let state = self.state();
+                for sequence in state.relations().filter(owned) {
+                    // Others draw from it without a look at the table.
+                    self.lock(sequence.oid, TableLockMode::AccessExclusive)?;
+                    if self.state().relation(sequence.oid).is_some() {
+                        files.push(sequence.oid);
+                    }
+                }
             }
             for oid in files {
                 let mut definition = self.current(oid)?.definition.clone();

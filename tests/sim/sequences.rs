@@ -1,0 +1,10 @@
+//! Sessions that draw numbers beside one that drops, restarts and alters their sequence, in schedules
+//! that a seed determines.
+
+use niwaki_testkit::schedules::{schedules, simulate};
+use niwaki_testkit::sequences;
+
+#[test]
+fn a_sequence_stays_for_who_has_drawn_from_it() {
+    simulate(schedules(500), sequences::run);
+}
