@@ -41,7 +41,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 69] = [
+const BUGS: [(&str, &str, Suite); 70] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -49,6 +49,7 @@ const BUGS: [(&str, &str, Suite); 69] = [
     ("late_redo", "a checkpoint's redo position is taken after the pages were written", together),
     ("removable_ignores_snapshots", "pruning removes what an open snapshot sees (G1)", sessions),
     ("split_forgets_high_key", "the right half of a split has no high key", sessions),
+    ("shares-one-root", "the key of a row that moves is locked at its old root alone", sharing),
     ("values-kept-by-update", "a large value goes although an update keeps it", sessions),
     ("locks_stay_behind", "a row that moves leaves its shared locks behind", sharing),
     ("kill-unchanged", "a scan marks entries of a leaf that has changed", paths),

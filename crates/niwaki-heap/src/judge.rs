@@ -6,7 +6,6 @@ use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{RowKey, RowLockMode, Transaction, View, XidStatus};
 
 use crate::error::Result;
-use crate::follow::{HOPS_MAX, successor};
 use crate::header::{NO_LINK, Tuple, flags};
 use crate::outcome::Blocker;
 use crate::page;
@@ -21,6 +20,9 @@ pub(crate) enum Judgement {
     SelfModified,
     /// Somebody is in the way.
     Blocked(Blocker),
+    /// This transaction, in progress, is replacing it, or has, and leaves its key alone. Only FOR KEY
+    /// SHARE goes along with that.
+    Replacing(Xid),
     /// Replaced by a transaction that committed.
     Updated,
     /// Deleted by a transaction that committed.
@@ -113,56 +115,11 @@ impl Heap<'_> {
             XidStatus::InProgress if mode.conflicts_with(held_mode(tuple)) => {
                 Judgement::Blocked(Blocker::Transaction(xmax))
             }
-            // Its new root is on its way: a lock in memory would stay behind with the old one.
-            XidStatus::InProgress if !lock_only && !tuple.has(flags::HEAP_UPDATED) => {
-                Judgement::Blocked(Blocker::Transaction(xmax))
-            }
-            XidStatus::InProgress if !lock_only => self
-                .later_change(page, (root, tuple), xmax, mode)
-                .map_or_else(free, Judgement::Blocked),
+            XidStatus::InProgress if !lock_only => Judgement::Replacing(xmax),
             XidStatus::InProgress => free(),
             XidStatus::Committed(_) if lock_only => free(),
             XidStatus::Committed(_) if is_replaced(tuple) => Judgement::Updated,
             XidStatus::Committed(_) => Judgement::Deleted,
         }
-    }
-
-    /// What the transaction that is replacing `tuple` has done to its own versions since: it may have left the
-    /// key alone at first, and deleted the row then. `None` if nothing is in the way of `mode`.
-    fn later_change(
-        &self,
-        page: &Page,
-        (root, tuple): (Tid, Tuple<'_>),
-        xmax: Xid,
-        mode: RowLockMode,
-    ) -> Option<Blocker> {
-        let (mut link, mut expected) = (tuple.link(), xmax);
-        // Ends: each turn goes to a later version of the page.
-        for _ in 0..HOPS_MAX {
-            if link.block != root.block {
-                return Some(Blocker::Transaction(expected));
-            }
-            let next = successor(page, link.offset.0, expected)?;
-            if next.xmax() == 0 || next.has(flags::XMAX_ABORTED) {
-                return None;
-            }
-            expected = page::xmax(page::base(page), next);
-            match self.txns.status(expected) {
-                XidStatus::InProgress => {}
-                XidStatus::Aborted => return None,
-                // All of it has committed since: there is nothing to wait for, but to look again.
-                XidStatus::Committed(_) => return Some(Blocker::Transaction(expected)),
-            }
-            let lock_only = next.has(flags::XMAX_LOCK_ONLY);
-            let stays = lock_only || next.has(flags::HEAP_UPDATED);
-            if mode.conflicts_with(held_mode(next)) || !stays {
-                return Some(Blocker::Transaction(expected));
-            }
-            if lock_only {
-                return None;
-            }
-            link = next.link();
-        }
-        None
     }
 }

@@ -38,6 +38,7 @@ mod redo;
 mod relation;
 mod removed;
 mod rows;
+mod share_key;
 mod tail;
 mod tid_store;
 mod unindexed;

@@ -23,7 +23,7 @@ use crate::change::{EndVersion, kind};
 use crate::error::{Result, corruption};
 use crate::header::{NO_LINK, Tuple, flags};
 use crate::judge::Judgement;
-use crate::outcome::{LiveRow, Newest, RowTarget};
+use crate::outcome::{Blocker, LiveRow, Newest, RowTarget};
 use crate::page::{self, Chain};
 use crate::read::{row_ref, sees};
 use crate::relation::Heap;
@@ -67,6 +67,7 @@ impl Heap<'_> {
         match self.judge(view, &page, tuple, root, mode) {
             Judgement::Free => {}
             Judgement::Blocked(blocker) => return Ok(LiveRow::Wait(blocker)),
+            Judgement::Replacing(xid) => return Ok(LiveRow::Wait(Blocker::Transaction(xid))),
             // Whoever was ending it has committed since it was found to be live.
             Judgement::SelfModified | Judgement::Updated | Judgement::Deleted => {
                 return Ok(LiveRow::Gone);

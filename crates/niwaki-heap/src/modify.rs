@@ -28,6 +28,7 @@ use crate::page;
 use crate::read::{row_ref, visible};
 use crate::relation::Heap;
 use crate::rows::RowRef;
+use crate::share_key::SharedKey;
 use crate::visibility::PageVisibility;
 
 /// Where a change can be made, or why not.
@@ -56,6 +57,7 @@ impl<'e> Heap<'e> {
             Judgement::Free => Position::At(offset),
             Judgement::SelfModified => Position::Not(Outcome::SelfModified),
             Judgement::Blocked(blocker) => Position::Not(Outcome::Wait(blocker)),
+            Judgement::Replacing(xid) => Position::Not(Outcome::Wait(Blocker::Transaction(xid))),
             Judgement::Updated if view.may_follow() => Position::Follow(offset),
             Judgement::Updated => Position::Not(Outcome::ConcurrentUpdate),
             Judgement::Deleted if view.may_follow() => Position::Not(gone(tuple)),
@@ -340,53 +342,24 @@ impl<'e> Heap<'e> {
     /// # Errors
     /// Storage's; a read-only transaction's (exclusive modes); too many locks in memory.
     pub fn lock(&self, view: &View<'_>, target: RowTarget, mode: RowLockMode) -> Result<Outcome> {
+        let done = Outcome::Done { root: target.root, heap_only: true };
+        if mode == RowLockMode::KeyShare {
+            match self.share_key_of(view, target)? {
+                SharedKey::Locked => return Ok(done),
+                SharedKey::Blocked(blocker) => return Ok(Outcome::Wait(blocker)),
+                SharedKey::Changed | SharedKey::Again => {}
+            }
+        }
         let mut page = self.pin_write(target.root.block.0)?;
-        let position = self.position(view, &page, target, mode);
-        let replaced =
-            matches!(position, Position::Follow(_) | Position::Not(Outcome::ConcurrentUpdate));
-        let newest = match replaced && mode == RowLockMode::KeyShare {
-            true => self.newest_of_the_key(view, &page, target),
-            false => None,
-        };
-        let at = match (newest, position) {
-            (Some(Ok(at)), _) | (None, Position::At(at)) => at,
-            (Some(Err(blocker)), _) => return Ok(Outcome::Wait(blocker)),
-            (None, Position::Not(outcome)) => return Ok(outcome),
-            (None, Position::Follow(at)) => return self.follow(view, page, at, mode),
+        let at = match self.position(view, &page, target, mode) {
+            Position::At(at) => at,
+            Position::Not(outcome) => return Ok(outcome),
+            Position::Follow(at) => return self.follow(view, page, at, mode),
         };
         Ok(match self.lock_version(view, &mut page, target.root, at, mode)? {
             Some(blocker) => Outcome::Wait(blocker),
-            None => Outcome::Done { root: target.root, heap_only: true },
+            None => done,
         })
-    }
-
-    /// The newest version of a row that was replaced, but has the key still that `target` has: FOR KEY SHARE goes along
-    /// with changes of other columns, committed ones, too, whatever the snapshot; or who is in the way. `None` where the
-    /// key changed, and where the row went to another root.
-    fn newest_of_the_key(
-        &self,
-        view: &View<'_>,
-        page: &Page,
-        target: RowTarget,
-    ) -> Option<std::result::Result<u16, Blocker>> {
-        let (_, mut tuple) = targeted(view, page, target)?;
-        // Ends: each turn goes to a later version of the page.
-        for _ in 0..HOPS_MAX {
-            let link = tuple.link();
-            if tuple.has(flags::KEYS_UPDATED) || link.block != target.root.block {
-                return None;
-            }
-            let expected = page::xmax(page::base(page), tuple);
-            tuple = successor(page, link.offset.0, expected)
-                .filter(|next| next.root() == target.root.offset.0)?;
-            match self.judge(view, page, tuple, target.root, RowLockMode::KeyShare) {
-                Judgement::Free => return Some(Ok(link.offset.0)),
-                Judgement::Blocked(blocker) => return Some(Err(blocker)),
-                Judgement::Updated => {}
-                Judgement::SelfModified | Judgement::Deleted => return None,
-            }
-        }
-        None
     }
 
     /// Locks a version that was judged free.
@@ -488,19 +461,31 @@ impl<'e> Heap<'e> {
                 Judgement::Free => {}
                 Judgement::SelfModified => return Ok(Outcome::SelfModified),
                 Judgement::Blocked(blocker) => return Ok(Outcome::Wait(blocker)),
+                Judgement::Replacing(_) => {}
                 Judgement::Updated => continue,
                 Judgement::Deleted => return Ok(gone(tuple)),
             }
+            let version = Some(Tid { block: root.block, offset: OffsetNumber(at) });
             let row = VersionRow {
                 natts: tuple.natts(),
                 has_nulls: tuple.has(flags::HAS_NULLS),
                 bytes: tuple.data().to_vec(),
             };
+            let newest = Newest { target: RowTarget { root, version }, row };
+            if mode == RowLockMode::KeyShare {
+                return Ok(match self.share_key(view, page, root, at)? {
+                    SharedKey::Locked => Outcome::Changed(newest),
+                    SharedKey::Blocked(blocker) => Outcome::Wait(blocker),
+                    // Who was changing it has ended: there is nothing to wait for.
+                    SharedKey::Changed | SharedKey::Again => {
+                        Outcome::Wait(Blocker::Transaction(expected))
+                    }
+                });
+            }
             if let Some(blocker) = self.lock_version(view, &mut page, root, at, mode)? {
                 return Ok(Outcome::Wait(blocker));
             }
-            let version = Some(Tid { block: root.block, offset: OffsetNumber(at) });
-            return Ok(Outcome::Changed(Newest { target: RowTarget { root, version }, row }));
+            return Ok(Outcome::Changed(newest));
         }
     }
 }
@@ -520,7 +505,11 @@ fn gone(tuple: Tuple<'_>) -> Outcome {
 
 /// The version of a page that `target` means: the one that an earlier attempt locked, or the one that the
 /// snapshot sees.
-fn targeted<'p>(view: &View<'_>, page: &'p Page, target: RowTarget) -> Option<(u16, Tuple<'p>)> {
+pub(crate) fn targeted<'p>(
+    view: &View<'_>,
+    page: &'p Page,
+    target: RowTarget,
+) -> Option<(u16, Tuple<'p>)> {
     let locked = target.version.and_then(|version| {
         let tuple = page::tuple(page, version.offset.0)?;
         let mine = view.is_mine(page::xmax(page::base(page), tuple));

@@ -9,13 +9,24 @@ use niwaki::{Database, Session};
 use waiting::blocked_until;
 
 fn sessions() -> (Database, Session, Session) {
+    sessions_on("")
+}
+
+/// A table in which each change gives the row another root, often on another page.
+fn sessions_where_rows_move() -> (Database, Session, Session) {
+    sessions_on("with (heap_only_updates = off)")
+}
+
+fn sessions_on(options: &str) -> (Database, Session, Session) {
     let database = Database::in_memory().unwrap();
     let mut first = database.session();
     let second = database.session();
-    let setup = "create table parent (id int primary key, n int, s text); \
-                 insert into parent select i, 0, 'x' from generate_series(1, 3) i; \
-                 create table child (id int primary key, parent int references parent)";
-    assert_eq!(run(&mut first, setup), "");
+    let setup = format!(
+        "create table parent (id int primary key, n int, s text) {options}; \
+         insert into parent select i, 0, repeat('x', 1500) from generate_series(1, 3) i; \
+         create table child (id int primary key, parent int references parent)"
+    );
+    assert_eq!(run(&mut first, &setup), "");
     (database, first, second)
 }
 
@@ -23,8 +34,12 @@ fn sessions() -> (Database, Session, Session) {
 /// reference be checked beside it, and had deleted the row then: the check looked at its first change alone.
 #[test]
 fn a_reference_waits_for_a_row_that_was_changed_and_then_deleted() {
-    for then in ["delete from parent where id = 1", "update parent set id = 9 where id = 1"] {
-        let (database, mut a, b) = sessions();
+    let thens = ["delete from parent where id = 1", "update parent set id = 9 where id = 1"];
+    for (then, new) in thens
+        .into_iter()
+        .flat_map(|then| [sessions as fn() -> _, sessions_where_rows_move].map(|new| (then, new)))
+    {
+        let (database, mut a, b) = new();
         run(&mut a, &format!("begin; update parent set n = 1 where id = 1; {then}"));
         let insert = "insert into child values (1, 1)";
         let (found, mut b) = blocked_until(&database, &mut a, "commit", b, insert);
@@ -151,5 +166,64 @@ fn a_key_that_changed_has_changed_when_the_version_between_is_gone() {
     run(&mut a, "update parent set n = 1 where id = 1");
     run(&mut a, "vacuum parent");
     let found = run(&mut b, "select n from parent where id = 1 for key share");
+    assert!(found.starts_with("error 40001"), "{found}");
+}
+
+/// FOR KEY SHARE waited for a change that gives the row another root, whatever became of its key: two who
+/// changed a row each, and then referred to the other one's, were in a deadlock.
+#[test]
+fn a_reference_does_not_wait_for_a_row_that_moves() {
+    let (_database, mut a, mut b) = sessions_where_rows_move();
+    run(&mut a, "set lock_timeout = '10s'; begin; update parent set n = 1 where id = 1");
+    run(&mut b, "set lock_timeout = '10s'; begin; update parent set n = 1 where id = 2");
+    assert_eq!(run(&mut a, "insert into child values (1, 2)"), "");
+    assert_eq!(run(&mut b, "insert into child values (2, 1)"), "");
+    assert_eq!(run(&mut b, "select id, n from parent where id = 1 for key share"), "1|0");
+    assert_eq!(run(&mut a, "commit"), "");
+    assert_eq!(run(&mut b, "commit; select count(*) from child"), "2");
+}
+
+/// Whatever becomes of the change that moves it, a row whose key is locked stays.
+#[test]
+fn the_key_of_a_row_that_moves_is_locked_wherever_the_row_may_be() {
+    let ends = [
+        "commit",
+        "rollback",
+        "rollback to s; commit",
+        "rollback to s; update parent set n = 9 where id = 1; commit",
+    ];
+    for (moves, end) in [0, 1, 5].into_iter().flat_map(|moves| ends.map(|end| (moves, end))) {
+        let (database, mut a, mut b) = sessions_where_rows_move();
+        let mut c = database.session();
+        let change = "update parent set n = n + 1 where id = 1";
+        run(&mut a, &format!("begin; {change}; savepoint s; {change}; {change}"));
+        run(&mut b, "set lock_timeout = '10s'; begin");
+        assert_eq!(run(&mut b, "insert into child values (1, 1)"), "");
+        // It goes on from where it was found.
+        (0..moves).for_each(|_| assert_eq!(run(&mut a, change), ""));
+        assert_eq!(run(&mut a, end), "");
+        let delete = "delete from parent where id = 1 returning id";
+        assert!(run(&mut c, &format!("set lock_timeout = '50ms'; {delete}")).contains("55P03"));
+        run(&mut c, "set lock_timeout = '10s'");
+        let (found, _) = blocked_until(&database, &mut b, "rollback", c, delete);
+        assert_eq!(found, "1", "{moves} {end}");
+    }
+}
+
+/// FOR KEY SHARE at REPEATABLE READ was 40001 for a row that another change had given another root.
+#[test]
+fn a_key_share_lock_goes_along_with_rows_that_have_moved() {
+    let (_database, mut a, mut b) = sessions_where_rows_move();
+    run(&mut b, "begin isolation level repeatable read; select count(*) from parent");
+    run(&mut a, "update parent set n = 1 where id = 1");
+    assert_eq!(run(&mut b, "select id, n from parent where id = 1 for key share"), "1|0");
+    // It is a lock of the row as it is now.
+    let delete = "set lock_timeout = '50ms'; delete from parent where id = 1";
+    assert!(run(&mut a, delete).starts_with("error 55P03"));
+    assert_eq!(run(&mut a, "update parent set n = 10 where id = 1 returning n"), "10");
+    run(&mut b, "commit");
+    run(&mut b, "begin isolation level repeatable read; select count(*) from parent");
+    run(&mut a, "update parent set n = 4 where id = 1; update parent set id = 9 where id = 1");
+    let found = run(&mut b, "select id, n from parent where id = 1 for key share");
     assert!(found.starts_with("error 40001"), "{found}");
 }

@@ -130,6 +130,15 @@ impl LockManager {
         Ok(acquired != Acquired::Skipped)
     }
 
+    /// Gives back a lock of [`LockManager::try_lock_row`] that the transaction did not hold before, in
+    /// this mode. No savepoint was opened since.
+    pub fn unlock_row(&self, transaction: &Transaction, row: RowKey, mode: RowLockMode) {
+        let (key, mode) = (LockKey::Row(row), Mode::from(mode));
+        if transaction.held.forget(key, mode.bit) {
+            self.release(transaction.session(), &key, mode.bit);
+        }
+    }
+
     /// Whether no other transaction holds the row in memory in a mode that excludes `mode`. Stays
     /// true while the caller holds the page's exclusive latch.
     #[inline]
