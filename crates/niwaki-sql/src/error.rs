@@ -277,7 +277,7 @@ impl From<niwaki_txn::Error> for SqlError {
             E::ReadOnly => "25006",
             E::NoSuchSavepoint(_) => "3B001",
             E::TooManyCommands => "54000",
-            E::OutOfMemory { .. } => "53200",
+            E::OutOfMemory { .. } | E::TooManyRowLocks { .. } => "53200",
             E::TooManySessions => "53300",
             E::ShuttingDown => "57P03",
             E::StillInUse { .. } => "55006",
@@ -289,6 +289,9 @@ impl From<niwaki_txn::Error> for SqlError {
                 result.with_detail(detail).with_hint("See server log for query details.")
             }
             E::Terminated | E::ShuttingDown => result.with_severity(Severity::Fatal),
+            E::TooManyRowLocks { most } => result.with_hint(format!(
+                "Increase max_row_locks (now {most}), or share fewer rows in one transaction."
+            )),
             E::StillInUse { .. } => result.with_hint(
                 "end their transactions and close it again, or drop all handles and sessions",
             ),

@@ -59,7 +59,13 @@ pub enum Error {
     /// More than 2^32 − 2 commands in one transaction (54000).
     #[error("cannot have more than 2^32-2 commands in a transaction")]
     TooManyCommands,
-    /// No memory is left for locks, snapshots, sessions or transaction states (53200). `what` says
+    /// No more row locks are kept in memory for this transaction (53200).
+    #[error("out of shared memory: too many row locks")]
+    TooManyRowLocks {
+        /// Most of all transactions together.
+        most: usize,
+    },
+    /// No memory is left for snapshots, sessions or transaction states (53200). `what` says
     /// which limit.
     #[error("out of shared memory: {what}")]
     OutOfMemory {

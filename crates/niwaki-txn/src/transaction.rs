@@ -398,7 +398,7 @@ impl Transaction {
     /// savepoint must not lose the outer level's lock. Never waits; call it under the page's latch.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when too many row locks are kept.
+    /// [`Error::TooManyRowLocks`].
     pub fn keep_row_lock(&self, row: RowKey, mode: RowLockMode, holder: Xid) -> Result<()> {
         // Whoever holds the row in memory now goes with the lock that is there already.
         self.manager().locks().try_lock_row(self, row, mode)?;

@@ -538,9 +538,30 @@ fn row_locks_in_memory_are_bounded() {
         assert!(manager.locks().try_lock_row(&transaction, row(at), RowLockMode::Share).unwrap());
     }
     let refused = manager.locks().try_lock_row(&transaction, row(3), RowLockMode::Share);
-    assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+    assert!(matches!(refused, Err(Error::TooManyRowLocks { most: 3 })));
     drop(transaction);
     assert!(manager.locks().try_lock_row(&begin(&manager), row(3), RowLockMode::Share).unwrap());
+}
+
+/// One session had all row locks of the server, and whoever inserted a reference failed (53200).
+#[test]
+fn who_holds_many_row_locks_leaves_some_to_others() {
+    const MOST: usize = 16_000;
+    let manager = manager_with(TxnOptions { row_locks_max: MOST, ..TxnOptions::default() });
+    let (many, few) = (begin(&manager), begin(&manager));
+    let lock = |transaction: &Transaction, at| {
+        let row = RowKey { root: Tid::new(at, 1), ..ROW };
+        manager.locks().try_lock_row(transaction, row, RowLockMode::KeyShare)
+    };
+    let taken = (0..).take_while(|at| lock(&many, *at).is_ok()).count();
+    assert_eq!(taken, MOST / 8 * 7);
+    for at in 0..1_000 {
+        assert!(lock(&few, MOST as u32 + at).unwrap());
+    }
+    let refused = lock(&few, 2 * MOST as u32);
+    assert!(matches!(refused, Err(Error::TooManyRowLocks { most: MOST })), "it holds many now");
+    drop(many);
+    assert!(lock(&few, 2 * MOST as u32).unwrap());
 }
 
 #[test]

@@ -500,6 +500,7 @@ fn txn_options(settings: &Settings) -> TxnOptions {
         sessions_max: connections + OWN_SESSIONS + workers_max(settings),
         deadlock_timeout: Duration::from_millis(settings.hot().deadlock_timeout_ms),
         interval_gc: settings.bool("interval_gc"),
+        row_locks_max: usize::try_from(settings.int("max_row_locks")).unwrap_or(usize::MAX),
         ..defaults
     }
 }

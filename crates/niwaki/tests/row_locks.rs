@@ -5,7 +5,8 @@ mod common;
 mod waiting;
 
 use common::run;
-use niwaki::{Database, Session};
+use niwaki::{Database, Options, Session};
+use niwaki_env::Env;
 use waiting::blocked_until;
 
 fn sessions() -> (Database, Session, Session) {
@@ -226,4 +227,29 @@ fn a_key_share_lock_goes_along_with_rows_that_have_moved() {
     run(&mut a, "update parent set n = 4 where id = 1; update parent set id = 9 where id = 1");
     let found = run(&mut b, "select id, n from parent where id = 1 for key share");
     assert!(found.starts_with("error 40001"), "{found}");
+}
+
+/// One session that shared a million rows had all row locks of the server: whoever inserted a reference
+/// failed.
+#[test]
+fn who_shares_the_rows_of_a_table_leaves_locks_to_others() {
+    let options = Options::new().set("max_row_locks", "2000");
+    let database = Database::open_with(Env::memory(), options).unwrap();
+    let (mut a, mut b) = (database.session(), database.session());
+    let setup = "create table parent (id int primary key); \
+                 insert into parent select generate_series(1, 2000); \
+                 create table child (id int primary key, parent int references parent)";
+    assert_eq!(run(&mut a, setup), "");
+    let share = |upto: u32| {
+        format!("select count(*) from (select from parent where id <= {upto} for share) s")
+    };
+    assert_eq!(run(&mut a, &format!("begin; {}", share(1700))), "1700");
+    let error = run(&mut a, &share(2000));
+    assert!(error.starts_with("error 53200"), "{error}");
+    assert_eq!(run(&mut a, "rollback"), "");
+    assert_eq!(run(&mut a, &format!("begin; {}", share(1750))), "1750");
+    let references = "insert into child select g, g from generate_series(1, 200) g";
+    assert_eq!(run(&mut b, references), "");
+    assert_eq!(run(&mut a, "commit"), "");
+    assert_eq!(run(&mut b, &share(1700)), "1700");
 }

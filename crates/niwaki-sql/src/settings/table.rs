@@ -571,6 +571,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Sets the maximum number of threads that help a step of a query to read.",
     ),
     ignored("max_prepared_transactions", int(Unit::None, 0, 262_143, 0), Server),
+    setting(
+        "max_row_locks",
+        int(Unit::None, 1_000, INT_MAX, 1_000_000),
+        Server,
+        "Sets how many shared row locks are kept in memory for all sessions together.",
+    ),
     ignored("max_stack_depth", int(Unit::Kilobytes, 100, INT_MAX, 2048), User),
     setting(
         "max_wal_size",

@@ -79,6 +79,11 @@ impl HeldLocks {
             && self.queued.borrow().iter().any(|(key, _)| *key == LockKey::Table(table))
     }
 
+    /// Locks in the lock table.
+    pub(crate) fn count(&self) -> usize {
+        self.queued.borrow().len()
+    }
+
     /// Notes a lock in the lock table.
     pub(crate) fn push(&self, key: LockKey, modes: u8) {
         if let LockKey::Table(_) = key {

@@ -170,7 +170,7 @@ impl LockManager {
     ) -> Result<()> {
         let key = LockKey::Table(table);
         let mode = Mode::from(mode);
-        self.announce(&key, mode)?;
+        self.announce(&key, mode, 0)?;
         let result = self.wait_for_holders_announced(transaction.session(), key, mode, told);
         self.retract(&key, mode);
         result
@@ -247,7 +247,7 @@ impl LockManager {
         mode: Mode,
         policy: WaitPolicy,
     ) -> Result<Acquired> {
-        self.announce(&key, mode)?;
+        self.announce(&key, mode, transaction.held.count())?;
         let result = self.acquire_announced(transaction.session(), key, mode, policy, true);
         if let Ok(Acquired::Now) = result {
             transaction.held.push(key, mode.bit);
@@ -265,7 +265,7 @@ impl LockManager {
         mode: Mode,
         policy: WaitPolicy,
     ) -> Result<Acquired> {
-        self.announce(&key, mode)?;
+        self.announce(&key, mode, 0)?;
         let result = self.acquire_announced(session, key, mode, policy, true);
         if !matches!(result, Ok(Acquired::Now)) {
             self.retract(&key, mode);
@@ -292,7 +292,7 @@ impl LockManager {
         mode: Mode,
         policy: WaitPolicy,
     ) -> Result<Acquired> {
-        self.announce(&key, mode)?;
+        self.announce(&key, mode, 0)?;
         let result = self.acquire_announced(transaction.session(), key, mode, policy, false);
         self.retract(&key, mode);
         result
@@ -345,15 +345,16 @@ impl LockManager {
         result.map(|()| Acquired::Now)
     }
 
-    /// Counts a lock before it is looked for, so that a zero means that there is none.
-    fn announce(&self, key: &LockKey, mode: Mode) -> Result<()> {
+    /// Counts a lock before it is looked for, so that a zero means that there is none. `held`: locks
+    /// that its transaction has.
+    fn announce(&self, key: &LockKey, mode: Mode, held: usize) -> Result<()> {
         match key {
             LockKey::Table(table) if is_strong(mode) => {
                 self.strong.of(*table).fetch_add(1, Ordering::AcqRel);
                 // Pairs with the fence in `settle_fast`.
                 fence(Ordering::SeqCst);
             }
-            LockKey::Row(row) => return self.rows.add(row),
+            LockKey::Row(row) => return self.rows.add(row, held),
             _ => {}
         }
         Ok(())
@@ -432,7 +433,8 @@ impl LockManager {
         let mut carried = Vec::new();
         for grant in &entry.granted {
             for bit in bits(grant.modes) {
-                if let Err(error) = self.announce(&to, Mode::of(&to, bit)) {
+                // It was theirs before, and somebody else moves it.
+                if let Err(error) = self.announce(&to, Mode::of(&to, bit), 0) {
                     carried.iter().for_each(|(_, bit)| self.retract(&to, Mode::of(&to, *bit)));
                     return Err(error);
                 }

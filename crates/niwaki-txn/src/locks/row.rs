@@ -44,11 +44,19 @@ impl Drop for TupleGuard<'_> {
 /// Counters of row locks; rows share one when their keys collide, which costs only speed.
 const ROW_COUNTERS: usize = limit(4096, 8, 2);
 
+/// One in so many of all row locks is kept for transactions that hold few.
+const RESERVED: usize = 8;
+/// Locks, row locks or others, that a transaction with few of them holds: a hundred sessions with so
+/// many find room in what is kept for them.
+const FEW: usize = 1_000;
+
 /// How many row locks are kept or wanted.
 #[derive(Debug)]
 pub(crate) struct RowCounts {
     pub(crate) total: AtomicUsize,
     total_max: usize,
+    /// Most of them when one more comes to a transaction that holds many: it leaves some to others.
+    shared_max: usize,
     counters: Box<[AtomicU32]>,
 }
 
@@ -57,6 +65,7 @@ impl RowCounts {
         Self {
             total: AtomicUsize::new(0),
             total_max,
+            shared_max: total_max - total_max / RESERVED,
             counters: (0..ROW_COUNTERS).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -67,11 +76,12 @@ impl RowCounts {
         &self.counters[(mixed >> (u64::BITS - ROW_COUNTERS.trailing_zeros())) as usize]
     }
 
-    /// Counts a lock, before it is taken.
-    pub(crate) fn add(&self, row: &RowKey) -> Result<()> {
-        if self.total.fetch_add(1, Ordering::AcqRel) >= self.total_max {
+    /// Counts a lock, before it is taken by a transaction that has `held` locks already.
+    pub(crate) fn add(&self, row: &RowKey, held: usize) -> Result<()> {
+        let most = if held < FEW { self.total_max } else { self.shared_max };
+        if self.total.fetch_add(1, Ordering::AcqRel) >= most {
             self.total.fetch_sub(1, Ordering::Relaxed);
-            return Err(Error::OutOfMemory { what: "too many row locks" });
+            return Err(Error::TooManyRowLocks { most: self.total_max });
         }
         self.counter(row).fetch_add(1, Ordering::AcqRel);
         Ok(())
@@ -104,7 +114,7 @@ impl LockManager {
     /// be for the answer to stay true.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when too many row locks are kept.
+    /// [`Error::TooManyRowLocks`].
     pub fn try_lock_row(
         &self,
         transaction: &Transaction,
@@ -118,7 +128,7 @@ impl LockManager {
     /// held, and the caller looks at the row again afterwards. False only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// As [`LockManager::acquire_table`], and [`Error::OutOfMemory`].
+    /// As [`LockManager::acquire_table`], and [`Error::TooManyRowLocks`].
     pub fn lock_row(
         &self,
         transaction: &Transaction,
@@ -178,7 +188,7 @@ impl LockManager {
     /// both pages' exclusive latches (rule 9b.15).
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] when too many row locks are kept.
+    /// [`Error::TooManyRowLocks`].
     pub fn carry_row_locks(&self, from: RowKey, to: RowKey) -> Result<()> {
         if !self.rows.maybe(&from) {
             return Ok(());
