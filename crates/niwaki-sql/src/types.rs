@@ -344,7 +344,8 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
             if to == RECORD && from_string {
                 return (Explicit <= context).then_some(CastPath::InputOutput);
             }
-            if !is_known(from) || !is_known(to) || category(from) == 'P' || category(to) == 'P' {
+            let is_pseudo = |oid| category(oid) == 'P' && oid != T::VOID;
+            if !is_known(from) || !is_known(to) || is_pseudo(from) || is_pseudo(to) {
                 return None;
             }
             if to_string {
