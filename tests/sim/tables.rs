@@ -50,6 +50,7 @@ fn what_is_over_may_come_back() {
 #[test]
 fn the_stories_of_the_model_end_well() {
     simulate(1, stories::line_pointers_come_back);
+    simulate(1, stories::rolled_back_insertions_take_no_room);
     simulate(1, stories::a_cleaner_beside_updates);
     simulate(schedules(60), stories::line_pointers_are_told_of_twice);
     simulate(schedules(60), stories::recheck);
