@@ -44,8 +44,7 @@ pub(crate) fn run(
     rounds: u64,
 ) -> (Vec<Transaction>, BTreeMap<Key, Vec<Value>>) {
     let dir = TempDir::new("histories");
-    let mut server =
-        Server::start(&dir.path().join("data"), &["--set", "shared_buffers=1MB"]);
+    let mut server = Server::start(&dir.path().join("data"), &["--set", "shared_buffers=1MB"]);
     prepare(&mut server.client());
     let world = Arc::new(World::default());
     for round in 0..rounds {
@@ -141,7 +140,11 @@ fn transaction(
     match run() {
         Ok(()) => Outcome::Committed,
         Err(error) if error.is_closed() || client.is_closed() || error.code().is_none() => {
-            if commit_sent { Outcome::Unknown } else { Outcome::Aborted }
+            if commit_sent {
+                Outcome::Unknown
+            } else {
+                Outcome::Aborted
+            }
         }
         Err(error) => {
             let state = error.code().expect("an error of the server's").code();

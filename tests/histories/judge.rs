@@ -323,19 +323,15 @@ mod tests {
             (DONE, &[Append(1, 10), Append(2, 11)]),
             (DONE, &[Read(1, vec![]), Read(2, vec![11])]),
         ];
-        let lost: &[(_, &[_])] = &[
-            (DONE, &[Read(1, vec![]), Append(1, 10)]),
-            (DONE, &[Read(1, vec![]), Append(1, 20)]),
-        ];
+        let lost: &[(_, &[_])] =
+            &[(DONE, &[Read(1, vec![]), Append(1, 10)]), (DONE, &[Read(1, vec![]), Append(1, 20)])];
         for (history, lists) in [(skewed, [&[10][..], &[11]]), (lost, [&[10, 20][..], &[]])] {
             assert!(!found(history, &lists, Level::ReadCommitted));
             assert!(found(history, &lists, Level::RepeatableRead));
         }
         // Write skew is allowed.
-        let skew: &[(_, &[_])] = &[
-            (DONE, &[Read(1, vec![]), Append(2, 20)]),
-            (DONE, &[Read(2, vec![]), Append(1, 10)]),
-        ];
+        let skew: &[(_, &[_])] =
+            &[(DONE, &[Read(1, vec![]), Append(2, 20)]), (DONE, &[Read(2, vec![]), Append(1, 10)])];
         assert!(!found(skew, &[&[10], &[20]], Level::RepeatableRead));
     }
 

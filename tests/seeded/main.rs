@@ -21,10 +21,8 @@ use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    claims, crews, databases, intervals, restarts, scans, sharers, stories, strays, tails, transfers,
-    upserts,
-    claims, crews, databases, intervals, restarts, scans, sequences, sharers, stories, tails,
-    transfers, upserts,
+    claims, crews, databases, intervals, restarts, scans, sequences, sharers, stories, strays,
+    tails, transfers, upserts,
 };
 
 /// Seeds tried before a bug counts as not found.
