@@ -1,5 +1,7 @@
 //! Storage's part of `niwaki check`: every page of every file, and the log that recovery would read.
 
+use std::collections::BTreeSet;
+
 use crate::error::{Corruption, Error, Result};
 use crate::files::FORKS;
 use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
@@ -27,7 +29,9 @@ impl Storage {
     /// Read errors; damage is no error but a finding.
     pub fn check(&self) -> Result<StorageReport> {
         let mut report = StorageReport::default();
-        for file in self.list_files()? {
+        let known = self.known_files().into_iter().map(|(file, _)| file.id);
+        let files: BTreeSet<RelFileId> = self.list_files()?.into_iter().chain(known).collect();
+        for file in files {
             report.files += 1;
             for fork in FORKS {
                 self.check_fork(file, fork, &mut report)?;
@@ -38,13 +42,19 @@ impl Storage {
     }
 
     fn check_fork(&self, file: RelFileId, fork: Fork, report: &mut StorageReport) -> Result<()> {
-        for block in 0..self.pool.blocks(file, fork)? {
+        let blocks = match self.pool.blocks(file, fork) {
+            Ok(blocks) => blocks,
+            Err(error) => {
+                report.corruptions.push(error.into_damage()?);
+                return Ok(());
+            }
+        };
+        for block in 0..blocks {
             report.blocks += 1;
             let id = PageId { file, fork, block: BlockNumber(block) };
             let found = match self.pool.pin(id) {
                 Ok(pin) => pin.read().check_deep(id).err(),
-                Err(Error::Corruption(damage)) => Some(*damage),
-                Err(other) => return Err(other),
+                Err(error) => Some(error.into_damage()?),
             };
             report.corruptions.extend(found);
         }

@@ -19,6 +19,7 @@ use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
 use crate::error::{Error, Result};
+use crate::file_table;
 use crate::ids::{Lsn, Xid};
 use crate::record::{CheckpointParticipant, Manager, Record};
 use crate::storage::{Storage, kind};
@@ -216,17 +217,22 @@ impl Storage {
             self.pool.write_dirty(&mut |done, total| pace.keep(self, began, redo, done, total))?;
         let written = self.env.clock.monotonic();
         let redo = if seeded_bug!("late_redo") { self.wal.begin_checkpoint() } else { redo };
+        // What is noted here is durable with the next line.
+        let table = self.files.table();
         let synced = self.files.sync()?;
         self.count_checkpoint(kind, began, written);
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;
         self.wal.flush(lsn);
+        let files = self.control().files;
+        let files = file_table::write(&self.env, files, &table)?;
         let mut control = self.control.lock();
         let old_redo = control.current.redo;
         let mut next = control.current;
         next.redo = redo;
         next.checkpoint = lsn;
         next.next_file = next_file;
+        next.files = files;
         next.time_us = time_us;
         next.clean = kind == CheckpointKind::Shutdown;
         control.replace(next);

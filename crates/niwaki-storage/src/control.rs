@@ -5,8 +5,9 @@
 //! 0   magic u64 "NIWAKCTL"   8   format u32         12  page bytes u32
 //! 16  sequence u64           24  system u64         32  timeline u32   36  state u32 (0 in use, 1 clean)
 //! 40  redo u64               48  checkpoint u64     56  next file u64
-//! 64  segment file bytes u64 72  segment blocks u32 76  zero u32
+//! 64  segment file bytes u64 72  segment blocks u32 76  flags u32 (bits 0, 1: table of files; 2: filled)
 //! 80  time i64 (µs)          88  zero u32           92  crc32c u32 over bytes 0..92
+//! 96  bytes of the table of files u32   100  its crc32c u32   104  crc32c u32 over bytes 0..104
 //! ```
 
 use std::io;
@@ -16,6 +17,7 @@ use niwaki_env::Env;
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use crate::error::{Corruption, Error, Result};
+use crate::file_table::TablePlace;
 use crate::ids::Lsn;
 use crate::page::PAGE_SIZE;
 use crate::wal::Cursor;
@@ -26,6 +28,9 @@ pub const FORMAT_VERSION: u32 = 2;
 pub(crate) const CONTROL: &str = "control";
 const NEW_CONTROL: &str = "control.new";
 const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKCTL");
+/// Bits of the flags: which table of files counts, and whether the catalog was filled.
+const TABLE: u32 = 3;
+const FILLED: u32 = 4;
 const SLOT_AT: [u64; 2] = [0, 4096];
 
 /// Contents of the control file.
@@ -49,13 +54,17 @@ pub struct Control {
     pub wal_segment_bytes: u64,
     /// Pages of a segment file of a relation.
     pub segment_blocks: u32,
+    /// The table of files that counts.
+    pub files: TablePlace,
+    /// The first database's catalog was filled: the directory is not new any more.
+    pub filled: bool,
     /// When it was written, in microseconds since 1970.
     pub time_us: i64,
 }
 
 impl Control {
     /// Bytes of a slot.
-    pub const BYTES: usize = 96;
+    pub const BYTES: usize = 108;
 
     /// The bytes of a slot.
     pub fn encode(&self) -> [u8; Self::BYTES] {
@@ -72,9 +81,15 @@ impl Control {
         out[56..64].copy_from_slice(&self.next_file.to_le_bytes());
         out[64..72].copy_from_slice(&self.wal_segment_bytes.to_le_bytes());
         out[72..76].copy_from_slice(&self.segment_blocks.to_le_bytes());
+        let flags = self.files.number | if self.filled { FILLED } else { 0 };
+        out[76..80].copy_from_slice(&flags.to_le_bytes());
         out[80..88].copy_from_slice(&self.time_us.to_le_bytes());
         let crc = crc32c::crc32c(&out[..92]);
         out[92..96].copy_from_slice(&crc.to_le_bytes());
+        out[96..100].copy_from_slice(&self.files.bytes.to_le_bytes());
+        out[100..104].copy_from_slice(&self.files.crc.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..104]);
+        out[104..108].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
@@ -106,6 +121,8 @@ impl Control {
             next_file: 0,
             wal_segment_bytes: 0,
             segment_blocks: 0,
+            files: TablePlace::default(),
+            filled: false,
             time_us: 0,
         };
         let state = cursor.u32()?;
@@ -115,16 +132,27 @@ impl Control {
         control.next_file = cursor.u64()?;
         control.wal_segment_bytes = cursor.u64()?;
         control.segment_blocks = cursor.u32()?;
-        let zero = cursor.u32()?;
+        let flags = cursor.u32()?;
+        control.files.number = flags & TABLE;
+        control.filled = flags & FILLED != 0;
         control.time_us = cursor.u64()?.cast_signed();
-        let zero = zero | cursor.u32()?;
+        let zero = cursor.u32()?;
         let sound = cursor.u32()? == crc32c::crc32c(bytes.get(..92)?)
             && zero == 0
+            && flags & !(TABLE | FILLED) == 0
+            && control.files.number != TABLE
             && state <= 1
             && page_bytes as usize == PAGE_SIZE
             && control.segment_blocks > 0
             && control.redo <= control.checkpoint;
-        sound.then_some(control)
+        if !sound {
+            return None;
+        }
+        (control.files.bytes, control.files.crc) = (cursor.u32()?, cursor.u32()?);
+        // Directories of before there was a table have zeros here.
+        let sealed = cursor.u32()? == crc32c::crc32c(bytes.get(..104)?);
+        let none = (control.files, bytes.get(96..108)?) == (TablePlace::default(), &[0; 12]);
+        (sealed || (none && !control.filled)).then_some(control)
     }
 }
 

@@ -50,6 +50,28 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// What is damaged: a finding of a check. A file that is not there is F1 broken.
+    ///
+    /// # Errors
+    /// The error itself, when it says nothing of damage.
+    pub fn into_damage(self) -> std::result::Result<Corruption, Self> {
+        match self {
+            Self::Corruption(damage) => Ok(*damage),
+            Self::Io { action, source } if source.kind() == io::ErrorKind::NotFound => {
+                let file = action.split('"').nth(1).unwrap_or("base").to_owned();
+                let (block, item, invariant) = (None, None, "F1");
+                Ok(Corruption {
+                    file,
+                    block,
+                    item,
+                    invariant,
+                    detail: format!("{action}: {source}"),
+                })
+            }
+            other => Err(other),
+        }
+    }
+
     /// Wraps a system error with what was tried; a full disk becomes [`Error::DiskFull`].
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();

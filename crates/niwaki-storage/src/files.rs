@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use crate::error::{Corruption, Error, Result};
-use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
+use crate::file_table::{KnownFile, Runs};
+use crate::ids::{BlockNumber, Fork, PageId, RelFileId, Xid};
+use crate::known_files::too_short;
 use crate::open_files::{OpenFiles, Segment};
-use crate::page::{PAGE_SIZE, Page};
+use crate::page::{KIND_AT, PAGE_SIZE, Page, PageKind};
 
 /// Folder of the relation files.
 pub(crate) const BASE: &str = "base";
@@ -45,11 +48,16 @@ pub(crate) struct ForkFile {
     file: RelFileId,
     fork: Fork,
     segments: RwLock<Vec<Arc<Segment>>>,
+    /// Its length when it was opened, if there was a file. Redo may make it longer since, but does
+    /// not bring back what is missing.
+    pub(crate) found: Mutex<Option<u32>>,
     /// Length in pages; grows under `extend_lock`.
     blocks: AtomicU32,
     /// Pages from here on were never written since the fork grew over them: they are zero, and need
     /// not be read.
     written_blocks: AtomicU32,
+    /// Blocks of a main fork that hold a page on disk: they must not read as zeros.
+    pub(crate) written: Mutex<Runs>,
     /// Held while the fork grows.
     pub(crate) extend_lock: Mutex<()>,
     /// How many threads wait to grow it: a measure of how much to grow at once.
@@ -62,14 +70,17 @@ pub(crate) struct Files {
     env: Env,
     /// Pages of a segment file.
     segment_blocks: u32,
-    forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
+    pub(crate) forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
+    /// The relation files that there are. Of those whose main fork is open, that knows more.
+    pub(crate) known: Mutex<HashMap<RelFileId, KnownFile>>,
     open: OpenFiles,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
     /// A killed process may have left what this one finds in the system's memory only.
     unsynced_when_opened: bool,
-    /// Records are being replayed: what a later one cuts off may still be there.
-    recovering: AtomicBool,
+    /// Records are being replayed: what a later one cuts off may still be there, and what an earlier
+    /// one cut off may not be there any more.
+    pub(crate) recovering: AtomicBool,
 }
 
 impl Files {
@@ -80,6 +91,7 @@ impl Files {
         segment_blocks: u32,
         after_crash: bool,
         open_files_max: usize,
+        known: HashMap<RelFileId, KnownFile>,
     ) -> Self {
         assert!(segment_blocks > 0);
         Self {
@@ -87,6 +99,7 @@ impl Files {
             env,
             segment_blocks,
             forks: RwLock::new(HashMap::new()),
+            known: Mutex::new(known),
             folder_changed: AtomicBool::new(after_crash),
             unsynced_when_opened: after_crash,
             recovering: AtomicBool::new(true),
@@ -144,16 +157,23 @@ impl Files {
                 break;
             }
         }
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX - 1);
+        let found = (!segments.is_empty()).then_some(blocks);
+        let expected = self.expected(file, fork);
         if !self.recovering.load(Ordering::Acquire) {
+            if let Some(known) = expected.as_ref().filter(|known| known.is_more_than(found)) {
+                return Err(too_short(file, known, found));
+            }
             self.settle_ghosts(file, fork, segments.len())?;
         }
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX - 1);
         Ok(ForkFile {
             file,
             fork,
             segments: RwLock::new(segments),
+            found: Mutex::new(found),
             blocks: AtomicU32::new(blocks),
             written_blocks: AtomicU32::new(blocks),
+            written: Mutex::new(expected.map(|known| known.written).unwrap_or_default()),
             extend_lock: Mutex::new(()),
             extend_waiters: AtomicU32::new(0),
             counters: ForkCounters::default(),
@@ -205,26 +225,30 @@ impl Files {
     ///
     /// # Errors
     /// [`Error::Corruption`] for one that has, among the forks that redo met.
-    pub(crate) fn end_redo(&self) -> Result<()> {
-        self.recovering.store(false, Ordering::Release);
+    pub(crate) fn settle_open_forks(&self) -> Result<()> {
         for fork in self.open_forks() {
-            let segments = fork.segments.read().len();
-            self.settle_ghosts(fork.file, fork.fork, segments)?;
+            self.settle_ghosts(fork.file, fork.fork, fork.segment_count())?;
         }
         Ok(())
     }
 
-    /// Whether the main fork is on disk.
+    /// Whether the main fork was created; one that was and is not on disk is an error.
     pub(crate) fn exists(&self, file: RelFileId) -> Result<bool> {
-        Ok(!self.fork(file, Fork::Main)?.segments.read().is_empty())
+        let created = self.known.lock().contains_key(&file);
+        Ok(created && self.fork(file, Fork::Main)?.segment_count() > 0)
     }
 
     /// Makes the main fork exist and be empty, and the others not exist. Whatever carries this number
     /// on disk is a leftover of before a crash.
-    pub(crate) fn create(&self, file: RelFileId) -> Result<()> {
+    pub(crate) fn create(&self, file: RelFileId, logged: bool, creator: Xid) -> Result<()> {
         self.remove(file)?;
         let fork = self.fork(file, Fork::Main)?;
-        self.segment(&fork, 0).map(|_| ())
+        self.segment(&fork, 0)?;
+        *fork.found.lock() = Some(0);
+        if !seeded_bug!("file_not_known") {
+            self.known.lock().insert(file, KnownFile::new(logged, creator));
+        }
+        Ok(())
     }
 
     /// The segment file, created (with those before it) when absent.
@@ -360,6 +384,10 @@ impl Files {
             .write(&segment, |file| file.write_at(bytes, offset))
             .map_err(|e| Error::io(format!("could not write {id}"), e))?;
         fork.counters.written.fetch_add(u64::from(count), Ordering::Relaxed);
+        // After the mark that they must be synced: what a checkpoint notes, it syncs.
+        if fork.fork == Fork::Main {
+            fork.note_written(id.block.0, bytes);
+        }
         Ok(())
     }
 
@@ -401,6 +429,7 @@ impl Files {
         }
         fork.blocks.store(blocks, Ordering::Release);
         fork.written_blocks.fetch_min(blocks, Ordering::AcqRel);
+        fork.written.lock().cut(blocks);
         let mut segments = fork.segments.write();
         let (last, bytes) = self.place(blocks);
         // From the end, so that a crash leaves no full-looking gap.
@@ -424,26 +453,47 @@ impl Files {
         Ok(())
     }
 
-    /// Removes all files of a relation; none need exist.
+    /// Removes all files of a relation; none need exist, and they may be damaged.
     pub(crate) fn remove(&self, file: RelFileId) -> Result<()> {
+        // From here on it may be short or gone.
+        self.known.lock().remove(&file);
         for fork in FORKS {
-            let open = self.fork(file, fork)?;
-            let mut segments = open.segments.write();
-            self.remove_ghosts(file, fork, segments.len())?;
-            open.blocks.store(0, Ordering::Release);
-            open.written_blocks.store(0, Ordering::Release);
-            while let Some(number) = segments.len().checked_sub(1) {
-                let path = Self::path(file, fork, number);
-                match self.env.vfs.remove(&path) {
-                    Ok(()) => {}
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                    Err(e) => return Err(Error::io(format!("could not remove {path}"), e)),
-                }
-                self.folder_changed.store(true, Ordering::Release);
-                segments.pop();
+            let open = self.forks.read().get(&(file, fork)).cloned();
+            let mut segments = open.as_ref().map(|open| open.segments.write());
+            if let Some(open) = &open {
+                open.blocks.store(0, Ordering::Release);
+                open.written_blocks.store(0, Ordering::Release);
+                open.written.lock().cut(0);
+            }
+            self.unlink(file, fork)?;
+            if let Some(segments) = &mut segments {
+                segments.clear();
             }
             drop(segments);
             self.forks.write().remove(&(file, fork));
+        }
+        Ok(())
+    }
+
+    /// Removes the segment files of a fork, from the end, so that a crash leaves no gap.
+    fn unlink(&self, file: RelFileId, fork: Fork) -> Result<()> {
+        let mut count = 0;
+        // Ends with the first segment that does not exist.
+        loop {
+            let path = Self::path(file, fork, count);
+            let failed = |e| Error::io(format!("could not look for {path}"), e);
+            if !self.env.vfs.exists(&path).map_err(failed)? {
+                break;
+            }
+            count += 1;
+        }
+        for path in (0..count).rev().map(|number| Self::path(file, fork, number)) {
+            match self.env.vfs.remove(&path) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io(format!("could not remove {path}"), e)),
+            }
+            self.folder_changed.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -476,14 +526,17 @@ impl Files {
     /// the bytes is unknown.
     ///
     /// # Errors
-    /// The folder of the files is not there any more. Nothing was lost that was there; the next call
-    /// tries again.
+    /// A file that was written, or the folder of all files, is not there any more, so that nothing
+    /// can make it durable. Nothing was lost that was there; the next call tries again.
     pub(crate) fn sync(&self) -> Result<u64> {
         let forks: Vec<Arc<ForkFile>> = self.forks.read().values().cloned().collect();
         let mut synced = 0;
         for fork in forks {
             let segments: Vec<Arc<Segment>> = fork.segments.read().clone();
-            synced += segments.iter().filter(|segment| self.open.sync(segment)).count() as u64;
+            for segment in &segments {
+                self.must_be_there(&fork, segment)?;
+                synced += u64::from(self.open.sync(segment));
+            }
         }
         if self.folder_changed.swap(false, Ordering::AcqRel)
             && let Err(e) = self.env.vfs.sync_dir(BASE)
@@ -496,6 +549,22 @@ impl Files {
             self.env.abort(&format!("could not sync the folder {BASE}: {e}"));
         }
         Ok(synced)
+    }
+
+    /// 58P01 when somebody else has removed or replaced a file that is to be synced.
+    fn must_be_there(&self, fork: &ForkFile, segment: &Arc<Segment>) -> Result<()> {
+        let failed = |e| Error::io(format!("could not find file \"{}\"", segment.path()), e);
+        if self.open.is_there(segment).map_err(failed)? || seeded_bug!("removed_file_is_synced") {
+            return Ok(());
+        }
+        // Who removes one of the engine's own takes it off the list before the lock is free.
+        if !fork.segments.read().iter().any(|other| Arc::ptr_eq(other, segment)) {
+            return Ok(());
+        }
+        Err(failed(io::Error::new(
+            io::ErrorKind::NotFound,
+            "No such file or directory: it was removed or replaced while it was open",
+        )))
     }
 
     /// Files synced because they had to be closed.
@@ -526,10 +595,30 @@ impl Files {
 }
 
 impl ForkFile {
+    /// Notes which of the pages in `bytes`, the first of them at `block`, are not empty.
+    fn note_written(&self, block: u32, bytes: &[u8]) {
+        let mut written = self.written.lock();
+        for (block, page) in (block..).zip(bytes.chunks_exact(PAGE_SIZE)) {
+            if page[KIND_AT] != PageKind::New as u8 {
+                written.add(block, block + 1);
+            }
+        }
+    }
+
+    /// Whether it lacked something of what is known of it when it was opened.
+    pub(crate) fn lacks_of(&self, known: &KnownFile) -> bool {
+        known.is_more_than(*self.found.lock()) && !seeded_bug!("redo_fills_short_files")
+    }
+
     /// Length in pages.
     pub(crate) fn blocks(&self) -> u32 {
         // Acquire: pairs with the release in `grow`.
         self.blocks.load(Ordering::Acquire)
+    }
+
+    /// How many segment files it has.
+    pub(crate) fn segment_count(&self) -> usize {
+        self.segments.read().len()
     }
 
     pub(crate) fn name(&self) -> (RelFileId, Fork) {

@@ -6,7 +6,8 @@
 use niwaki_env::hostile::{Target, dense, sparse};
 
 use crate::control::Control;
-use crate::ids::{BlockNumber, Fork, Lsn, OffsetNumber, PageId, RelFileId};
+use crate::file_table::{self, KnownFile};
+use crate::ids::{BlockNumber, Fork, Lsn, OffsetNumber, PageId, RelFileId, Xid};
 use crate::page::{ItemId, ItemState, PAGE_SIZE, Page, PageKind};
 use crate::wal::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
 
@@ -14,6 +15,7 @@ use crate::wal::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
 pub const TARGETS: &[Target] = &[
     ("page", page_seeds, page),
     ("control", control_seeds, control),
+    ("file_table", file_table_seeds, file_table),
     ("wal_record", wal_record_seeds, wal_record),
 ];
 
@@ -94,6 +96,8 @@ fn control_seeds() -> Vec<Vec<u8>> {
         next_file: 20,
         wal_segment_bytes: 16 << 20,
         segment_blocks: 131_072,
+        files: crate::TablePlace { number: 1, bytes: 28, crc: 3 },
+        filled: true,
         time_us: 1,
     };
     vec![control.encode().to_vec()]
@@ -103,13 +107,32 @@ fn control_seeds() -> Vec<Vec<u8>> {
 fn control(bytes: &[u8]) {
     let _ = Control::decode(bytes);
     let mut sealed = bytes.to_vec();
-    if let Some((front, crc)) = sealed.split_at_mut_checked(92)
-        && let Some(crc) = crc.first_chunk_mut::<4>()
-    {
-        *crc = crc32c::crc32c(front).to_le_bytes();
-        if let Ok(Some(control)) = Control::decode(&sealed) {
-            assert_eq!(control.encode()[..], sealed[..Control::BYTES]);
+    for at in [92, 104] {
+        if let Some((front, crc)) = sealed.split_at_mut_checked(at)
+            && let Some(crc) = crc.first_chunk_mut::<4>()
+        {
+            *crc = crc32c::crc32c(front).to_le_bytes();
         }
+    }
+    if let Ok(Some(control)) = Control::decode(&sealed) {
+        assert_eq!(control.encode()[..], sealed[..Control::BYTES]);
+    }
+}
+
+fn file_table_seeds() -> Vec<Vec<u8>> {
+    let mut entry = KnownFile { blocks: 9, ..KnownFile::new(true, Xid(3)) };
+    entry.written.add(0, 3);
+    entry.written.add(5, 9);
+    let empty = KnownFile::new(false, Xid::INVALID);
+    let known = [(RelFileId(16), entry), (RelFileId(17), empty)].into();
+    vec![Vec::new(), file_table::encode(&known)]
+}
+
+/// What is read says the same when it is written and read again.
+fn file_table(bytes: &[u8]) {
+    if let Some(known) = file_table::decode(bytes) {
+        let again = file_table::encode(&known.clone().into_iter().collect());
+        assert_eq!(file_table::decode(&again), Some(known));
     }
 }
 

@@ -9,11 +9,13 @@ mod control;
 mod copy;
 mod error;
 mod failures;
+mod file_table;
 mod files;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 pub mod ids;
+mod known_files;
 mod open_files;
 pub mod page;
 pub mod record;
@@ -31,6 +33,7 @@ pub use checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
 pub use control::{Control, FORMAT_VERSION};
 pub use error::{Corruption, Error, Result};
 pub use failures::BackgroundTask;
+pub use file_table::TablePlace;
 pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
 pub use record::{

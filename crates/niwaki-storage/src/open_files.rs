@@ -49,6 +49,13 @@ impl Segment {
     }
 }
 
+impl Segment {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
 /// The segment files that are open.
 pub(crate) struct OpenFiles {
     env: Env,
@@ -146,6 +153,17 @@ impl OpenFiles {
             segment.unsynced.store(true, Ordering::Release);
             result
         })
+    }
+
+    /// Whether a file with unsynced writes is still where it was opened; the others do not matter.
+    pub(crate) fn is_there(&self, segment: &Segment) -> io::Result<bool> {
+        let shared = segment.file.read();
+        match &*shared {
+            Some(file) if segment.unsynced.load(Ordering::Acquire) => {
+                self.env.vfs.is_at(file.as_ref(), &segment.path)
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Makes what was written durable; false when nothing was. A failure ends the process.

@@ -25,6 +25,7 @@ use crate::buffer::{BufferPool, PageWrite};
 use crate::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
 use crate::control::{CONTROL, Control, ControlFile};
 use crate::error::{Corruption, Error, Result};
+use crate::file_table::{self, TablePlace};
 use crate::files::{BASE, Files, fork_file_name};
 use crate::ids::{Fork, Lsn, PageId, RelFileId};
 use crate::page::PAGE_SIZE;
@@ -149,6 +150,11 @@ impl<'r> Redo<'r> {
             let Some(blocks) = blocks else {
                 return Err(self.damage(format!("it names block {}", id.block)));
             };
+            // A later record may cut the file to what is left of it; nothing else mends it.
+            if self.storage.files.lost_its_end(id)? {
+                self.missing.add(id, self.record.start);
+                return Ok(RedoPage::Gone);
+            }
             pool.extend_to(id.file, id.fork, blocks)?;
         } else if id.block.0 >= pool.blocks(id.file, id.fork)? {
             self.missing.add(id, self.record.start);
@@ -217,8 +223,9 @@ impl<'r> Redo<'r> {
                 self.storage.next_file.fetch_max(next, Ordering::Relaxed);
                 // What the file holds on disk is a leftover, or follows in the log.
                 self.missing.create_file(file);
+                let logged = body.u8().ok_or_else(short)? != 0;
                 self.storage.remove_file(file)?;
-                self.storage.files.create(file)?;
+                self.storage.files.create(file, logged, self.record.xid)?;
             }
             kind::DROP_FILE => {
                 self.drop_file(RelFileId(body.u64().ok_or_else(short)?))?;
@@ -239,6 +246,9 @@ impl<'r> Redo<'r> {
                 // A file that is as short already is cut again: that cut may not be on the device.
                 if self.storage.pool.blocks(file, fork)? >= blocks {
                     self.storage.cut_fork(file, fork, blocks)?;
+                }
+                if fork == Fork::Main {
+                    self.storage.files.cut_known(file, blocks)?;
                 }
             }
             kind::IMAGES => {
@@ -303,11 +313,13 @@ impl Storage {
         let segments =
             Segments::new(env.clone(), current.system, current.timeline, current.wal_segment_bytes);
         let wal = Wal::new(env.clone(), segments, options.wal_buffers, options.full_page_writes);
+        let known = file_table::read(&env, current.files)?.unwrap_or_default();
         let files = Arc::new(Files::new(
             env.clone(),
             current.segment_blocks,
             !current.clean,
             options.open_files_max,
+            known,
         ));
         let (io_method, ring) = MethodInUse::choose(options.io_method, &env);
         let pool = BufferPool::new(
@@ -367,8 +379,8 @@ impl Storage {
             self.replay(&record, managers, &missing)?;
             records += 1;
         }
+        self.files.end_redo(control.clean, control.files.number == 0)?;
         missing.check()?;
-        self.files.end_redo()?;
         let end = reader.end();
         self.check_newest_page(end.end)?;
         if !control.clean {
@@ -474,6 +486,8 @@ fn create(env: &Env, options: &StorageOptions) -> Result<ControlFile> {
             next_file: FIRST_FILE.0,
             wal_segment_bytes: options.wal_segment_bytes.max(16 << 10) & !4095,
             segment_blocks: options.segment_blocks.max(1),
+            files: TablePlace::default(),
+            filled: false,
             time_us: env.clock.now_unix_us(),
         },
     )

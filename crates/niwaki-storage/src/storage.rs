@@ -303,7 +303,7 @@ impl Storage {
             xid,
             &[&file.id.0.to_le_bytes(), &[u8::from(file.logged)]],
         )?;
-        self.files.create(file.id)
+        self.files.create(file.id, file.logged, xid)
     }
 
     /// Whether the relation's main fork exists on disk.
@@ -312,6 +312,48 @@ impl Storage {
     /// [`crate::Error::Io`].
     pub fn file_exists(&self, file: RelFileId) -> Result<bool> {
         self.files.exists(file)
+    }
+
+    /// Whether the directory is new: nobody has said that its catalog was filled, nor created a file
+    /// with a number of its own.
+    pub fn is_new(&self) -> bool {
+        !self.control().filled && self.next_file.load(Ordering::Relaxed) <= FIRST_FILE.0
+    }
+
+    /// The first catalog was filled, durably: from here on the directory is never taken for new.
+    pub fn set_filled(&self) {
+        let mut control = self.control.lock();
+        if !control.current.filled {
+            let next = Control { filled: true, ..control.current };
+            control.replace(next);
+        }
+    }
+
+    /// The relation files that there should be, ascending, and who created each.
+    pub fn known_files(&self) -> Vec<(RelFile, Xid)> {
+        let known = self.files.all_known().into_iter();
+        known.map(|(id, entry)| (RelFile { id, logged: entry.logged }, entry.creator)).collect()
+    }
+
+    /// Whether a file has no byte that is not zero: nothing was ever written to it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`].
+    pub fn is_blank(&self, file: RelFileId) -> Result<bool> {
+        self.files.is_blank(file)
+    }
+
+    /// Moves the files of a relation, which nothing names, out of the way, and returns where they are
+    /// now. Nobody uses them, and no record behind the redo position names them. It is durable, and
+    /// what is known of them is with the next checkpoint.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`].
+    pub fn move_aside(&self, file: RelFileId) -> Result<Vec<String>> {
+        for fork in FORKS {
+            self.pool.forget(file, fork, BlockNumber(0));
+        }
+        self.files.move_aside(file)
     }
 
     /// Numbers of all relations that have files, ascending.
@@ -385,10 +427,8 @@ impl Storage {
     /// [`crate::Error::Io`].
     pub fn reset_unlogged(&self, file: RelFileId) -> Result<()> {
         for fork in FORKS {
-            if self.pool.blocks(file, fork)? > 0 {
-                self.cut_fork(file, fork, 0)?;
-            }
+            self.pool.forget(file, fork, BlockNumber(0));
         }
-        self.files.create(file)
+        self.files.create(file, false, Xid::INVALID)
     }
 }

@@ -112,6 +112,34 @@ fn line_pointer() {
 }
 
 #[test]
+fn table_of_files() {
+    let (entry, run) = (table("Entry of the table of files"), table("Run of the table of files"));
+    assert_covers(&entry, 28);
+    assert_covers(&run, 8);
+    let (storage, file, _) = storage_with_records();
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    let place = storage.control().files;
+    let mut bytes = vec![0; place.bytes as usize];
+    let name = format!("files.{}", place.number);
+    let open = storage.env().vfs.open(&name, OpenMode::Existing).unwrap();
+    assert_eq!(open.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    assert_eq!(crc32c::crc32c(&bytes), place.crc);
+    let blocks = storage.pool().blocks(file.id, Fork::Main).unwrap();
+    let expected = [
+        ("file", file.id.0),
+        ("creator", 5),
+        ("logged", 1),
+        ("blocks", u64::from(blocks)),
+        ("runs", 1),
+    ];
+    assert_fields("Entry of the table of files", &bytes, &expected);
+    let end = number(&bytes[32..36]);
+    assert!(end > 0 && end <= u64::from(blocks), "{end} of {blocks}");
+    assert_fields("Run of the table of files", &bytes[28..], &[("first", 1), ("end", end)]);
+    assert_eq!(bytes.len(), 36);
+}
+
+#[test]
 fn control_slot() {
     assert_covers(&table("Control slot"), Control::BYTES);
     let control = Control {
@@ -124,6 +152,8 @@ fn control_slot() {
         next_file: 16,
         wal_segment_bytes: 17,
         segment_blocks: 18,
+        files: TablePlace { number: 2, bytes: 20, crc: 21 },
+        filled: true,
         time_us: -19,
     };
     let bytes = control.encode();
@@ -144,10 +174,13 @@ fn control_slot() {
             ("next_file", 16),
             ("wal_segment_bytes", 17),
             ("segment_blocks", 18),
-            ("zero1", 0),
+            ("flags", 6),
             ("time_us", (-19i64).cast_unsigned()),
-            ("zero2", 0),
+            ("zero", 0),
             ("crc", u64::from(crc32c::crc32c(&bytes[..92]))),
+            ("files_bytes", 20),
+            ("files_crc", 21),
+            ("crc2", u64::from(crc32c::crc32c(&bytes[..104]))),
         ],
     );
     // Any byte that changes makes the slot unsound.

@@ -36,7 +36,7 @@ fn a_short_segment_is_damage_and_nothing_behind_it_is_removed() {
         let (storage, _) = open(&env_on(vfs.clone()));
         let error = storage.pool().blocks(file.id, Fork::Main).unwrap_err();
         let Error::Corruption(damage) = error else { panic!("{error}") };
-        assert_eq!((damage.invariant, &damage.file), ("length", &first));
+        assert_eq!((damage.invariant, &damage.file), ("F1", &first));
         for behind in [1, 2] {
             assert!(vfs.exists(&format!("{first}.{behind}")).unwrap(), "{behind} is gone");
         }

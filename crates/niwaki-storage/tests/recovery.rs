@@ -4,8 +4,9 @@ mod support;
 
 use std::sync::Arc;
 
-use niwaki_env::vfs::MemoryVfs;
+use niwaki_env::vfs::{MemoryVfs, OpenMode, Vfs};
 use niwaki_storage::compare::redo_equals_do;
+use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::*;
 use support::*;
 
@@ -202,7 +203,7 @@ fn records_behind_the_drop_of_their_file_are_passed_over() {
     let after = vfs.fork();
     let path = format!("base/{}.main", gone.file.id);
     // As a killed process leaves it.
-    let _ = niwaki_env::vfs::Vfs::remove(&after, &path);
+    let _ = after.remove(&path);
     let (redone, summary) = open_with(&env_on(Arc::new(after)), options).unwrap();
     assert!(summary.recovered);
     assert_eq!(redone.list_files().unwrap(), [stays.file.id]);
@@ -223,17 +224,25 @@ fn a_page_missing_without_reason_is_damage() {
     storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     let last = items.add(2, &item(9)).unwrap().unwrap();
     storage.wal().flush(last);
-    let after = vfs.fork();
     let path = format!("base/{}.main", items.file.id);
-    niwaki_env::vfs::Vfs::remove(&after, &path).unwrap();
-    let error = open_with(&env_on(Arc::new(after)), StorageOptions::tiny()).unwrap_err();
-    let Error::Corruption(damage) = error else { panic!("{error}") };
-    assert_eq!((damage.file.as_str(), damage.block), (path.as_str(), Some(2)));
+    let damaged = |damage: fn(&MemoryVfs, &str)| {
+        let after = vfs.fork();
+        damage(&after, &path);
+        let error = open_with(&env_on(Arc::new(after)), StorageOptions::tiny()).unwrap_err();
+        let damage = error.into_damage().unwrap();
+        assert_eq!(damage.file, path);
+        (damage.invariant, damage.block)
+    };
+    assert_eq!(damaged(|vfs, path| vfs.remove(path).unwrap()), ("F1", None));
+    let zeroed = damaged(|vfs, path| {
+        let file = vfs.open(path, OpenMode::Existing).unwrap();
+        file.write_at(&[0; PAGE_SIZE], 2 * PAGE_SIZE as u64).unwrap();
+    });
+    assert_eq!(zeroed, ("W2", Some(2)));
 }
 
 #[test]
 fn another_format_and_a_second_process_are_refused() {
-    use niwaki_env::vfs::{OpenMode, Vfs};
     let vfs = Arc::new(MemoryVfs::new());
     let env = env_on(vfs.clone());
     let (storage, _) = open(&env);

@@ -78,7 +78,7 @@ fn table(document: &str) -> Vec<Invariant> {
 fn is_name(word: &str) -> bool {
     matches!(
         word.as_bytes(),
-        [b'H' | b'X' | b'B' | b'V' | b'W' | b'S' | b'G' | b'D' | b'T', b'0'..=b'9']
+        [b'H' | b'X' | b'B' | b'V' | b'F' | b'W' | b'S' | b'G' | b'D' | b'T', b'0'..=b'9']
     )
 }
 

@@ -78,6 +78,14 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// Any error of the system other than `NotFound`.
     fn exists(&self, path: &str) -> io::Result<bool>;
+    /// Whether an open file is still what `path` names: nobody has removed, moved or replaced it.
+    ///
+    /// # Errors
+    /// Any error of the system other than `NotFound`.
+    fn is_at(&self, file: &dyn VfsFile, path: &str) -> io::Result<bool> {
+        let _ = file;
+        self.exists(path)
+    }
     /// Names (without folder) of the files directly in `dir`, sorted. `""` is the root.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -185,6 +185,18 @@ impl Vfs for OsVfs {
 
     fn exists(&self, path: &str) -> io::Result<bool> {
         self.full(path)?.try_exists()
+    }
+
+    fn is_at(&self, file: &dyn VfsFile, path: &str) -> io::Result<bool> {
+        let Some(open) = file.descriptor() else { return self.exists(path) };
+        let full = self.full(path)?;
+        let there = match std::fs::metadata(&full) {
+            Ok(there) => there,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(with_path(&full, &error)),
+        };
+        let open = rustix::fs::fstat(open)?;
+        Ok((there.dev(), there.ino()) == (open.st_dev, open.st_ino))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {

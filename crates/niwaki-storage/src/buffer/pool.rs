@@ -354,7 +354,13 @@ impl BufferPool {
             detail,
         };
         if page.is_new() {
-            return page.check_structure(id);
+            page.check_structure(id)?;
+            // One that was never written may be: its file grew before its first record was durable.
+            if self.files.was_written(id) {
+                let detail = "the page was written, and reads as zeros".into();
+                return Err(damage("F1", detail));
+            }
+            return Ok(());
         }
         if self.checksums {
             let computed = page.compute_checksum(id);

@@ -1,0 +1,277 @@
+//! The table of files: which relation files there are, and what of each is on disk at least. Each
+//! checkpoint writes it; so a file that is gone or short is told from one that never had more.
+//!
+//! ```text
+//!   pages written    lengths and runs noted    files synced    table written    control file
+//!   -----|--------------------|---------------------|----------------|---------------|----->
+//!                             what is noted here is durable here     counts from here on
+//! ```
+//!
+//! Two files take turns, and the control file says which one counts, and its checksum. What the log
+//! says behind the redo position (create, drop, truncate) is applied to the table in recovery.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use hashbrown::HashMap;
+use niwaki_env::Env;
+use niwaki_env::vfs::OpenMode;
+
+use crate::error::{Corruption, Error, Result};
+use crate::ids::{RelFileId, Xid};
+use crate::wal::Cursor;
+
+/// The files that take turns; the control file counts them from 1.
+pub(crate) const TABLES: [&str; 2] = ["files.1", "files.2"];
+/// Room is reserved in such steps, in both files: a checkpoint on a full disk must not need more.
+const ROOM: u64 = 64 << 10;
+/// Most runs of one file. The shortest is forgotten first: then less is known, nothing is wrong.
+const RUNS_MAX: usize = 64;
+const ENTRY_BYTES: usize = 28;
+
+/// Blocks that hold a page, as runs that do not touch: none of them may read as zeros.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runs(BTreeMap<u32, u32>);
+
+impl Runs {
+    /// Adds the blocks from `start` up to `end`.
+    pub(crate) fn add(&mut self, mut start: u32, mut end: u32) {
+        if start >= end {
+            return;
+        }
+        // Ends: each turn takes away a run that touches the new one.
+        while let Some((&from, &to)) = self.0.range(..=end).next_back()
+            && to >= start
+        {
+            if from <= start && to >= end {
+                return;
+            }
+            self.0.remove(&from);
+            start = start.min(from);
+            end = end.max(to);
+        }
+        self.0.insert(start, end);
+        if self.0.len() <= RUNS_MAX {
+            return;
+        }
+        // Block 0 is remembered: it is an index's first page, or all that a sequence has.
+        let others = self.0.iter().filter(|(from, _)| **from > 0);
+        if let Some((&shortest, _)) = others.min_by_key(|(from, to)| **to - **from) {
+            self.0.remove(&shortest);
+        }
+    }
+
+    /// Forgets the blocks from `blocks` on.
+    pub(crate) fn cut(&mut self, blocks: u32) {
+        let gone = self.0.split_off(&blocks);
+        drop(gone);
+        if let Some((_, end)) = self.0.iter_mut().next_back() {
+            *end = blocks.min(*end);
+        }
+    }
+
+    /// Whether the block is one of them.
+    pub(crate) fn has(&self, block: u32) -> bool {
+        self.0.range(..=block).next_back().is_some_and(|(_, &end)| block < end)
+    }
+}
+
+/// What is known of the main fork of one relation file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownFile {
+    /// Its changes are in the log. Otherwise a crash empties it, and nothing below holds then.
+    pub(crate) logged: bool,
+    /// Who created it.
+    pub(crate) creator: Xid,
+    /// It has at least so many blocks.
+    pub(crate) blocks: u32,
+    /// Blocks of these that hold a page.
+    pub(crate) written: Runs,
+}
+
+impl KnownFile {
+    /// A file that has just been created.
+    pub(crate) fn new(logged: bool, creator: Xid) -> Self {
+        Self { logged, creator, blocks: 0, written: Runs::default() }
+    }
+
+    /// Whether a file with so many blocks, or none at all, lacks something of it.
+    pub(crate) fn is_more_than(&self, found: Option<u32>) -> bool {
+        found.is_none_or(|found| found < self.blocks)
+    }
+}
+
+/// The table's bytes: entries in the order of their numbers.
+pub(crate) fn encode(known: &BTreeMap<RelFileId, KnownFile>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(known.len() * (ENTRY_BYTES + 8));
+    for (file, entry) in known {
+        out.extend(file.0.to_le_bytes());
+        out.extend(entry.creator.0.to_le_bytes());
+        out.extend(u32::from(entry.logged).to_le_bytes());
+        out.extend(entry.blocks.to_le_bytes());
+        // At most RUNS_MAX.
+        out.extend((entry.written.0.len() as u32).to_le_bytes());
+        for (start, end) in &entry.written.0 {
+            out.extend(start.to_le_bytes());
+            out.extend(end.to_le_bytes());
+        }
+    }
+    out
+}
+
+/// Reads the table's bytes; `None` when they are no table.
+pub(crate) fn decode(bytes: &[u8]) -> Option<HashMap<RelFileId, KnownFile>> {
+    let mut cursor = Cursor(bytes);
+    let mut known = HashMap::new();
+    // Ends: each turn takes bytes.
+    while !cursor.0.is_empty() {
+        let file = RelFileId(cursor.u64()?);
+        let creator = Xid(cursor.u64()?);
+        let logged = match cursor.u32()? {
+            flag @ (0 | 1) => flag == 1,
+            _ => return None,
+        };
+        let mut entry = KnownFile { blocks: cursor.u32()?, ..KnownFile::new(logged, creator) };
+        for _ in 0..cursor.u32()? {
+            let (start, end) = (cursor.u32()?, cursor.u32()?);
+            if start >= end || end > entry.blocks {
+                return None;
+            }
+            entry.written.add(start, end);
+        }
+        known.insert(file, entry);
+    }
+    Some(known)
+}
+
+/// Which table counts, as the control file has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TablePlace {
+    /// 1 or 2; 0 when there is none, as in directories of before there was one.
+    pub number: u32,
+    /// Bytes of it.
+    pub bytes: u32,
+    /// CRC-32C of them.
+    pub crc: u32,
+}
+
+/// Reads the table that counts; nothing when there is none.
+pub(crate) fn read(env: &Env, place: TablePlace) -> Result<Option<HashMap<RelFileId, KnownFile>>> {
+    let Some(at) = place.number.checked_sub(1) else { return Ok(None) };
+    let name = TABLES[at as usize % TABLES.len()];
+    let failed = |e| Error::io(format!("could not read {name}, the table of files"), e);
+    let file = env.vfs.open(name, OpenMode::Existing).map_err(failed)?;
+    let mut bytes = vec![0; place.bytes as usize];
+    let got = file.read_at(&mut bytes, 0).map_err(failed)?;
+    let sound = got == bytes.len() && crc32c::crc32c(&bytes) == place.crc;
+    match sound.then(|| decode(&bytes)).flatten() {
+        Some(known) => Ok(Some(known)),
+        None => Err(Error::Corruption(Box::new(Corruption {
+            file: name.into(),
+            block: None,
+            item: None,
+            invariant: "F1",
+            detail: format!(
+                "this is not the table of files that the control file names, of {} bytes with \
+                 checksum {:08x}",
+                place.bytes, place.crc
+            ),
+        }))),
+    }
+}
+
+/// Writes the table where the one that counts is not, durably, and returns its place; the one that
+/// counts when it says the same. A failed sync ends the process.
+pub(crate) fn write(env: &Env, now: TablePlace, bytes: &[u8]) -> Result<TablePlace> {
+    let full = || Error::DiskFull { action: "could not write a table of 4 GiB of files".into() };
+    let length = u32::try_from(bytes.len()).map_err(|_| full())?;
+    let next = TablePlace {
+        number: if now.number == 1 { 2 } else { 1 },
+        bytes: length,
+        crc: crc32c::crc32c(bytes),
+    };
+    if now.number != 0 && (now.bytes, now.crc) == (next.bytes, next.crc) {
+        return Ok(now);
+    }
+    let mut files = Vec::new();
+    for name in TABLES {
+        let failed = |e| Error::io(format!("could not write {name}, the table of files"), e);
+        let file = env.vfs.open(name, OpenMode::CreateIfAbsent).map_err(failed)?;
+        let there = file.len().map_err(failed)?;
+        let room = (u64::from(length) + ROOM / 2).next_multiple_of(ROOM);
+        if there < u64::from(length).max(1) {
+            file.allocate(there, room - there).map_err(failed)?;
+            let synced = file.sync_data().and_then(|()| env.vfs.sync_dir(""));
+            must(env, name, synced);
+        }
+        files.push((name, file));
+    }
+    let (name, file) = files.swap_remove(next.number as usize - 1);
+    let failed = |e| Error::io(format!("could not write {name}, the table of files"), e);
+    file.write_at(bytes, 0).map_err(failed)?;
+    must(env, name, file.sync_data());
+    Ok(next)
+}
+
+fn must(env: &Env, name: &str, synced: io::Result<()>) {
+    if let Err(e) = synced {
+        env.abort(&format!("could not sync {name}: {e}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_the_blocks_that_were_added_and_not_cut() {
+        let mut seed = 1_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            u32::try_from((seed >> 33) % below).unwrap()
+        };
+        for _ in 0..200 {
+            let (mut runs, mut model) = (Runs::default(), [false; 64]);
+            for _ in 0..40 {
+                let (start, count) = (draw(60), draw(5));
+                if draw(8) == 0 {
+                    runs.cut(start);
+                    model[start as usize..].fill(false);
+                } else {
+                    let end = (start + count).min(64);
+                    runs.add(start, end);
+                    model[start as usize..end as usize].fill(true);
+                }
+                for (block, &there) in (0..).zip(&model) {
+                    assert_eq!(runs.has(block), there, "block {block} of {runs:?}");
+                }
+                let ends: Vec<_> = runs.0.iter().map(|(a, b)| (*a, *b)).collect();
+                assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ends:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_runs_are_remembered() {
+        let mut runs = Runs::default();
+        (0..1000).for_each(|at| runs.add(at * 4, at * 4 + 1 + at % 2));
+        assert_eq!(runs.0.len(), RUNS_MAX);
+        assert!(runs.has(0), "the first page is remembered");
+        assert!(runs.0.iter().all(|(start, end)| start % 4 == 0 && end - start <= 2));
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let mut entry = KnownFile { blocks: 9, ..KnownFile::new(true, Xid(77)) };
+        entry.written.add(0, 3);
+        entry.written.add(5, 9);
+        let known = BTreeMap::from([
+            (RelFileId(3), entry),
+            (RelFileId(1 << 40), KnownFile::new(false, Xid::INVALID)),
+        ]);
+        let bytes = encode(&known);
+        let read = decode(&bytes).unwrap();
+        assert_eq!(read.into_iter().collect::<BTreeMap<_, _>>(), known);
+        assert!((1..28).all(|cut| decode(&bytes[..cut]).is_none()));
+    }
+}

@@ -1,0 +1,199 @@
+//! What is known of the relation files, held against what is on disk (invariant F1).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::vfs::OpenMode;
+
+use crate::error::{Corruption, Error, Result};
+use crate::file_table::{KnownFile, Runs, encode};
+use crate::files::{BASE, FORKS, Files, fork_file_name};
+use crate::ids::{Fork, PageId, RelFileId, Xid};
+use crate::page::PAGE_SIZE;
+
+/// Folder of files that nothing names any more, and that nothing says were dropped.
+pub(crate) const ASIDE: &str = "aside";
+
+impl Files {
+    /// What the last checkpoint and the log say of a fork that is not open yet.
+    pub(crate) fn expected(&self, file: RelFileId, fork: Fork) -> Option<KnownFile> {
+        // Maps are hints: what is not there of them was forgotten.
+        if fork != Fork::Main || seeded_bug!("missing_file_is_empty") {
+            return None;
+        }
+        self.known.lock().get(&file).cloned()
+    }
+
+    /// Whether this page was written, so that it cannot be zeros.
+    pub(crate) fn was_written(&self, id: PageId) -> bool {
+        // Acquire: pairs with the release in `end_redo`. Redo may meet what a later record cuts off.
+        let redo = self.recovering.load(Ordering::Acquire);
+        if id.fork != Fork::Main || redo || seeded_bug!("zeros_are_new") {
+            return false;
+        }
+        let open = self.forks.read().get(&(id.file, id.fork)).cloned();
+        open.is_some_and(|fork| fork.written.lock().has(id.block.0))
+    }
+
+    /// Whether a page that a record names, and that is not there, lies in or behind a part of its
+    /// file that is lost: to add it would fill the part with zeros, and hide the loss.
+    pub(crate) fn lost_its_end(&self, id: PageId) -> Result<bool> {
+        let Some(known) = self.expected(id.file, id.fork).filter(|known| known.logged) else {
+            return Ok(false);
+        };
+        let fork = self.fork(id.file, id.fork)?;
+        Ok(id.block.0 >= fork.blocks() && fork.lacks_of(&known))
+    }
+
+    /// The log says that the main fork was cut.
+    pub(crate) fn cut_known(&self, file: RelFileId, blocks: u32) -> Result<()> {
+        if let Some(known) = self.known.lock().get_mut(&file) {
+            known.blocks = known.blocks.min(blocks);
+            known.written.cut(blocks);
+        }
+        self.fork(file, Fork::Main)?.written.lock().cut(blocks);
+        Ok(())
+    }
+
+    /// The log has been repeated: from here on, files have what is known of them. `adopt`: nothing
+    /// was written down of them before, and what is there is believed.
+    ///
+    /// # Errors
+    /// A file that redo met lost its end.
+    pub(crate) fn end_redo(&self, clean: bool, adopt: bool) -> Result<()> {
+        if !clean {
+            self.forget_unlogged();
+        }
+        if adopt {
+            for file in self.list()? {
+                let blocks = self.fork(file, Fork::Main)?.blocks();
+                let entry = KnownFile { blocks, ..KnownFile::new(true, Xid::INVALID) };
+                self.known.lock().entry(file).or_insert(entry);
+            }
+        }
+        // Release: pairs with the acquire of whoever opens a fork or reads a page.
+        self.recovering.store(false, Ordering::Release);
+        // Not under the lock: who opens a fork takes it behind that of the forks.
+        let known = self.all_known();
+        for fork in self.open_forks().iter().filter(|fork| fork.name().1 == Fork::Main) {
+            let file = fork.name().0;
+            let known = known.get(&file).filter(|known| known.logged);
+            if let Some(known) = known.filter(|known| fork.lacks_of(known)) {
+                return Err(too_short(file, known, *fork.found.lock()));
+            }
+        }
+        self.settle_open_forks()
+    }
+
+    /// What is not logged is emptied after a crash, so nothing can be expected of it.
+    fn forget_unlogged(&self) {
+        let mut emptied = Vec::new();
+        for (file, entry) in self.known.lock().iter_mut().filter(|(_, entry)| !entry.logged) {
+            (entry.blocks, entry.written) = (0, Runs::default());
+            emptied.push(*file);
+        }
+        let forks = self.forks.read();
+        let open = emptied.into_iter().filter_map(|file| forks.get(&(file, Fork::Main)));
+        open.for_each(|fork| fork.written.lock().cut(0));
+    }
+
+    /// The table of files as it is now. What is synced after this has all that it says.
+    pub(crate) fn table(&self) -> Vec<u8> {
+        let mut known: BTreeMap<RelFileId, KnownFile> =
+            self.known.lock().iter().map(|(file, entry)| (*file, entry.clone())).collect();
+        for (file, entry) in &mut known {
+            let open = self.forks.read().get(&(*file, Fork::Main)).cloned();
+            if let Some(fork) = open {
+                // Runs first: what is cut meanwhile is in the log behind the redo position, but no
+                // run may reach beyond the length.
+                entry.written = fork.written.lock().clone();
+                entry.blocks = fork.blocks();
+                entry.written.cut(entry.blocks);
+            }
+        }
+        encode(&known)
+    }
+
+    /// The relation files that there are, and who created them.
+    pub(crate) fn all_known(&self) -> BTreeMap<RelFileId, KnownFile> {
+        self.known.lock().iter().map(|(file, entry)| (*file, entry.clone())).collect()
+    }
+
+    /// Whether all bytes of a relation's files are zeros: nothing was ever written to them.
+    pub(crate) fn is_blank(&self, file: RelFileId) -> Result<bool> {
+        let vfs = &self.env().vfs;
+        let failed = |e| Error::io(format!("could not read the files of {file}"), e);
+        let mut bytes = vec![0; 32 * PAGE_SIZE];
+        for name in self.names_of(file)? {
+            let open = vfs.open(&format!("{BASE}/{name}"), OpenMode::Existing).map_err(failed)?;
+            let mut offset = 0;
+            // Ends with the file.
+            loop {
+                let got = open.read_at(&mut bytes, offset).map_err(failed)?;
+                if bytes[..got].iter().any(|&byte| byte != 0) {
+                    return Ok(false);
+                }
+                if got == 0 {
+                    break;
+                }
+                offset += got as u64;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Names of all files of a relation, those of maps and of any segment included.
+    fn names_of(&self, file: RelFileId) -> Result<Vec<String>> {
+        let names = self.env().vfs.list(BASE);
+        let mut names = names.map_err(|e| Error::io(format!("could not list {BASE}"), e))?;
+        let prefix = format!("{file}.");
+        names.retain(|name| name.starts_with(&prefix));
+        Ok(names)
+    }
+
+    /// Moves all files of a relation that nobody has open to [`ASIDE`], and returns their names there.
+    pub(crate) fn move_aside(&self, file: RelFileId) -> Result<Vec<String>> {
+        let vfs = &self.env().vfs;
+        let failed = |e| Error::io(format!("could not move files of {file} to {ASIDE}"), e);
+        vfs.create_dir(ASIDE).map_err(failed)?;
+        let mut moved = Vec::new();
+        for name in self.names_of(file)? {
+            let mut to = format!("{ASIDE}/{name}");
+            // Ends: the folder holds finitely many names.
+            while vfs.exists(&to).map_err(failed)? {
+                to.push_str(".again");
+            }
+            vfs.rename(&format!("{BASE}/{name}"), &to).map_err(failed)?;
+            moved.push(to);
+        }
+        // The new names first: a crash in between leaves both, or the new ones.
+        for folder in ["", ASIDE, BASE] {
+            vfs.sync_dir(folder).map_err(failed)?;
+        }
+        self.known.lock().remove(&file);
+        for fork in FORKS {
+            self.forks.write().remove(&(file, fork));
+        }
+        Ok(moved)
+    }
+}
+
+/// A main fork that has fewer blocks than it had: no file (58P01), or a short one (XX001).
+pub(crate) fn too_short(file: RelFileId, known: &KnownFile, found: Option<u32>) -> Error {
+    let name = format!("{BASE}/{}", fork_file_name(file, Fork::Main));
+    let had = known.blocks;
+    let Some(found) = found else {
+        let action = format!("could not open file \"{name}\", which had {had} blocks");
+        let source = io::Error::new(io::ErrorKind::NotFound, "No such file or directory");
+        return Error::io(action, source);
+    };
+    Error::Corruption(Box::new(Corruption {
+        file: name,
+        block: Some(found),
+        item: None,
+        invariant: "F1",
+        detail: format!("the file has {found} blocks, and had at least {had}"),
+    }))
+}
