@@ -21,8 +21,8 @@ use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    claims, crews, databases, intervals, restarts, scans, sharers, stories, tails, transfers,
-    upserts,
+    claims, crews, databases, intervals, restarts, scans, sharers, stories, strays, tails,
+    transfers, upserts,
 };
 
 /// Seeds tried before a bug counts as not found.
@@ -39,7 +39,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 63] = [
+const BUGS: [(&str, &str, Suite); 65] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -131,6 +131,8 @@ const BUGS: [(&str, &str, Suite); 63] = [
     ("over-any-snapshot", "what is over for a newer snapshot is left out for an older one", over),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
     ("redo_trusts_cache", "recovery leaves pages that memory has as they are", restarting),
+    ("nobodys_files_are_removed", "files that no relation has are removed", strays_stay),
+    ("catalog_is_filled_again", "an empty catalog is that of a new directory", no_new_catalog),
 ];
 
 /// Runs in a single simulated thread, and hands the result out.
@@ -176,6 +178,16 @@ fn pages() -> Result<(), String> {
 /// Failed syncs, restarts on the same machine, power losses.
 fn restarting() -> Result<(), String> {
     alone(restarts::every_failed_sync)
+}
+
+/// Files that no relation has.
+fn strays_stay() -> Result<(), String> {
+    alone(strays::nothing_goes_unsaid)
+}
+
+/// A catalog of zeros.
+fn no_new_catalog() -> Result<(), String> {
+    alone(strays::no_catalog_is_filled_again)
 }
 
 /// Crash images of tables.
@@ -410,9 +422,11 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 31] = [
+    let suites: [(&str, Suite); 33] = [
         ("pages", pages),
         ("restarting", restarting),
+        ("strays-stay", strays_stay),
+        ("no-new-catalog", no_new_catalog),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),

@@ -231,6 +231,7 @@ impl From<niwaki_storage::Error> for SqlError {
     fn from(error: niwaki_storage::Error) -> Self {
         use niwaki_storage::Error as E;
         let sqlstate = match &error {
+            E::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => "58P01",
             E::Io { .. } => "58030",
             E::DiskFull { .. } => "53100",
             E::Corruption(_) => "XX001",

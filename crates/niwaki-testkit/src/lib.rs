@@ -28,6 +28,7 @@ pub mod sql;
 mod stage;
 #[cfg(feature = "shuttle")]
 pub mod stories;
+pub mod strays;
 pub mod subject;
 pub mod tables;
 pub mod tails;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use niwaki_catalog::{CatalogState, FIRST_DATABASE};
-use niwaki_storage::{Corruption, RelFileId};
+use niwaki_storage::{Corruption, FIRST_FILE, RelFileId};
 use niwaki_table::Table;
 
 use crate::Result;
 use crate::database::Database;
+use crate::databases::Databases;
 use crate::open_database::OpenDatabase;
 use crate::session::Session;
 
@@ -65,7 +66,7 @@ impl Database {
                 .violations
                 .extend(found.violations.into_iter().map(|v| in_database(database, v)));
         }
-        check_owners(&databases, &mut report);
+        check_owners(self.databases(), &mut report);
         Ok(report)
     }
 
@@ -233,8 +234,8 @@ fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()
             report.violations.extend(found.corruptions.iter().map(|c| violation(name, c)));
             Ok(())
         }
-        Err(niwaki_table::Error::Storage(niwaki_storage::Error::Corruption(corruption))) => {
-            report.violations.push(violation(name, &corruption));
+        Err(niwaki_table::Error::Storage(error)) => {
+            report.violations.push(violation(name, &error.into_damage()?));
             Ok(())
         }
         Err(other) => Err(other.into()),
@@ -249,21 +250,57 @@ fn in_database(database: &OpenDatabase, violation: Violation) -> Violation {
     Violation { file: format!("{}.{}", database.name(), violation.file), ..violation }
 }
 
-/// Whether each file belongs to one relation, of one database.
-fn check_owners(databases: &[Arc<OpenDatabase>], report: &mut CheckReport) {
-    let mut owners: HashMap<RelFileId, String> = HashMap::new();
-    for database in databases {
-        for file in database.catalog().files() {
-            let name = database.name();
-            let Some(before) = owners.insert(file.id, name.clone()) else { continue };
-            report.violations.push(Violation {
-                file: format!("file {}", file.id.0),
-                block: None,
-                item: None,
-                invariant: "T6".to_owned(),
-                detail: format!("belongs to two relations, of database {before} and of {name}"),
-            });
+/// Files that relations name, with their database.
+fn owned_files(databases: &Databases) -> Vec<(RelFileId, String)> {
+    let of = |database: Arc<OpenDatabase>| {
+        let (files, name) = (database.catalog().files(), database.name());
+        files.into_iter().map(move |file| (file.id, name.clone()))
+    };
+    databases.all().into_iter().flat_map(of).collect()
+}
+
+/// Whether each file belongs to one relation, of one database, and whether relations and the table
+/// of files name the same files. All is read twice: what a statement creates or drops meanwhile
+/// differs.
+fn check_owners(databases: &Databases, report: &mut CheckReport) {
+    let mut violation = |file: RelFileId, detail: String| {
+        report.violations.push(Violation {
+            file: format!("file {}", file.0),
+            block: None,
+            item: None,
+            invariant: "T6".to_owned(),
+            detail,
+        });
+    };
+    let read = || {
+        let known: HashMap<RelFileId, bool> = databases.settled_files().collect();
+        (known, owned_files(databases))
+    };
+    let ((known, owned), (known_again, owned_again)) = (read(), read());
+    let mut owners: HashMap<RelFileId, &str> = HashMap::new();
+    for (file, name) in &owned {
+        if let Some(before) = owners.insert(*file, name) {
+            let detail = format!("belongs to two relations, of database {before} and of {name}");
+            violation(*file, detail);
         }
+    }
+    let owners_again: HashSet<RelFileId> = owned_again.into_iter().map(|(file, _)| file).collect();
+    for (file, name) in &owned {
+        let created = known.contains_key(file) || known_again.contains_key(file);
+        if !created && owners_again.contains(file) {
+            violation(*file, format!("of a relation of database {name} was never created"));
+        }
+    }
+    let is_owned = |file: &RelFileId| owners.contains_key(file) || owners_again.contains(file);
+    let mut nobodys: Vec<RelFileId> = known
+        .into_iter()
+        .filter(|(file, committed)| *committed && *file >= FIRST_FILE && !is_owned(file))
+        // What is not logged may be a temporary relation of a session.
+        .filter_map(|(file, _)| known_again.get(&file).is_some_and(|&still| still).then_some(file))
+        .collect();
+    nobodys.sort_unstable();
+    for file in nobodys {
+        violation(file, "was created, and belongs to no relation".to_owned());
     }
 }
 

@@ -196,8 +196,9 @@ impl Database {
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
         engine.remove_temporary_files()?;
         let databases = Arc::new(Databases::open(&engine)?);
-        if summary.recovered {
-            databases.tidy_after_crash()?;
+        if summary.recovered && databases.tidy_after_crash(&options.log)? {
+            // The table of files names them no more.
+            storage.checkpoint(CheckpointKind::Requested, &[&*transactions])?;
         }
         let background = if options.background {
             let participants = vec![Arc::clone(&transactions) as Arc<dyn CheckpointParticipant>];

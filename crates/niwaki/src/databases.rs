@@ -11,11 +11,13 @@ use niwaki_catalog::{
     Catalog, CatalogFiles, CatalogState, DatabaseDefinition, FIRST_DATABASE, Oid, Relation,
     RelationDefinition, SharedCatalog, of_table_number,
 };
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
-use niwaki_storage::{RelFile, RelFileId};
+use niwaki_storage::{RelFile, RelFileId, Xid};
 use niwaki_table::{Engine, Sequence};
-use niwaki_txn::{BeginOptions, Durability, TableId, Transaction};
+use niwaki_txn::{BeginOptions, Durability, TableId, Transaction, XidStatus};
 
+use crate::log::Log;
 use crate::open_database::{JUST_DROPPED, OpenDatabase, no_database};
 use crate::{Result, SqlError, system};
 
@@ -152,12 +154,25 @@ impl Databases {
         Ok(to)
     }
 
+    /// The files that the table of files names, and of each whether it is logged and its creation is
+    /// known to have committed, so that a relation must have it.
+    pub(crate) fn settled_files(&self) -> impl Iterator<Item = (RelFileId, bool)> {
+        let files = self.engine.storage().known_files();
+        files.into_iter().map(|(file, creator)| (file.id, file.logged && self.committed(creator)))
+    }
+
+    fn committed(&self, creator: Xid) -> bool {
+        let status = || self.engine.transactions().status(creator);
+        creator == Xid::INVALID || matches!(status(), XidStatus::Committed(_))
+    }
+
     /// Empties unlogged relations and removes files that no relation has: those of transactions that a
-    /// crash cut off.
+    /// crash cut off. A file of a transaction that committed should have a relation, unless the crash
+    /// came while it was dropped: it is moved aside, and `log` hears of it. Returns whether one was.
     ///
     /// # Errors
     /// Storage errors.
-    pub(crate) fn tidy_after_crash(&self) -> Result<()> {
+    pub(crate) fn tidy_after_crash(&self, log: &Log) -> Result<bool> {
         let storage = self.engine.storage();
         let mut known = HashSet::new();
         for database in self.all() {
@@ -171,12 +186,34 @@ impl Databases {
             }
             known.extend(database.catalog().files().into_iter().map(|file| file.id));
         }
-        for id in storage.list_files()? {
-            if id >= niwaki_storage::FIRST_FILE && !known.contains(&id) {
+        let created: BTreeMap<RelFileId, (RelFile, Xid)> =
+            storage.known_files().into_iter().map(|entry| (entry.0.id, entry)).collect();
+        let listed = storage.list_files()?;
+        let nobodys = |id: &RelFileId| *id >= niwaki_storage::FIRST_FILE && !known.contains(id);
+        let mut moved = false;
+        for id in listed.iter().copied().filter(nobodys) {
+            let in_vain = match created.get(&id) {
+                Some((file, creator)) => !file.logged || !self.committed(*creator),
+                // The log had not yet said that it was created when the crash came.
+                None => storage.is_blank(id)?,
+            };
+            if in_vain || seeded_bug!("nobodys_files_are_removed") {
                 storage.drop_file(RelFile { id, logged: true })?;
+                continue;
             }
+            moved = true;
+            let names = storage.move_aside(id)?;
+            log.write(&format!(
+                "no relation has the relation file {id}, and nothing says that it was dropped: it is \
+                 now {}; once nothing is missing in the database, it may be deleted",
+                names.join(", ")
+            ));
         }
-        Ok(())
+        // Moved aside by a start that ended before the table of files was written without them.
+        for id in created.into_keys().filter(nobodys).filter(|id| !listed.contains(id)) {
+            storage.drop_file(RelFile { id, logged: true })?;
+        }
+        Ok(moved)
     }
 }
 
@@ -191,6 +228,7 @@ fn fill_first(engine: &Arc<Engine>) -> Result<()> {
     let begin = || transactions.begin(&session, BeginOptions::default());
     let storage = engine.storage();
     let first = DatabaseDefinition::first();
+    // A file of them that is not there, and should be, ends this here.
     let mut filled = true;
     for file in first.files.all() {
         filled &= storage.file_exists(file.id)?;
@@ -199,6 +237,14 @@ fn fill_first(engine: &Arc<Engine>) -> Result<()> {
         let transaction = begin()?;
         filled = Catalog::is_filled(engine, &transaction)?;
         transaction.commit(Durability::Async)?;
+    }
+    if !filled && !storage.is_new() && !seeded_bug!("catalog_is_filled_again") {
+        // Nothing is made anew in place of definitions that cannot be read.
+        let message = "the catalog of database \"postgres\" is empty, and the directory is not new";
+        let detail = "The files base/2.main, base/3.main or base/4.main were damaged or replaced.";
+        return Err(SqlError::new("XX001", message)
+            .with_detail(detail)
+            .with_hint("Nothing was changed. Restore the directory from a backup."));
     }
     if !filled {
         let transaction = begin()?;
@@ -213,6 +259,7 @@ fn fill_first(engine: &Arc<Engine>) -> Result<()> {
         Catalog::bootstrap(engine, &first, &transaction)?;
         transaction.commit(Durability::Flush)?;
     }
+    storage.set_filled();
     Ok(())
 }
 
