@@ -181,6 +181,9 @@ fn kill_recoveries(data: &Path, kills: u64, random: &mut Random) -> u64 {
 
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
+    // One that others may read is no data directory.
+    let mode = std::fs::metadata(from).expect("a folder").permissions();
+    std::fs::set_permissions(to, mode).expect("a mode");
     for entry in std::fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());

@@ -53,7 +53,12 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 impl DataArguments {
     /// Opens the database with these settings.
     fn open(&self) -> Result<niwaki::Database, String> {
-        let mut options = niwaki::Options::new().background(true).log(log::line);
+        let lost = |why: &str| {
+            log::line(&format!("{why}; stopping at once"));
+            // Nothing may be written any more, so this is no clean stop: the next start recovers.
+            std::process::exit(1);
+        };
+        let mut options = niwaki::Options::new().background(true).log(log::line).when_lost(lost);
         for (name, value) in &self.settings {
             options = options.set(name, value);
         }

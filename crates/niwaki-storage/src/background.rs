@@ -20,6 +20,9 @@ use crate::stream::{IoMethod, Readers};
 /// How often each thread looks around; bounds what an asynchronous commit may lose.
 const PERIOD: Duration = Duration::from_millis(200);
 
+/// How often the checkpointer looks whether the directory's lock is still there.
+const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
+
 /// What the background writer remembers from round to round.
 #[derive(Debug, Default)]
 pub struct BackgroundWriter {
@@ -86,8 +89,15 @@ impl Storage {
 
     fn checkpointer_loop(&self, participants: &[&dyn CheckpointParticipant]) {
         let mut last_checkpoint = self.env.clock.monotonic();
+        let mut looked = last_checkpoint;
         // Ends when the handle says stop.
         while !self.background.wait(PERIOD) {
+            let now = self.env.clock.monotonic();
+            if now.saturating_sub(looked) >= LOOK_AT_LOCK {
+                looked = now;
+                // Those who write are told, each for itself, and who waits for it is told now.
+                let _ = self.check_lock();
+            }
             let pause = &mut |time| {
                 self.background.wait(time);
             };

@@ -204,6 +204,7 @@ impl Storage {
         pace: &mut Pace<'_>,
         participate: impl FnOnce(Lsn) -> Result<()>,
     ) -> Result<CheckpointSummary> {
+        self.check_lock()?;
         let _one_at_a_time = self.checkpointing.lock();
         let redo = {
             let _no_file_half_done = self.file_changes.write();

@@ -26,7 +26,7 @@ use crate::wal::Cursor;
 pub const FORMAT_VERSION: u32 = 2;
 /// Name of the file.
 pub(crate) const CONTROL: &str = "control";
-const NEW_CONTROL: &str = "control.new";
+pub(crate) const NEW_CONTROL: &str = "control.new";
 const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKCTL");
 /// Bits of the flags: which table of files counts, and whether the catalog was filled.
 const TABLE: u32 = 3;

@@ -16,6 +16,7 @@ mod files;
 pub mod hostile;
 pub mod ids;
 mod known_files;
+mod lock;
 mod open_files;
 pub mod page;
 pub mod record;

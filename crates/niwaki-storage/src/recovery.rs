@@ -20,14 +20,16 @@ use niwaki_env::Env;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_env::vfs::DirectoryLock;
 
 use crate::buffer::{BufferPool, PageWrite};
 use crate::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
-use crate::control::{CONTROL, Control, ControlFile};
+use crate::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
 use crate::error::{Corruption, Error, Result};
-use crate::file_table::{self, TablePlace};
+use crate::file_table::{self, TABLES, TablePlace};
 use crate::files::{BASE, Files, fork_file_name};
 use crate::ids::{Fork, Lsn, PageId, RelFileId};
+use crate::known_files::ASIDE;
 use crate::page::PAGE_SIZE;
 use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
 use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
@@ -296,6 +298,7 @@ impl Storage {
         options: StorageOptions,
         managers: Vec<Arc<dyn ResourceManager>>,
     ) -> Result<(Arc<Self>, RecoverySummary)> {
+        claim_directory(&env)?;
         for dir in [BASE, WAL_FOLDER] {
             env.vfs
                 .create_dir(dir)
@@ -346,6 +349,7 @@ impl Storage {
             dropped: Mutex::default(),
             failures: crate::failures::Failures::default(),
             io_method,
+            when_lost: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         });
         let summary = storage.recover(created, &managers)?;
@@ -447,7 +451,32 @@ impl Storage {
     }
 }
 
-fn take_lock(env: &Env) -> Result<Box<dyn Send + Sync>> {
+/// Whether a name in the root is one of this program's: an interrupted creation leaves some, and a
+/// directory that lost its control file has others.
+fn is_ours(name: &str) -> bool {
+    [BASE, WAL_FOLDER, LOCK, NEW_CONTROL, TABLES[0], TABLES[1], ASIDE, "tmp"].contains(&name)
+}
+
+/// Makes the root folder, or makes sure that it is one of this program's, and of its user alone.
+fn claim_directory(env: &Env) -> Result<()> {
+    let failed = |e| Error::io("could not create the data directory", e);
+    env.vfs.create_dir("").map_err(failed)?;
+    let names = env.vfs.list_root().map_err(failed)?;
+    if !names.iter().any(|name| name == CONTROL)
+        && let Some(foreign) = names.iter().find(|name| !is_ours(name))
+    {
+        return Err(Error::Refused(format!(
+            "the directory is not empty: it holds \"{foreign}\", and no file \"{CONTROL}\", so it is \
+             no data directory; name an empty or a new one"
+        )));
+    }
+    env.vfs.keep_private(names.is_empty()).map_err(|e| match e.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Refused(e.to_string()),
+        _ => failed(e),
+    })
+}
+
+fn take_lock(env: &Env) -> Result<Box<dyn DirectoryLock>> {
     env.vfs.lock_exclusive(LOCK).map_err(|e| {
         if e.kind() == std::io::ErrorKind::WouldBlock {
             Error::Refused(format!("the data directory is in use by another process: {e}"))

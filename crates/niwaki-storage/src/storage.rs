@@ -11,6 +11,7 @@ use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_env::vfs::DirectoryLock;
 
 use crate::buffer::BufferPool;
 use crate::checkpoint::CheckpointCounters;
@@ -113,6 +114,9 @@ impl StorageOptions {
     }
 }
 
+/// Hears what has happened.
+pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
 /// An open data directory.
 pub struct Storage {
     pub(crate) env: Env,
@@ -138,9 +142,11 @@ pub struct Storage {
     pub(crate) dropped: Mutex<HashSet<RelFileId>>,
     pub(crate) failures: Failures,
     pub(crate) io_method: MethodInUse,
+    /// Hears that the lock is lost.
+    pub(crate) when_lost: Mutex<Option<Tell>>,
     /// While it is held, nobody else opens the directory; a whole shutdown gives it back, and
     /// otherwise the end of this, which drops it last.
-    pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
+    pub(crate) lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
 
 impl fmt::Debug for Storage {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use niwaki_env::Env;
 use niwaki_env::vfs::{
-    CrashOptions, Fault, FaultKind, FaultyVfs, OpenMode, Operation, Vfs, VfsFile,
+    CrashOptions, DirectoryLock, Fault, FaultKind, FaultyVfs, OpenMode, Operation, Vfs, VfsFile,
 };
 use niwaki_storage::*;
 use support::*;
@@ -73,7 +73,7 @@ impl Vfs for Counting {
     fn sync_dir(&self, dir: &str) -> std::io::Result<()> {
         self.inner.sync_dir(dir)
     }
-    fn lock_exclusive(&self, path: &str) -> std::io::Result<Box<dyn Send + Sync>> {
+    fn lock_exclusive(&self, path: &str) -> std::io::Result<Box<dyn DirectoryLock>> {
         self.inner.lock_exclusive(path)
     }
 }

@@ -33,6 +33,7 @@ pub struct Options {
     small_files: bool,
     close_patience: Duration,
     log: Log,
+    when_lost: Log,
 }
 
 /// How long [`Database::close`] waits by itself: longer than any step between two looks for
@@ -47,6 +48,7 @@ impl Default for Options {
             small_files: false,
             close_patience: CLOSE_PATIENCE,
             log: Log::default(),
+            when_lost: Log::default(),
         }
     }
 }
@@ -86,6 +88,15 @@ impl Options {
     #[must_use]
     pub fn log(mut self, write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.log = Log::new(write);
+        self
+    }
+
+    /// `tell` hears once, and why, that the lock of the directory is lost: somebody removed or changed
+    /// the lock file. Changes and checkpoints fail from then on; a server ends its process. It is
+    /// called by a thread of the database's own, or by whoever asks for a checkpoint.
+    #[must_use]
+    pub fn when_lost(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.when_lost = Log::new(tell);
         self
     }
 
@@ -191,6 +202,8 @@ impl Database {
         });
         let log = options.log.clone();
         storage.when_background_fails(move |line| log.write(line));
+        let lost = options.when_lost.clone();
+        storage.when_lost(move |why| lost.write(why));
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);

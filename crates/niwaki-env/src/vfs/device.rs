@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::deferred::{DeferredReads, Device};
-use super::{OpenMode, ReadRing, Vfs, VfsFile};
+use super::{DirectoryLock, OpenMode, ReadRing, Vfs, VfsFile};
 use crate::clock::ManualClock;
 
 /// Other files, whose reads each take `latency` on a clock that only moves when told: a read moves it as far itself, reads in a ring run beside
@@ -62,7 +62,7 @@ impl Vfs for SlowVfs {
         self.files.sync_dir(dir)
     }
 
-    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
         self.files.lock_exclusive(path)
     }
 

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use super::disk::{BodyChange, Change, Disk, FileId, NameChange};
 use super::image::{self, CrashImage, CrashOptions};
 use super::memory::MemoryVfs;
-use super::{DeferredReads, OpenMode, ReadRing, Vfs, VfsFile, check_path, error, parent};
+use super::{
+    DeferredReads, DirectoryLock, OpenMode, ReadRing, Vfs, VfsFile, check_path, error, parent,
+};
 use crate::environment::Crashed;
 
 /// What a program asks of a file system.
@@ -518,7 +520,7 @@ impl Vfs for FaultyVfs {
         state.change(Operation::SyncDir, Change::SyncDir(dir.to_owned()))
     }
 
-    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
         let mut state = self.shared.state.lock();
         if state.crashed {
             return Err(crash_error());
@@ -546,6 +548,8 @@ struct FaultyLock {
     shared: Arc<Shared>,
     path: String,
 }
+
+impl DirectoryLock for FaultyLock {}
 
 impl Drop for FaultyLock {
     fn drop(&mut self) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::content::Content;
-use super::{OpenMode, Vfs, VfsFile, check_path, error, parent};
+use super::{DirectoryLock, OpenMode, Vfs, VfsFile, check_path, error, parent};
 
 /// Files in memory: for `Database::in_memory()`, and as what a crash leaves behind in tests.
 ///
@@ -156,7 +156,7 @@ impl Vfs for MemoryVfs {
         }
     }
 
-    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
         if !self.tree.lock().locks.insert(path.to_owned()) {
             let what = format!("locked by process {}", std::process::id());
             return Err(error(ErrorKind::WouldBlock, path, &what));
@@ -169,6 +169,8 @@ struct MemoryLock {
     tree: Arc<Mutex<Tree>>,
     path: String,
 }
+
+impl DirectoryLock for MemoryLock {}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {

@@ -106,7 +106,23 @@ pub trait Vfs: Send + Sync + Debug {
     ///
     /// # Errors
     /// `WouldBlock`, with the holder's process id in the message, when somebody else has it.
-    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>>;
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>>;
+    /// Makes sure that nobody else may look into the root folder; with `empty`, which says that it
+    /// holds nothing yet, by changing its mode to 0700.
+    ///
+    /// # Errors
+    /// `PermissionDenied` when others may look into it; any error of the system.
+    fn keep_private(&self, empty: bool) -> io::Result<()> {
+        let _ = empty;
+        Ok(())
+    }
+    /// Names of all files and folders directly in the root, sorted.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn list_root(&self) -> io::Result<Vec<String>> {
+        self.list("")
+    }
     /// How many files the process may have open, sockets and everything else included; `None` for
     /// any number.
     fn open_files_limit(&self) -> Option<u64> {
@@ -119,6 +135,18 @@ pub trait Vfs: Send + Sync + Debug {
     /// The system has no such thing, or refuses it to this process.
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
         Ok(Arc::new(DeferredReads::new()))
+    }
+}
+
+/// The lock of a directory, as long as it lives.
+pub trait DirectoryLock: Send + Sync {
+    /// Whether the lock file is still the one that was locked: somebody who removes or replaces it
+    /// may let another process into the directory.
+    ///
+    /// # Errors
+    /// Any error of the system other than `NotFound`.
+    fn is_held(&self) -> io::Result<bool> {
+        Ok(true)
     }
 }
 

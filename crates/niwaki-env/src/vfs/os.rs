@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustix::io::{Errno, preadv};
 
 use crate::sync::Mutex;
 
-use super::{OpenMode, ReadRing, Vfs, VfsFile, check_path, parent};
+use super::{DirectoryLock, OpenMode, ReadRing, Vfs, VfsFile, check_path, parent};
 
 /// Zeros written at a time where the file system cannot reserve space.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -94,6 +94,23 @@ impl OsVfs {
         opened.map_err(|error| with_path(&full, &error))
     }
 
+    /// Locks the folder itself, too: nobody can get by that by removing the lock file.
+    fn lock_folder(&self, dir: &str) -> io::Result<File> {
+        let full = self.full(dir)?;
+        let folder = File::open(&full).map_err(|error| with_path(&full, &error))?;
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(io::Error::new(
+                ErrorKind::WouldBlock,
+                format!(
+                    "data directory \"{}\" is in use by another process, whose lock file was removed",
+                    full.display()
+                ),
+            )),
+            // Some file systems lock no folders; there the lock file is all there is.
+            _ => Ok(folder),
+        }
+    }
+
     fn full(&self, path: &str) -> io::Result<PathBuf> {
         if !self.root.is_absolute() {
             let root = self.root.display();
@@ -107,6 +124,11 @@ impl OsVfs {
         check_path(path)?;
         Ok(self.root.join(path))
     }
+}
+
+/// What a lock file says.
+fn lock_text() -> String {
+    format!("{}\n", std::process::id())
 }
 
 /// Adds the file's name, which the system leaves out of its errors.
@@ -219,7 +241,18 @@ impl Vfs for OsVfs {
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         let full = self.full(dir)?;
-        named(&full, DirBuilder::new().recursive(true).mode(0o700).create(&full))
+        // The root's name, and those of the folders above it, are made durable here: nobody else can.
+        let missing: Vec<_> = self.root.ancestors().take_while(|above| !above.exists()).collect();
+        named(&full, DirBuilder::new().recursive(true).mode(0o700).create(&full))?;
+        missing.iter().filter_map(|folder| folder.parent()).try_for_each(|parent| {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            match File::open(parent) {
+                Ok(folder) => named(parent, folder.sync_all()),
+                // One that may be passed and not be read cannot be synced.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+                Err(error) => Err(with_path(parent, &error)),
+            }
+        })
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
@@ -229,7 +262,7 @@ impl Vfs for OsVfs {
         named(&full, synced)
     }
 
-    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
         let full = self.full(path)?;
         let mut file = OpenOptions::new()
             .read(true)
@@ -261,10 +294,41 @@ impl Vfs for OsVfs {
             }
             Err(error) => return Err(with_path(&full, &error.into())),
         }
+        let folder = self.lock_folder(parent(path))?;
         file.set_len(0)?;
-        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        file.write_all(lock_text().as_bytes())?;
         self.fill_reserve();
-        Ok(Box::new(file))
+        Ok(Box::new(OsLock { file, path: full, _folder: folder }))
+    }
+
+    fn keep_private(&self, empty: bool) -> io::Result<()> {
+        let mode = std::fs::metadata(&self.root).map_err(|e| with_path(&self.root, &e))?.mode();
+        if mode & 0o077 == 0 {
+            return Ok(());
+        }
+        if empty {
+            let private = std::fs::Permissions::from_mode(0o700);
+            return named(&self.root, std::fs::set_permissions(&self.root, private));
+        }
+        let root = self.root.display();
+        Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "data directory \"{root}\" has permissions {:04o}, so that others may read it; they \
+                 should be 0700 (chmod 700 {root})",
+                mode & 0o7777
+            ),
+        ))
+    }
+
+    fn list_root(&self) -> io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(&self.root).map_err(|e| with_path(&self.root, &e))?;
+        let name = |entry: io::Result<std::fs::DirEntry>| {
+            Ok::<_, io::Error>(entry?.file_name().to_string_lossy().into_owned())
+        };
+        let mut names = entries.map(name).collect::<io::Result<Vec<_>>>()?;
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn open_files_limit(&self) -> Option<u64> {
@@ -279,6 +343,29 @@ impl Vfs for OsVfs {
     #[cfg(not(all(target_os = "linux", not(miri))))]
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
         Err(io::Error::new(ErrorKind::Unsupported, "this system has no io_uring"))
+    }
+}
+
+/// The locked lock file, and its folder.
+struct OsLock {
+    file: File,
+    path: PathBuf,
+    _folder: File,
+}
+
+impl DirectoryLock for OsLock {
+    fn is_held(&self) -> io::Result<bool> {
+        let mut there = match File::open(&self.path) {
+            Ok(there) => there,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(with_path(&self.path, &error)),
+        };
+        let mut text = String::new();
+        // What is no text was written by somebody else.
+        let text = there.read_to_string(&mut text).map(|_| text).unwrap_or_default();
+        let (mine, there) = (self.file.metadata()?, there.metadata()?);
+        let same = (mine.dev(), mine.ino()) == (there.dev(), there.ino());
+        Ok(same && text == lock_text())
     }
 }
 

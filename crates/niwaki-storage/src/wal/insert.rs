@@ -204,9 +204,11 @@ impl Wal {
     /// [`crate::Error::DiskFull`].
     #[inline]
     pub(crate) fn ensure_room(&self) -> Result<()> {
-        if self.segments.spare(self.insert_lsn().0) >= self.segments.payload() {
+        let enough = self.segments.spare(self.insert_lsn().0) >= self.segments.payload();
+        if enough && !self.segments.is_lost() {
             return Ok(());
         }
+        self.segments.refuse_lost()?;
         self.segments.allocate_ahead(self.insert_lsn().0)
     }
 
@@ -229,6 +231,9 @@ impl Wal {
     /// With changed pages the process ends instead.
     pub(crate) fn insert(&self, record: &Record<'_, '_>) -> Result<Lsn> {
         assert!(record.pages.len() <= MAX_RECORD_PAGES, "a record names too many pages");
+        if record.pages.is_empty() {
+            self.segments.refuse_lost()?;
+        }
         // Ends: the redo position moves once a checkpoint, and a full buffer or segment is dealt
         // with before the next try.
         loop {

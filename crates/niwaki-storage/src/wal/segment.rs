@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 use niwaki_env::Env;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use super::encode::Cursor;
@@ -101,6 +101,8 @@ pub(crate) struct Segments {
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Held while segments are made or removed. True when the log has ended for good.
     making: Mutex<bool>,
+    /// The directory may be another process's now.
+    lost: AtomicBool,
 }
 
 impl Segments {
@@ -114,7 +116,30 @@ impl Segments {
             allocated: AtomicU64::new(0),
             open: Mutex::new(HashMap::new()),
             making: Mutex::new(false),
+            lost: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the directory's lock is lost.
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Nothing is appended from here on.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// [`Error::Refused`] when the directory's lock is lost.
+    pub(crate) fn refuse_lost(&self) -> Result<()> {
+        if !self.is_lost() || niwaki_env::seeded_bug!("lost_lock_is_ignored") {
+            return Ok(());
+        }
+        let why = "the lock file of the data directory was removed or changed, so another process may \
+                   use the directory: nothing is written any more";
+        Err(Error::Refused(why.into()))
     }
 
     /// Bytes of the log in one segment.

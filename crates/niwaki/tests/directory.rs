@@ -1,0 +1,108 @@
+//! Whose a data directory is. Without its lock file a second server got in, and both wrote; a folder
+//! with other files became a data directory; others on the machine could read one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use niwaki::{Database, Options};
+use niwaki_env::Env;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("niwaki-directory-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(path: &Path) -> niwaki::Result<Database> {
+    Database::open_with(Env::os(path), Options::new().small_files(true))
+}
+
+#[test]
+fn without_its_lock_file_a_database_ends_and_nobody_gets_in() {
+    let folder = Folder::new("lock");
+    let path = folder.0.join("above").join("data");
+    for change in ["changed", "replaced", "removed"] {
+        let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let told = std::sync::Arc::clone(&heard);
+        let options = Options::new().small_files(true);
+        let options = options.when_lost(move |why| told.lock().unwrap().push(why.to_owned()));
+        let db = Database::open_with(Env::os(&path), options).unwrap();
+        db.session().execute("create table if not exists t (i int)", ()).unwrap();
+        let lock = path.join("lock");
+        match change {
+            "changed" => fs::write(&lock, "1\n").unwrap(),
+            "replaced" => {
+                let bytes = fs::read(&lock).unwrap();
+                fs::remove_file(&lock).unwrap();
+                fs::write(&lock, bytes).unwrap();
+            }
+            _ => fs::remove_file(&lock).unwrap(),
+        }
+        let error = open(&path).unwrap_err();
+        assert_eq!(error.sqlstate, "55000", "{change}: {error}");
+        assert!(error.message.contains("in use"), "{change}: {error}");
+        if change == "removed" {
+            // Whoever was refused has left its own lock file.
+            fs::remove_file(&lock).unwrap();
+        }
+        let error = db.checkpoint().unwrap_err();
+        assert!(error.message.contains("lock file"), "{change}: {error}");
+        for sql in ["insert into t values (1)", "create table u (i int)"] {
+            let error = db.session().execute(sql, ()).unwrap_err();
+            assert_eq!(error.sqlstate, "55000", "{change}: {sql}: {error}");
+        }
+        db.session().query("select * from t", ()).unwrap();
+        assert!(db.close().is_err(), "{change}");
+        assert_eq!(heard.lock().unwrap().len(), 1, "{change}: it is said once");
+        // What was committed is there.
+        open(&path).unwrap().session().query("select * from t", ()).unwrap();
+    }
+}
+
+#[test]
+fn folders_of_others_are_refused() {
+    let folder = Folder::new("foreign");
+    for (number, foreign) in ["notes.txt", "sub/x"].into_iter().enumerate() {
+        let path = folder.0.join(number.to_string());
+        let file = path.join(foreign);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "mine").unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(error.message.contains("not empty"), "{error}");
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "nothing was made there");
+    }
+}
+
+#[test]
+fn nobody_else_may_look_into_it() {
+    let folder = Folder::new("private");
+    let path = folder.0.join("data");
+    let mode = |mode: u32| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    fs::create_dir(&path).unwrap();
+    mode(0o755);
+    open(&path).unwrap().close().unwrap();
+    let now = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(now(), 0o700, "an empty folder is made private");
+    for bits in [0o755, 0o770, 0o750, 0o704, 0o701] {
+        mode(bits);
+        let error = open(&path).err().unwrap_or_else(|| panic!("{bits:o} is let in"));
+        assert!(error.message.contains("0700"), "{error}");
+        assert_eq!(now(), bits, "nothing is changed");
+    }
+    mode(0o700);
+    open(&path).unwrap().close().unwrap();
+}
