@@ -1,4 +1,4 @@
-//! `niwaki check`: every invariant of a data directory.
+//! `niwaki check`: every invariant of a data directory, in which nothing is written.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if !arguments.data.data_dir.exists() {
         return Err(format!("\"{}\" does not exist", arguments.data.data_dir.display()));
     }
-    let database = arguments.data.open()?;
+    let database = arguments.data.look_into()?;
     let mut report = database.check().map_err(|error| error.to_string())?;
     if arguments.foreign_keys {
         let found = database.check_foreign_keys().map_err(|error| error.to_string())?;
@@ -79,6 +79,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         );
     }
     let clean = problems.is_empty();
-    database.close().map_err(|error| error.to_string())?;
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

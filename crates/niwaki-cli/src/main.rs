@@ -26,7 +26,7 @@ enum Command {
     Serve(serve::Arguments),
     /// Run SQL on a data directory without a server; interactive when no SQL is given.
     Sql(shell::Arguments),
-    /// Verify every invariant of a data directory that no server uses.
+    /// Verify every invariant of a data directory that no server uses. Nothing is written there.
     Check(check::Arguments),
 }
 
@@ -58,11 +58,25 @@ impl DataArguments {
             // Nothing may be written any more, so this is no clean stop: the next start recovers.
             std::process::exit(1);
         };
-        let mut options = niwaki::Options::new().background(true).log(log::line).when_lost(lost);
+        let options = niwaki::Options::new().background(true).when_lost(lost);
+        self.open_by(niwaki::Database::open_with, options)
+    }
+
+    /// Opens the database with these settings, and writes nothing to the directory.
+    fn look_into(&self) -> Result<niwaki::Database, String> {
+        self.open_by(niwaki::Database::look_into, niwaki::Options::new())
+    }
+
+    fn open_by(
+        &self,
+        open: fn(niwaki_env::Env, niwaki::Options) -> Result<niwaki::Database, niwaki::SqlError>,
+        options: niwaki::Options,
+    ) -> Result<niwaki::Database, String> {
+        let mut options = options.log(log::line);
         for (name, value) in &self.settings {
             options = options.set(name, value);
         }
-        niwaki::Database::open_with(niwaki_env::Env::os(&self.data_dir), options).map_err(|error| {
+        open(niwaki_env::Env::os(&self.data_dir), options).map_err(|error| {
             format!("could not open \"{}\": {}", self.data_dir.display(), error.message)
         })
     }

@@ -286,6 +286,17 @@ impl std::fmt::Display for RecoverySummary {
 }
 
 impl Storage {
+    /// Whether there is a data directory, be it damaged.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_in(env: &Env) -> Result<bool> {
+        let exists = |name: &str| {
+            env.vfs.exists(name).map_err(|e| Error::io(format!("could not look for {name}"), e))
+        };
+        Ok(exists(CONTROL)? || exists(BASE)?)
+    }
+
     /// Opens the data directory: creates it when there is none, takes its lock, and repeats the log
     /// since the last checkpoint if it was not shut down cleanly.
     ///

@@ -73,6 +73,10 @@ impl Vfs for Counting {
     fn sync_dir(&self, dir: &str) -> std::io::Result<()> {
         self.inner.sync_dir(dir)
     }
+    fn lock_shared(&self, path: &str) -> std::io::Result<Box<dyn DirectoryLock>> {
+        self.inner.lock_shared(path)
+    }
+
     fn lock_exclusive(&self, path: &str) -> std::io::Result<Box<dyn DirectoryLock>> {
         self.inner.lock_exclusive(path)
     }

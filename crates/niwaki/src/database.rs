@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
+use niwaki_env::vfs::OverlayVfs;
 use niwaki_sql::settings::Settings;
 use niwaki_storage::record::CheckpointParticipant;
 use niwaki_storage::{
@@ -161,6 +162,21 @@ impl Database {
     /// None in practice.
     pub fn in_memory() -> Result<Self> {
         Self::open_with(Env::memory(), Options::default())
+    }
+
+    /// Opens a directory to look into it, as for [`Database::check`]. Nothing there is created,
+    /// written or removed, and it may lie on a read-only file system. What recovery and sessions
+    /// change stays in memory, and goes with the last handle. No server may use the directory
+    /// meanwhile; others may look, too.
+    ///
+    /// # Errors
+    /// As [`Database::open`]; also when there is no data directory.
+    pub fn look_into(env: Env, options: Options) -> Result<Self> {
+        if !Storage::is_in(&env)? {
+            return Err(SqlError::new("58P01", "there is no data directory"));
+        }
+        let vfs = Arc::new(OverlayVfs::new(Arc::clone(&env.vfs)));
+        Self::open_with(Env { vfs, ..env }, options.background(false))
     }
 
     /// Opens with a given environment (files, clock, randomness) and settings.

@@ -66,6 +66,10 @@ impl Vfs for SlowVfs {
         self.files.lock_exclusive(path)
     }
 
+    fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
+        self.files.lock_shared(path)
+    }
+
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
         Ok(Arc::new(DeferredReads::on(self.device.clone())))
     }

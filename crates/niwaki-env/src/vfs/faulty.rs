@@ -1,6 +1,6 @@
 //! A file system that crashes, fails and remembers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::disk::{BodyChange, Change, Disk, FileId, NameChange};
 use super::image::{self, CrashImage, CrashOptions};
-use super::memory::MemoryVfs;
+use super::memory::{Locks, MemoryVfs};
 use super::{
     DeferredReads, DirectoryLock, OpenMode, ReadRing, Vfs, VfsFile, check_path, error, parent,
 };
@@ -108,7 +108,7 @@ struct State {
     changes: u64,
     crash_at: Option<u64>,
     crashed: bool,
-    locks: BTreeSet<String>,
+    locks: Locks,
     /// What rings read now.
     reading: Vec<(FileId, Range<u64>)>,
 }
@@ -148,7 +148,7 @@ impl FaultyVfs {
             changes: 0,
             crash_at: None,
             crashed: false,
-            locks: BTreeSet::new(),
+            locks: Locks::default(),
             reading: Vec::new(),
         };
         let shared = Shared { state: Mutex::new(state), observer: Mutex::new(None) };
@@ -421,7 +421,7 @@ impl Vfs for FaultyVfs {
                 return Err(error(ErrorKind::AlreadyExists, path, "file exists"));
             }
             (Some(id), _) => *id,
-            (None, OpenMode::Existing) => {
+            (None, OpenMode::Existing | OpenMode::ReadOnly) => {
                 return Err(error(ErrorKind::NotFound, path, "no such file"));
             }
             (None, _) => {
@@ -521,15 +521,11 @@ impl Vfs for FaultyVfs {
     }
 
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
-        let mut state = self.shared.state.lock();
-        if state.crashed {
-            return Err(crash_error());
-        }
-        if !state.locks.insert(path.to_owned()) {
-            let what = format!("locked by process {}", std::process::id());
-            return Err(error(ErrorKind::WouldBlock, path, &what));
-        }
-        Ok(Box::new(FaultyLock { shared: Arc::clone(&self.shared), path: path.to_owned() }))
+        self.lock(path, true)
+    }
+
+    fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
+        self.lock(path, false)
     }
 
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
@@ -544,6 +540,17 @@ impl Vfs for FaultyVfs {
     }
 }
 
+impl FaultyVfs {
+    fn lock(&self, path: &str, alone: bool) -> io::Result<Box<dyn DirectoryLock>> {
+        let mut state = self.shared.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        state.locks.take(path, alone)?;
+        Ok(Box::new(FaultyLock { shared: Arc::clone(&self.shared), path: path.to_owned() }))
+    }
+}
+
 struct FaultyLock {
     shared: Arc<Shared>,
     path: String,
@@ -553,7 +560,7 @@ impl DirectoryLock for FaultyLock {}
 
 impl Drop for FaultyLock {
     fn drop(&mut self) {
-        self.shared.state.lock().locks.remove(&self.path);
+        self.shared.state.lock().locks.give_back(&self.path);
     }
 }
 

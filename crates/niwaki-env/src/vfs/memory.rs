@@ -23,7 +23,7 @@ pub struct MemoryVfs {
 struct Tree {
     files: BTreeMap<String, Arc<MemoryFile>>,
     folders: BTreeSet<String>,
-    locks: BTreeSet<String>,
+    locks: Locks,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl MemoryVfs {
             .into_iter()
             .map(|(path, content)| (path, Arc::new(MemoryFile { content: RwLock::new(content) })))
             .collect();
-        Self { tree: Arc::new(Mutex::new(Tree { files, folders, locks: BTreeSet::new() })) }
+        Self { tree: Arc::new(Mutex::new(Tree { files, folders, locks: Locks::default() })) }
     }
 
     pub(super) fn contents(&self) -> BTreeMap<String, Content> {
@@ -88,7 +88,9 @@ impl Vfs for MemoryVfs {
                 Err(error(ErrorKind::AlreadyExists, path, "file exists"))
             }
             (Some(file), _) => Ok(Arc::clone(file) as Arc<dyn VfsFile>),
-            (None, OpenMode::Existing) => Err(error(ErrorKind::NotFound, path, "no such file")),
+            (None, OpenMode::Existing | OpenMode::ReadOnly) => {
+                Err(error(ErrorKind::NotFound, path, "no such file"))
+            }
             (None, _) => {
                 tree.check_folder(path)?;
                 let file = Arc::new(MemoryFile::default());
@@ -157,11 +159,47 @@ impl Vfs for MemoryVfs {
     }
 
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
-        if !self.tree.lock().locks.insert(path.to_owned()) {
-            let what = format!("locked by process {}", std::process::id());
-            return Err(error(ErrorKind::WouldBlock, path, &what));
-        }
+        self.lock(path, true)
+    }
+
+    fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
+        self.lock(path, false)
+    }
+}
+
+impl MemoryVfs {
+    fn lock(&self, path: &str, alone: bool) -> io::Result<Box<dyn DirectoryLock>> {
+        self.tree.lock().locks.take(path, alone)?;
         Ok(Box::new(MemoryLock { tree: Arc::clone(&self.tree), path: path.to_owned() }))
+    }
+}
+
+/// Who holds the locks of simulated files: one alone, or a number of readers.
+#[derive(Debug, Default)]
+pub(super) struct Locks(BTreeMap<String, Option<usize>>);
+
+impl Locks {
+    /// Takes a lock, alone or with other readers.
+    pub(super) fn take(&mut self, path: &str, alone: bool) -> io::Result<()> {
+        let next = match (self.0.get(path), alone) {
+            (None, true) => None,
+            (None, false) => Some(1),
+            (Some(Some(readers)), false) => Some(readers + 1),
+            _ => {
+                let what = format!("locked by process {}", std::process::id());
+                return Err(error(ErrorKind::WouldBlock, path, &what));
+            }
+        };
+        self.0.insert(path.to_owned(), next);
+        Ok(())
+    }
+
+    /// Gives one back.
+    pub(super) fn give_back(&mut self, path: &str) {
+        match self.0.get_mut(path) {
+            Some(Some(readers)) if *readers > 1 => *readers -= 1,
+            _ => _ = self.0.remove(path),
+        }
     }
 }
 
@@ -174,7 +212,7 @@ impl DirectoryLock for MemoryLock {}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        self.tree.lock().locks.remove(&self.path);
+        self.tree.lock().locks.give_back(&self.path);
     }
 }
 

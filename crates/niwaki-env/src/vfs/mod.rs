@@ -14,6 +14,7 @@ mod faulty_tests;
 mod image;
 mod memory;
 mod os;
+mod overlay;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use faulty::{
 pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
 pub use os::{OsVfs, is_out_of_descriptors, raise_open_files_limit};
+pub use overlay::OverlayVfs;
 pub use ring::{ReadDone, ReadRing, RingError};
 
 use std::fmt::Debug;
@@ -45,6 +47,8 @@ pub enum OpenMode {
     CreateIfAbsent,
     /// The file must not exist.
     CreateNew,
+    /// The file must exist, and nobody writes to it through what is opened.
+    ReadOnly,
 }
 
 /// A file system below one root folder.
@@ -107,6 +111,12 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// `WouldBlock`, with the holder's process id in the message, when somebody else has it.
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>>;
+    /// Takes a lock that others may share, and that no [`Vfs::lock_exclusive`] is beside. Nothing is
+    /// created or written; without a lock file there is nobody to lock out, but by the folder itself.
+    ///
+    /// # Errors
+    /// `WouldBlock`, with the holder's process id in the message, when somebody has it alone.
+    fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>>;
     /// Makes sure that nobody else may look into the root folder; with `empty`, which says that it
     /// holds nothing yet, by changing its mode to 0700.
     ///

@@ -77,9 +77,9 @@ impl OsVfs {
     fn open_file(&self, path: &str, mode: OpenMode, is_reserved: bool) -> io::Result<File> {
         let full = self.full(path)?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600);
+        options.read(true).write(mode != OpenMode::ReadOnly).mode(0o600);
         match mode {
-            OpenMode::Existing => {}
+            OpenMode::Existing | OpenMode::ReadOnly => {}
             OpenMode::CreateIfAbsent => {
                 options.create(true).truncate(false);
             }
@@ -94,11 +94,40 @@ impl OsVfs {
         opened.map_err(|error| with_path(&full, &error))
     }
 
+    /// Locks the lock file. The lock belongs to the open file, so it ends with the process however
+    /// that ends, and a second open in the same process is refused as well.
+    fn lock_file(&self, mut file: &File, path: &str, how: FlockOperation) -> io::Result<()> {
+        let full = self.full(path)?;
+        match rustix::fs::flock(file, how) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(with_path(&full, &error.into())),
+        }
+        let (folder, lock) = (self.full(parent(path))?, full.display());
+        let folder = folder.display();
+        // Readers do not say who they are.
+        if rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok() {
+            let what = format!(
+                "data directory \"{folder}\" is in use by a process that reads it (lock file \"{lock}\")"
+            );
+            return Err(io::Error::new(ErrorKind::WouldBlock, what));
+        }
+        let mut holder = String::new();
+        // The holder may be just about to write its number.
+        let read = file.read_to_string(&mut holder).is_ok();
+        let holder = holder.trim();
+        let holder = if read && !holder.is_empty() { holder } else { "unknown" };
+        let what = format!(
+            "data directory \"{folder}\" is in use by process {holder} (lock file \"{lock}\")"
+        );
+        Err(io::Error::new(ErrorKind::WouldBlock, what))
+    }
+
     /// Locks the folder itself, too: nobody can get by that by removing the lock file.
-    fn lock_folder(&self, dir: &str) -> io::Result<File> {
+    fn lock_folder(&self, dir: &str, how: FlockOperation) -> io::Result<File> {
         let full = self.full(dir)?;
         let folder = File::open(&full).map_err(|error| with_path(&full, &error))?;
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&folder, how) {
             Err(Errno::WOULDBLOCK) => Err(io::Error::new(
                 ErrorKind::WouldBlock,
                 format!(
@@ -272,33 +301,27 @@ impl Vfs for OsVfs {
             .mode(0o600)
             .open(&full)
             .map_err(|error| with_path(&full, &error))?;
-        // `flock` belongs to the open file, so it ends with the process however that ends, and a
-        // second open in the same process is refused as well.
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                // The holder may be just about to write its number.
-                let read = file.read_to_string(&mut holder).is_ok();
-                let holder = holder.trim();
-                let holder = if read && !holder.is_empty() { holder } else { "unknown" };
-                let folder = self.full(parent(path))?;
-                return Err(io::Error::new(
-                    ErrorKind::WouldBlock,
-                    format!(
-                        "data directory \"{}\" is in use by process {holder} (lock file \"{}\")",
-                        folder.display(),
-                        full.display()
-                    ),
-                ));
-            }
-            Err(error) => return Err(with_path(&full, &error.into())),
-        }
-        let folder = self.lock_folder(parent(path))?;
+        self.lock_file(&file, path, FlockOperation::NonBlockingLockExclusive)?;
+        let folder = self.lock_folder(parent(path), FlockOperation::NonBlockingLockExclusive)?;
         file.set_len(0)?;
         file.write_all(lock_text().as_bytes())?;
         self.fill_reserve();
         Ok(Box::new(OsLock { file, path: full, _folder: folder }))
+    }
+
+    fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
+        let how = FlockOperation::NonBlockingLockShared;
+        let full = self.full(path)?;
+        let file = match File::open(&full) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(with_path(&full, &error)),
+        };
+        if let Some(file) = &file {
+            self.lock_file(file, path, how)?;
+        }
+        let folder = self.lock_folder(parent(path), how)?;
+        Ok(Box::new(SharedOsLock { _file: file, _folder: folder }))
     }
 
     fn keep_private(&self, empty: bool) -> io::Result<()> {
@@ -352,6 +375,14 @@ struct OsLock {
     path: PathBuf,
     _folder: File,
 }
+
+/// The same, shared with others that read.
+struct SharedOsLock {
+    _file: Option<File>,
+    _folder: File,
+}
+
+impl DirectoryLock for SharedOsLock {}
 
 impl DirectoryLock for OsLock {
     fn is_held(&self) -> io::Result<bool> {

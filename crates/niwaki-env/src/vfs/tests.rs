@@ -98,13 +98,85 @@ pub(super) fn behaves(vfs: &dyn Vfs) {
     let held = vfs.lock_exclusive("base/lock").err().expect("the lock is taken");
     assert_eq!(held.kind(), io::ErrorKind::WouldBlock);
     assert!(held.to_string().contains(&std::process::id().to_string()), "{held}");
+    assert!(lock.is_held().unwrap());
+    assert!(vfs.lock_shared("base/lock").is_err());
     drop(lock);
     drop(vfs.lock_exclusive("base/lock").unwrap());
+}
+
+/// Readers share a lock, and keep those out that want it alone.
+fn locks_are_shared(vfs: &dyn Vfs) {
+    let readers = [vfs.lock_shared("lock").unwrap(), vfs.lock_shared("lock").unwrap()];
+    for reader in readers {
+        let refused = vfs.lock_exclusive("lock").err().expect("a reader has it");
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(reader);
+    }
+    drop(vfs.lock_exclusive("lock").unwrap());
 }
 
 #[test]
 fn memory_behaves() {
     behaves(&MemoryVfs::new());
+    locks_are_shared(&MemoryVfs::new());
+}
+
+#[test]
+fn an_overlay_behaves() {
+    behaves(&OverlayVfs::new(Arc::new(MemoryVfs::new())));
+}
+
+/// What is done on top is there on top, and what lies below stays as it was.
+#[test]
+fn an_overlay_changes_nothing_below() {
+    let mut seed = 7_u64;
+    let mut draw = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    for _ in 0..50 {
+        let below = Arc::new(MemoryVfs::new());
+        below.create_dir("base").unwrap();
+        for name in ["base/a", "base/b", "c"] {
+            let bytes: Vec<u8> = (0..draw(20_000)).map(|_| draw(256) as u8).collect();
+            below.open(name, OpenMode::CreateNew).unwrap().write_at(&bytes, 0).unwrap();
+        }
+        let (before, model) = (below.dump(), below.fork());
+        let overlay = OverlayVfs::new(Arc::clone(&below) as Arc<dyn Vfs>);
+        for _ in 0..60 {
+            let name = ["base/a", "base/b", "c", "base/new"][draw(4) as usize];
+            let other = ["base/a", "d"][draw(2) as usize];
+            let (kind, at, byte) = (draw(8), draw(25_000), draw(3) as u8);
+            let count = [1, 100, 4096, 9000][draw(4) as usize];
+            let both: Vec<_> = [&overlay as &dyn Vfs, &model]
+                .into_iter()
+                .map(|vfs| match kind {
+                    0 => vfs.remove(name).map_err(|error| error.kind()),
+                    1 => vfs.rename(name, other).map_err(|error| error.kind()),
+                    _ => {
+                        let file = vfs.open(name, OpenMode::CreateIfAbsent).unwrap();
+                        match kind {
+                            2 => file.set_len(at).unwrap(),
+                            3 => file.allocate(at, count as u64).unwrap(),
+                            _ => file.write_at(&vec![byte; count], at).unwrap(),
+                        }
+                        Ok(())
+                    }
+                })
+                .collect();
+            assert_eq!(both[0], both[1], "{kind} of {name}");
+        }
+        for (path, bytes) in model.dump() {
+            let file = overlay.open(&path, OpenMode::Existing).unwrap();
+            let mut read = vec![0; bytes.len() + 1];
+            assert_eq!(file.read_at(&mut read, 0).unwrap(), bytes.len(), "{path}");
+            assert!(read[..bytes.len()] == bytes, "{path}");
+        }
+        for folder in ["", "base"] {
+            assert_eq!(overlay.list(folder).unwrap(), model.list(folder).unwrap());
+        }
+        assert_eq!(below.dump(), before);
+    }
 }
 
 #[test]
@@ -113,6 +185,7 @@ fn the_system_behaves() {
     let root = std::env::temp_dir().join(format!("niwaki-env-{}", std::process::id()));
     let vfs = OsVfs::new(&root);
     behaves(&vfs);
+    locks_are_shared(&vfs);
     let file = vfs.open("mode", OpenMode::CreateNew).unwrap();
     drop(file);
     let mode =
