@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -23,7 +24,6 @@ struct World {
     clock: AtomicU64,
     values: AtomicU32,
     history: Mutex<Vec<Transaction>>,
-    acknowledged: AtomicU64,
 }
 
 impl World {
@@ -44,28 +44,31 @@ pub(crate) fn run(
     rounds: u64,
 ) -> (Vec<Transaction>, BTreeMap<Key, Vec<Value>>) {
     let dir = TempDir::new("histories");
-    let mut server = Server::start(&dir.path().join("data"), &["--set", "shared_buffers=1MB"]);
+    // Their locks are taken in any order.
+    let settings = ["--set", "shared_buffers=1MB", "--set", "deadlock_timeout=10ms"];
+    let mut server = Server::start(&dir.path().join("data"), &settings);
     prepare(&mut server.client());
     let world = Arc::new(World::default());
     for round in 0..rounds {
         let mut random = Random::new(seed.wrapping_mul(1000) + round);
-        let until = world.acknowledged.load(Ordering::SeqCst) + 50 + random.below(250);
+        let (acknowledged, commits) = channel();
         let sessions: Vec<_> = (0..SESSIONS)
             .map(|session| {
                 let (world, client) = (Arc::clone(&world), server.client());
+                let acknowledged = acknowledged.clone();
                 let session = round * SESSIONS + session;
                 let mut random = Random::new(seed.wrapping_mul(100_003) + session);
                 // Neighbouring seeds begin alike; a few numbers on they do not.
                 (0..8).for_each(|_| _ = random.below(2));
-                thread::spawn(move || work(&world, client, session, level, &mut random))
+                thread::spawn(move || {
+                    work(&world, client, session, level, &mut random, &acknowledged);
+                })
             })
             .collect();
+        drop(acknowledged);
         // The moment of the kill is a number of commits: it may also come when all have ended.
-        while world.acknowledged.load(Ordering::SeqCst) < until
-            && !sessions.iter().all(thread::JoinHandle::is_finished)
-        {
-            thread::yield_now();
-        }
+        let until = usize::try_from(50 + random.below(250)).expect("small");
+        commits.iter().take(until).for_each(drop);
         server.kill();
         sessions.into_iter().for_each(|session| session.join().expect("a session ends"));
         server.restart();
@@ -90,13 +93,21 @@ fn prepare(client: &mut Client) {
 }
 
 /// Works until the connection breaks, or all is done.
-fn work(world: &World, mut client: Client, session: u64, level: Level, random: &mut Random) {
+fn work(
+    world: &World,
+    mut client: Client,
+    session: u64,
+    level: Level,
+    random: &mut Random,
+    acknowledged: &Sender<()>,
+) {
     for _ in 0..TRANSACTIONS {
         let began = world.now();
         let mut operations = Vec::new();
         let outcome = transaction(world, &mut client, level, random, &mut operations);
         if outcome == Outcome::Committed {
-            world.acknowledged.fetch_add(1, Ordering::SeqCst);
+            // Nobody listens once the moment of the kill has come.
+            let _ = acknowledged.send(());
         }
         let ended = world.now();
         let one = Transaction { session, began, ended, outcome, operations };
