@@ -205,6 +205,31 @@ fn a_failed_write_of_the_log_ends_the_process() {
 
 /// A segment that cannot be made fails the change that needs it, before anything is changed; a whole
 /// segment of room is left for those who must end.
+/// A statement that panics is rolled back while the panic unwinds, and may flush for that. The log
+/// is as good as before, and the process goes on.
+#[test]
+fn a_flush_while_a_panic_unwinds_leaves_the_log_alive() {
+    struct Flushes<'w>(&'w World);
+    impl Drop for Flushes<'_> {
+        fn drop(&mut self) {
+            let wal = self.0.storage.wal();
+            wal.flush(wal.insert_lsn());
+        }
+    }
+    let world = world();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _flushes = Flushes(&world);
+        world.items.add(0, &item(100)).unwrap().unwrap();
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    world.items.add(1, &item(101)).unwrap().unwrap();
+    let wal = world.storage.wal();
+    wal.flush(wal.insert_lsn());
+    assert!(!wal.has_failed());
+    world.recovers(&[100, 101]);
+}
+
 #[test]
 fn a_segment_of_the_log_that_cannot_be_made_fails_one_change() {
     for (kind, operation) in [

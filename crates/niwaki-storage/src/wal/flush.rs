@@ -66,20 +66,31 @@ impl Leader {
 }
 
 /// The right to flush; passes it on and wakes whom it served, even when the flush ends in a panic.
-struct Turn<'w>(&'w Wal);
+struct Turn<'w> {
+    wal: &'w Wal,
+    /// It began while a panic unwound, as that of a statement that is rolled back. Then the panic
+    /// says nothing of the log.
+    unwinding: bool,
+}
+
+impl<'w> Turn<'w> {
+    fn new(wal: &'w Wal) -> Self {
+        Self { wal, unwinding: thread::panicking() }
+    }
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if thread::panicking() {
+        if thread::panicking() && !self.unwinding {
             // Nothing may be reported durable any more: everybody is woken to find that out.
-            self.0.dead.store(true, Ordering::Release);
+            self.wal.dead.store(true, Ordering::Release);
         }
-        let dead = self.0.dead.load(Ordering::Acquire);
-        let mut leader = self.0.leader.lock();
+        let dead = self.wal.dead.load(Ordering::Acquire);
+        let mut leader = self.wal.leader.lock();
         let mut served = std::mem::take(&mut leader.served);
         drop(leader);
-        let flushed = self.0.flushed().0;
-        let mut state = self.0.flush.lock();
+        let flushed = self.wal.flushed().0;
+        let mut state = self.wal.flush.lock();
         let covered = |entry: &mut (u64, Arc<Sleeper>)| dead || entry.0 <= flushed;
         served.extend(state.queue.extract_if(.., covered));
         let next = (!state.queue.is_empty()).then(|| state.queue.remove(0).1);
@@ -94,7 +105,7 @@ impl Drop for Turn<'_> {
             sleeper.outcome.store(SERVED, Ordering::Release);
             sleeper.parker.unpark();
         }
-        self.0.leader.lock().served = served;
+        self.wal.leader.lock().served = served;
     }
 }
 
@@ -135,7 +146,7 @@ impl Wal {
         }
         if !state.active {
             state.active = true;
-            return Some(Turn(self));
+            return Some(Turn::new(self));
         }
         let sleeper = SLEEPER.with(Arc::clone);
         sleeper.outcome.store(WAITING, Ordering::Relaxed);
@@ -147,7 +158,7 @@ impl Wal {
             match sleeper.outcome.load(Ordering::Acquire) {
                 WAITING => sleeper.parker.park(),
                 LEADING => {
-                    let turn = Turn(self);
+                    let turn = Turn::new(self);
                     self.assert_alive();
                     return Some(turn);
                 }
