@@ -274,7 +274,7 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// Somebody got an error.
+    /// A statement, the start or the close gave an error.
     Told,
     /// The process ended.
     Died,

@@ -36,7 +36,7 @@ impl World {
     }
 }
 
-/// Runs clients for so many rounds, each of which ends with a kill; gives what every transaction did,
+/// Runs clients for this number of rounds, each ended by a kill; gives what every transaction did,
 /// and the lists in the end.
 pub(crate) fn run(
     level: Level,

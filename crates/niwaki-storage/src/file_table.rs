@@ -83,7 +83,7 @@ pub(crate) struct KnownFile {
     pub(crate) logged: bool,
     /// Who created it.
     pub(crate) creator: Xid,
-    /// It has at least so many blocks.
+    /// The least number of blocks that it has.
     pub(crate) blocks: u32,
     /// Blocks of these that hold a page.
     pub(crate) written: Runs,
@@ -95,7 +95,7 @@ impl KnownFile {
         Self { logged, creator, blocks: 0, written: Runs::default() }
     }
 
-    /// Whether a file with so many blocks, or none at all, lacks something of it.
+    /// Whether a file of `found` blocks, or no file at all (`None`), lacks something of it.
     pub(crate) fn is_more_than(&self, found: Option<u32>) -> bool {
         found.is_none_or(|found| found < self.blocks)
     }

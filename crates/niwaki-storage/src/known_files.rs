@@ -73,9 +73,9 @@ impl Files {
                 self.known.lock().entry(file).or_insert(entry);
             }
         }
-        // Release: pairs with the acquire of whoever opens a fork or reads a page.
+        // Release: pairs with the acquire of a session that opens a fork or reads a page.
         self.recovering.store(false, Ordering::Release);
-        // Not under the lock: who opens a fork takes it behind that of the forks.
+        // Not under the lock: opening a fork takes this lock behind the lock of the forks.
         let known = self.all_known();
         for fork in self.open_forks().iter().filter(|fork| fork.name().1 == Fork::Main) {
             let file = fork.name().0;
@@ -101,8 +101,7 @@ impl Files {
 
     /// The table of files as it is now. What is synced after this has all that it says.
     pub(crate) fn table(&self) -> Vec<u8> {
-        let mut known: BTreeMap<RelFileId, KnownFile> =
-            self.known.lock().iter().map(|(file, entry)| (*file, entry.clone())).collect();
+        let mut known = self.all_known();
         for (file, entry) in &mut known {
             let open = self.forks.read().get(&(*file, Fork::Main)).cloned();
             if let Some(fork) = open {

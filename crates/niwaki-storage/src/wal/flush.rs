@@ -68,7 +68,7 @@ impl Leader {
 /// The right to flush; passes it on and wakes whom it served, even when the flush ends in a panic.
 struct Turn<'w> {
     wal: &'w Wal,
-    /// It began while a panic unwound, as that of a statement that is rolled back. Then the panic
+    /// A panic was unwinding already when this turn began: a statement is rolled back. Such a panic
     /// says nothing of the log.
     unwinding: bool,
 }
