@@ -9,6 +9,7 @@ pub mod failpoints;
 pub mod hostile;
 pub mod outside;
 pub mod rng;
+pub mod stack;
 pub mod sync;
 pub mod vfs;
 

@@ -21,7 +21,7 @@ use crate::session::{self, Ending, Wire};
 use crate::startup::{self, Opening, Request};
 use crate::wire::backend;
 
-/// Stack of a session's thread: deep expressions are bounded by `max_stack_depth`, well below it.
+/// Stack of a session's thread, in bytes. Statements that need more get it (`niwaki_env::stack`).
 const SESSION_STACK_BYTES: usize = 8 << 20;
 /// How long a listener that could not accept waits for a session to end before it tries again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -227,6 +227,14 @@ impl From<niwaki_types::TypeError> for SqlError {
     }
 }
 
+impl From<niwaki_env::stack::TooDeep> for SqlError {
+    #[cold]
+    fn from(_: niwaki_env::stack::TooDeep) -> Self {
+        Self::new("54001", "stack depth limit exceeded")
+            .with_hint("Write it with fewer levels: what stands in one another takes stack.")
+    }
+}
+
 impl From<niwaki_storage::Error> for SqlError {
     fn from(error: niwaki_storage::Error) -> Self {
         use niwaki_storage::Error as E;

@@ -8,6 +8,7 @@ mod options;
 mod output;
 mod partitions;
 
+use niwaki_env::stack;
 use niwaki_types::Datum;
 
 use crate::context::ExecContext;
@@ -277,7 +278,7 @@ fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
 }
 
 fn describe_named(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
-    let mut shown = describe_step(node, names, with);
+    let mut shown = stack::room(0, || describe_step(node, names, with));
     // A step that is not shown itself gives its measure to the one below: it has the rows that go up.
     shown.measure = with.measures.map(|measures| measures.of(node));
     if let Some(measure) = shown.measure {

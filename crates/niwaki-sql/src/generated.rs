@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_env::stack::{self, Deep};
 use niwaki_types::{ColumnType, Datum};
 
 use crate::analyze::{
@@ -22,6 +23,15 @@ use crate::sessionless;
 /// Analysis's; `42P17` when it is not immutable or reads a generated column, `42P10` for system columns, `0A000` for
 /// subqueries and for literals that depend on the time or the session's settings.
 pub fn read_generated(
+    text: &str,
+    relation: &Arc<Relation>,
+    target: (ColumnType, &str),
+    context: &AnalyzeContext<'_>,
+) -> Result<String> {
+    stack::whole(|| generated_text(text, relation, target, context))
+}
+
+fn generated_text(
     text: &str,
     relation: &Arc<Relation>,
     target: (ColumnType, &str),
@@ -80,10 +90,16 @@ fn nested(name: &str) -> SqlError {
 /// An expression over the columns of a table, ready to be evaluated row by row.
 #[derive(Debug)]
 pub struct RowExpression {
-    expr: Expr,
+    expr: Deep<Expr>,
 }
 
 impl RowExpression {
+    /// Keeps what `read` reads, with how much stack it took.
+    fn of(read: impl FnOnce() -> Result<Expr>) -> Result<Self> {
+        let (expr, bytes) = stack::measured(read);
+        Ok(Self { expr: Deep::new(expr?, bytes) })
+    }
+
     /// Reads a stored expression whose values are assigned to a column (`target`, its type and name), over the columns
     /// of `relation`, or over none.
     ///
@@ -95,7 +111,7 @@ impl RowExpression {
         target: (ColumnType, &str),
         context: &AnalyzeContext<'_>,
     ) -> Result<Self> {
-        table_expression(text, relation, context, Some(target)).map(|expr| Self { expr })
+        Self::of(|| table_expression(text, relation, context, Some(target)))
     }
 
     /// Reads a stored CHECK over the columns of `relation`.
@@ -107,7 +123,7 @@ impl RowExpression {
         relation: &Arc<Relation>,
         context: &AnalyzeContext<'_>,
     ) -> Result<Self> {
-        table_expression(text, Some(relation), context, None).map(|expr| Self { expr })
+        Self::of(|| table_expression(text, Some(relation), context, None))
     }
 
     /// [`RowExpression::new`] for the text of a statement, in which names mean what the search path says.
@@ -120,7 +136,7 @@ impl RowExpression {
         target: (ColumnType, &str),
         context: &AnalyzeContext<'_>,
     ) -> Result<Self> {
-        written_expression(text, relation, context, target).map(|expr| Self { expr })
+        Self::of(|| written_expression(text, relation, context, target))
     }
 
     /// Reads the condition of COPY FROM … WHERE over the columns of `relation`, of which those at `absent` have no value yet
@@ -134,17 +150,7 @@ impl RowExpression {
         absent: &[usize],
         context: &AnalyzeContext<'_>,
     ) -> Result<Self> {
-        let expr = copy_condition(text, relation, context)?;
-        refuse_user_functions(&expr, "COPY … WHERE", true)?;
-        let mut unknown = |part: &Expr| {
-            let ExprKind::Slot { depth: 0, slot } = part.kind else { return false };
-            slot >= relation.columns.len() || absent.contains(&slot)
-        };
-        if expr.any(&mut unknown) {
-            let what = "COPY … WHERE over a column that is computed, has its default, or is a system column";
-            return Err(SqlError::unsupported(what));
-        }
-        Ok(Self { expr })
+        Self::of(|| stack::whole(|| judged_condition(text, relation, absent, context)))
     }
 
     /// Its value for a row, which has all columns of the table.
@@ -156,4 +162,24 @@ impl RowExpression {
         let mut runtime = Runtime { exec, params: &[], state: &mut state };
         self.expr.eval(row, &mut runtime)
     }
+}
+
+fn judged_condition(
+    text: &str,
+    relation: &Arc<Relation>,
+    absent: &[usize],
+    context: &AnalyzeContext<'_>,
+) -> Result<Expr> {
+    let expr = copy_condition(text, relation, context)?;
+    refuse_user_functions(&expr, "COPY … WHERE", true)?;
+    let mut unknown = |part: &Expr| {
+        let ExprKind::Slot { depth: 0, slot } = part.kind else { return false };
+        slot >= relation.columns.len() || absent.contains(&slot)
+    };
+    if expr.any(&mut unknown) {
+        let what =
+            "COPY … WHERE over a column that is computed, has its default, or is a system column";
+        return Err(SqlError::unsupported(what));
+    }
+    Ok(expr)
 }

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use niwaki_catalog::{ExpressionCompiler, Relation, RelationDefinition, StoredExpression};
+use niwaki_env::stack::{self, Deep};
 use niwaki_table::{ExpressionError, KeyExpression};
 use niwaki_types::{ColumnMask, Datum, TypeOid};
 
@@ -37,15 +38,17 @@ pub fn read_index_key(
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
 ) -> Result<IndexKey> {
-    let text = define_index(text, relation, context, IndexPart::Key)?;
-    let expr = checked(&text, relation, context, IndexPart::Key)?;
-    if let ExprKind::Slot { depth: 0, slot } = expr.kind {
-        return Ok(IndexKey::Column(slot));
-    }
-    let type_oid = expr.ty.0;
-    let shown = shown_over(&expr, relation, context);
-    let collation = expr.derived.as_column(expr.column_type());
-    Ok(IndexKey::Expression(StoredExpression { text, shown, type_oid, collation }))
+    stack::whole(|| {
+        let text = define_index(text, relation, context, IndexPart::Key)?;
+        let expr = checked(&text, relation, context, IndexPart::Key)?;
+        if let ExprKind::Slot { depth: 0, slot } = expr.kind {
+            return Ok(IndexKey::Column(slot));
+        }
+        let type_oid = expr.ty.0;
+        let shown = shown_over(&expr, relation, context);
+        let collation = expr.derived.as_column(expr.column_type());
+        Ok(IndexKey::Expression(StoredExpression { text, shown, type_oid, collation }))
+    })
 }
 
 /// Reads the predicate of a partial index.
@@ -57,10 +60,12 @@ pub fn read_index_predicate(
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
 ) -> Result<StoredExpression> {
-    let text = define_index(text, relation, context, IndexPart::Predicate)?;
-    let expr = checked(&text, relation, context, IndexPart::Predicate)?;
-    let shown = shown_over(&expr, relation, context);
-    Ok(StoredExpression { text, shown, type_oid: TypeOid::BOOL.0, collation: None })
+    stack::whole(|| {
+        let text = define_index(text, relation, context, IndexPart::Predicate)?;
+        let expr = checked(&text, relation, context, IndexPart::Predicate)?;
+        let shown = shown_over(&expr, relation, context);
+        Ok(StoredExpression { text, shown, type_oid: TypeOid::BOOL.0, collation: None })
+    })
 }
 
 /// The stored expression of an index, `predicate` or key, after columns of `relation`, as it is now, have got other types.
@@ -74,10 +79,12 @@ pub fn retyped_index_part(
     context: &AnalyzeContext<'_>,
 ) -> Result<StoredExpression> {
     let part = if predicate { IndexPart::Predicate } else { IndexPart::Key };
-    let expr = checked(&stored.text, relation, context, part)?;
-    let (shown, type_oid) = (shown_over(&expr, relation, context), expr.ty.0);
-    let collation = expr.derived.as_column(expr.column_type());
-    Ok(StoredExpression { text: stored.text.clone(), shown, type_oid, collation })
+    stack::whole(|| {
+        let expr = checked(&stored.text, relation, context, part)?;
+        let (shown, type_oid) = (shown_over(&expr, relation, context), expr.ty.0);
+        let collation = expr.derived.as_column(expr.column_type());
+        Ok(StoredExpression { text: stored.text.clone(), shown, type_oid, collation })
+    })
 }
 
 /// The stored expression after a column of `relation`, as it is now, was renamed from `from` to `to`.
@@ -92,8 +99,10 @@ pub fn rename_in_expression(
     context: &AnalyzeContext<'_>,
 ) -> Result<StoredExpression> {
     let text = rename_column(&stored.text, from, to)?;
-    let expr = index_expression(&text, relation, context, IndexPart::Key)?;
-    let shown = shown_over(&expr, relation, context);
+    let shown = stack::whole(|| {
+        let expr = index_expression(&text, relation, context, IndexPart::Key)?;
+        Ok::<_, SqlError>(shown_over(&expr, relation, context))
+    })?;
     Ok(StoredExpression { text, shown, ..stored.clone() })
 }
 
@@ -236,7 +245,7 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
 /// An expression of an index, ready to be evaluated; reads the table's columns from slot 0 on.
 #[derive(Debug)]
 pub(crate) struct CompiledExpression {
-    pub(crate) expr: Expr,
+    pub(crate) expr: Deep<Expr>,
     columns: ColumnMask,
 }
 
@@ -276,29 +285,30 @@ impl ExpressionCompiler for IndexExpressions {
     ) -> std::result::Result<Arc<dyn KeyExpression>, ExpressionError> {
         let relation = Arc::new(Relation::unopened(table.clone()));
         let context = sessionless::analyze_context(0);
-        // Whether it is a predicate makes a difference for the words of errors alone.
-        let expr = index_expression(&expression.text, &relation, &context, IndexPart::Key)
-            .and_then(|expr| {
-                if expr.ty.0 == expression.type_oid {
-                    return Ok(expr);
-                }
-                Err(SqlError::new(
+        let read = || {
+            // Whether it is a predicate makes a difference for the words of errors alone.
+            let expr = index_expression(&expression.text, &relation, &context, IndexPart::Key)?;
+            if expr.ty.0 != expression.type_oid {
+                return Err(SqlError::new(
                     "XX001",
                     format!(
                         "index expression {} has another type than when it was stored",
                         expression.text
                     ),
-                ))
-            })
-            .map_err(|error| Arc::new(error) as ExpressionError)?;
-        let mut columns = ColumnMask::none();
-        // Collects; never ends the walk.
-        expr.any(&mut |part| {
-            if let ExprKind::Slot { depth: 0, slot } = part.kind {
-                columns.insert(slot);
+                ));
             }
-            false
-        });
-        Ok(Arc::new(CompiledExpression { expr, columns }))
+            let mut columns = ColumnMask::none();
+            // Collects; never ends the walk.
+            expr.any(&mut |part| {
+                if let ExprKind::Slot { depth: 0, slot } = part.kind {
+                    columns.insert(slot);
+                }
+                false
+            });
+            Ok((expr, columns))
+        };
+        let (read, bytes) = stack::measured(|| stack::whole(read));
+        let (expr, columns) = read.map_err(|error| Arc::new(error) as ExpressionError)?;
+        Ok(Arc::new(CompiledExpression { expr: Deep::new(expr, bytes), columns }))
     }
 }

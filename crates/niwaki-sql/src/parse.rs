@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::stack::{self, Deep, TooDeep};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{ScanToken, Token};
 // The syntax tree arrives as a protobuf message nested as deeply as the query; this crate is named
@@ -11,9 +12,10 @@ use prost as _;
 
 use crate::error::{Result, SqlError};
 
-/// How deeply the messages of a syntax tree may nest before the query is refused with `54001`: the
-/// library writes, reads and drops them recursively on the session's stack.
-const NESTING_MAX: usize = 1_000;
+/// How deeply the messages of a syntax tree may nest: the library refuses more (54001).
+const NESTING_MAX: usize = 10_000;
+/// Stack that the library and prost take for each of those levels, in bytes.
+const LEVEL_BYTES: usize = 4 << 10;
 /// Messages that a bracket, an operator, a nested query and a CASE or join add to the depth.
 const BRACKET_DEPTH: usize = 4;
 const OPERATOR_DEPTH: usize = 2;
@@ -23,8 +25,8 @@ const CLAUSE_DEPTH: usize = 4;
 /// One statement of a query text.
 #[derive(Clone, Debug)]
 pub struct ParsedStatement {
-    /// Its syntax tree.
-    pub node: Arc<NodeEnum>,
+    /// Its syntax tree, and the stack that reading it takes.
+    pub node: Arc<Deep<NodeEnum>>,
     /// The whole query text, to which positions refer.
     pub source: Arc<str>,
     /// Byte at which the statement begins in it.
@@ -57,10 +59,23 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
     if query.as_bytes().contains(&0) {
         return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
-    if nesting_bound(query) > NESTING_MAX {
-        return Err(SqlError::new("54001", "stack depth limit exceeded")
-            .with_hint("The query nests expressions too deeply; rewrite it with fewer levels."));
-    }
+    let bytes = stack_bytes(query);
+    // The library asks the system how much stack is left, and refuses what it deems too deep for it.
+    stack::of_thread(bytes, || parse_here(query, bytes))
+}
+
+/// Stack that reading the syntax tree of `source` takes, in bytes.
+pub(crate) fn stack_bytes(source: &str) -> usize {
+    nesting_bound(source).min(NESTING_MAX) * LEVEL_BYTES
+}
+
+/// A part of the syntax tree of `source`, to be kept by itself.
+pub(crate) fn part(node: &NodeEnum, source: &str) -> Arc<Deep<NodeEnum>> {
+    Arc::new(Deep::new(node.clone(), stack_bytes(source)))
+}
+
+/// As [`parse`], with `bytes` of stack.
+fn parse_here(query: &str, bytes: usize) -> Result<Vec<ParsedStatement>> {
     let result = pg_query::parse(query, 0).map_err(|error| syntax_error(query, &error));
     if let Some(junk) = junk_behind_parameter(query) {
         // Whatever is wrong before is told first.
@@ -75,7 +90,7 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
         let length = usize::try_from(raw.stmt_len).unwrap_or(0);
         let end = if length == 0 { query.len() } else { (start + length).min(query.len()) };
         statements.push(ParsedStatement {
-            node: Arc::new(node),
+            node: Arc::new(Deep::new(node, bytes)),
             source: source.clone(),
             start,
             end,
@@ -112,129 +127,87 @@ fn junk_behind_parameter(query: &str) -> Option<SqlError> {
     Some(SqlError::new("42601", message).with_position(position))
 }
 
+/// What is open at a place of a text.
+struct Level {
+    /// Whether CASE opened it, and not a bracket.
+    case: bool,
+    /// Levels that the operators of the expression that is being read add: those that stand before a comma,
+    /// AND or OR are no part of what follows.
+    operators: usize,
+    /// Levels that set operations and joins add, each of which holds all before it.
+    clauses: usize,
+}
+
 /// An upper bound on how deeply the syntax tree of `query` nests: open brackets and `CASE`s at any
-/// point, plus the operators of the expression that is being read there. AND, OR and lists are flat in
-/// the grammar's trees and count little.
+/// point, with the set operations, joins and operators that are being read there. AND, OR and lists are
+/// flat in the grammar's trees and count little.
+///
+/// What the lexer takes for a string, a comment or a name must be the same here, character by character: a text
+/// that hides brackets from this bound would be read without the stack for them.
 fn nesting_bound(query: &str) -> usize {
     let bytes = query.as_bytes();
+    let open = |case| Level { case, operators: 0, clauses: 0 };
     let mut position = 0;
     let mut deepest = 0usize;
-    // Operators seen in each open bracket since its last comma.
-    let mut levels: Vec<usize> = vec![0];
+    let mut levels = vec![open(false)];
     let mut sum = 0usize;
     while let Some(&byte) = bytes.get(position) {
         position += 1;
         match byte {
-            b'\'' | b'"' => {
-                // E'…' has escapes, in which a quote does not end the string.
-                let escapes = byte == b'\''
-                    && position >= 2
-                    && matches!(bytes.get(position - 2), Some(b'e' | b'E'));
-                while let Some(inner) = bytes.get(position) {
-                    position += 1;
-                    if *inner == byte {
-                        break;
-                    }
-                    if escapes && *inner == b'\\' {
-                        position += 1;
-                    }
-                }
-            }
+            b'\'' | b'"' => position = behind_quote(bytes, position, byte, false),
             b'-' if bytes.get(position) == Some(&b'-') => {
                 while bytes.get(position).is_some_and(|b| !matches!(b, b'\n' | b'\r')) {
                     position += 1;
                 }
             }
             b'/' if bytes.get(position) == Some(&b'*') => {
-                // Comments nest.
-                let mut open = 1usize;
-                position += 1;
-                while open > 0 && position < bytes.len() {
-                    match (bytes.get(position), bytes.get(position + 1)) {
-                        (Some(b'/'), Some(b'*')) => {
-                            open += 1;
-                            position += 1;
-                        }
-                        (Some(b'*'), Some(b'/')) => {
-                            open -= 1;
-                            position += 1;
-                        }
-                        _ => {}
-                    }
-                    position += 1;
-                }
+                position = behind_comment(bytes, position + 1);
             }
-            b'$' => {
-                // $tag$ … $tag$
-                let rest = &bytes[position..];
-                let tag = rest
-                    .iter()
-                    .position(|b| !(b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80));
-                if let Some(length) = tag
-                    && rest.get(length) == Some(&b'$')
-                    && !rest.first().is_some_and(u8::is_ascii_digit)
-                {
-                    let quote = &bytes[position - 1..=position + length];
-                    position += length + 1;
-                    while position < bytes.len() && !bytes[position..].starts_with(quote) {
-                        position += 1;
-                    }
-                    position += quote.len();
-                }
-            }
+            b'$' => position = behind_dollar_quote(bytes, position),
             b'(' | b'[' => {
-                levels.push(0);
+                levels.push(open(false));
                 sum += BRACKET_DEPTH;
             }
-            b')' | b']' if levels.len() > 1 => {
-                sum -= levels.pop().unwrap_or(0) + BRACKET_DEPTH;
+            b')' | b']' => close(&mut levels, &mut sum, false),
+            b',' => {
+                sum -= levels.last_mut().map_or(0, |level| std::mem::take(&mut level.operators));
             }
-            b',' | b';' => {
-                if let Some(level) = levels.last_mut() {
-                    sum -= *level;
-                    *level = 0;
-                }
-            }
-            b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'|' | b'~' | b'^' | b':'
-            | b'&' | b'#' | b'!' | b'@' => {
-                while bytes.get(position).is_some_and(|b| b"+-*/%<>=|~^:&#!@".contains(b)) {
+            b';' => (sum, levels) = (0, vec![open(false)]),
+            _ if OPERATORS.contains(&byte) => {
+                // Ends where a comment begins.
+                while let Some(next) = bytes.get(position)
+                    && OPERATORS.contains(next)
+                    && !matches!(bytes.get(position..position + 2), Some(b"--" | b"/*"))
+                {
                     position += 1;
                 }
+                sum += OPERATOR_DEPTH;
                 if let Some(level) = levels.last_mut() {
-                    *level += OPERATOR_DEPTH;
-                    sum += OPERATOR_DEPTH;
+                    level.operators += OPERATOR_DEPTH;
                 }
             }
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => {
                 let start = position - 1;
-                while bytes.get(position).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
+                let in_word =
+                    |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | 0x80..);
+                while bytes.get(position).is_some_and(in_word) {
                     position += 1;
                 }
-                let word = &query[start..position];
-                let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
-                let depth = if is("select") {
-                    SELECT_DEPTH
-                } else if ["case", "union", "intersect", "except", "join", "else"]
-                    .iter()
-                    .any(|keyword| is(keyword))
-                {
-                    CLAUSE_DEPTH
-                } else if ["not", "is", "collate"].iter().any(|keyword| is(keyword)) {
-                    OPERATOR_DEPTH
-                } else {
-                    0
-                };
-                // AND and OR start a new operand, whose operators do not nest in the earlier ones'.
-                if depth > 0 {
-                    if let Some(level) = levels.last_mut() {
-                        *level += depth;
-                        sum += depth;
+                let word = &bytes[start..position];
+                let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
+                if is(b"e") && bytes.get(position) == Some(&b'\'') {
+                    position = behind_quote(bytes, position + 1, b'\'', true);
+                } else if is(b"case") {
+                    levels.push(open(true));
+                    sum += BRACKET_DEPTH;
+                } else if is(b"end") {
+                    close(&mut levels, &mut sum, true);
+                } else if let Some(level) = levels.last_mut() {
+                    sum += level.word(word);
+                    // A new operand, whose operators do not nest in the earlier ones'.
+                    if is(b"and") || is(b"or") {
+                        sum -= std::mem::take(&mut level.operators);
                     }
-                } else if (word.eq_ignore_ascii_case("and") || word.eq_ignore_ascii_case("or"))
-                    && let Some(level) = levels.last_mut()
-                {
-                    sum -= *level;
-                    *level = 0;
                 }
             }
             _ => {}
@@ -242,6 +215,96 @@ fn nesting_bound(query: &str) -> usize {
         deepest = deepest.max(sum);
     }
     deepest
+}
+
+/// Characters of operators.
+const OPERATORS: &[u8] = b"+-*/%<>=|~^:&#!@?`";
+
+impl Level {
+    /// Counts a word. Returns how many levels it adds.
+    fn word(&mut self, word: &[u8]) -> usize {
+        let is_one_of =
+            |words: &[&str]| words.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
+        let (clause, operator) = if is_one_of(&["select", "values", "table"]) {
+            (SELECT_DEPTH, 0)
+        } else if is_one_of(&["union", "intersect", "except", "join"]) {
+            (CLAUSE_DEPTH, 0)
+        } else if is_one_of(&[
+            "not", "is", "isnull", "notnull", "collate", "at", "operator", "like", "ilike",
+            "similar", "in", "between", "overlaps",
+        ]) {
+            (0, OPERATOR_DEPTH)
+        } else {
+            (0, 0)
+        };
+        self.clauses += clause;
+        self.operators += operator;
+        clause + operator
+    }
+}
+
+/// Takes what is open off, up to a bracket or a CASE of the same kind.
+fn close(levels: &mut Vec<Level>, sum: &mut usize, case: bool) {
+    // END is also a statement, and brackets may not match: the parser says so.
+    if !levels.iter().skip(1).any(|level| level.case == case) {
+        return;
+    }
+    while levels.len() > 1
+        && let Some(level) = levels.pop()
+    {
+        *sum -= level.operators + level.clauses + BRACKET_DEPTH;
+        if level.case == case {
+            break;
+        }
+    }
+}
+
+/// The place behind a quoted string or name that begins before `position`.
+fn behind_quote(bytes: &[u8], mut position: usize, quote: u8, escapes: bool) -> usize {
+    while let Some(inner) = bytes.get(position) {
+        position += 1;
+        if *inner == quote {
+            break;
+        }
+        if escapes && *inner == b'\\' {
+            position += 1;
+        }
+    }
+    position
+}
+
+/// The place behind a comment that begins before `position`. Comments nest.
+fn behind_comment(bytes: &[u8], mut position: usize) -> usize {
+    let mut open = 1usize;
+    while open > 0 && position < bytes.len() {
+        match (bytes.get(position), bytes.get(position + 1)) {
+            (Some(b'/'), Some(b'*')) => {
+                open += 1;
+                position += 1;
+            }
+            (Some(b'*'), Some(b'/')) => {
+                open -= 1;
+                position += 1;
+            }
+            _ => {}
+        }
+        position += 1;
+    }
+    position
+}
+
+/// The place behind `$tag$ … $tag$`, whose first `$` stands before `position`; `position` for a parameter.
+fn behind_dollar_quote(bytes: &[u8], position: usize) -> usize {
+    let rest = bytes.get(position..).unwrap_or_default();
+    let tag = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80));
+    let Some(length) = tag else { return position };
+    if rest.get(length) != Some(&b'$') || rest.first().is_some_and(u8::is_ascii_digit) {
+        return position;
+    }
+    let quote = &bytes[position - 1..=position + length];
+    let text = position + length + 1;
+    let end = memchr::memmem::find(bytes.get(text..).unwrap_or_default(), quote);
+    end.map_or(bytes.len(), |at| text + at + quote.len())
 }
 
 /// The parser's error with SQLSTATE and position. The library gives the message only, so the position
@@ -252,8 +315,10 @@ fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
         pg_query::Error::Parse(message) => message.clone(),
         other => return SqlError::new("42601", other.to_string()),
     };
-    let sqlstate = if message.contains("stack depth limit") || message.contains("memory exhausted")
-    {
+    if message.contains("stack depth limit") || message.contains("nested too deeply") {
+        return SqlError::from(TooDeep);
+    }
+    let sqlstate = if message.contains("memory exhausted") {
         "54001"
     } else if message.contains("is not supported") || message.contains("not yet implemented") {
         "0A000"
@@ -351,13 +416,49 @@ mod tests {
     fn deep_nesting_is_refused_before_the_parser_sees_it() {
         let deep = format!("select {}1{}", "(".repeat(20_000), ")".repeat(20_000));
         assert_eq!(parse(&deep).unwrap_err().sqlstate, "54001");
-        let long_sum = format!("select 1{}", " + 1".repeat(5_000));
+        let long_sum = format!("select 1{}", " + 1".repeat(30_000));
         assert_eq!(parse(&long_sum).unwrap_err().sqlstate, "54001");
-        let moderate = format!("select 1{}", " + 1".repeat(400));
-        assert_eq!(parse(&moderate).unwrap().len(), 1);
-        let flat = format!("select 1 where {}true", "1 = 1 and ".repeat(5_000));
+        let flat = format!("select 1 where {}true", "(1 = 1) and ".repeat(5_000));
         assert_eq!(parse(&flat).unwrap().len(), 1);
         let values = format!("insert into t values {}(1, 2)", "(1 + 1, 2 * 3), ".repeat(5_000));
         assert_eq!(parse(&values).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn nothing_hides_nesting_from_its_bound() {
+        let levels = 1_000;
+        let brackets = format!("{}1{}", "(".repeat(levels), ")".repeat(levels));
+        let hidden = [
+            "select a$b$, ",
+            r"select date'\', ",
+            r"select é'\', ",
+            "select 1 +-- '\n",
+            "select 1 +/* ' */ ",
+            "select 1 /* /* */ ' */, ",
+            "select $1$b$ $b$, ",
+            "select \"'\", ",
+            r"select e'\'', ",
+            "select 'a''', ",
+        ];
+        for before in hidden {
+            let query = format!("{before}{brackets}");
+            assert!(nesting_bound(&query) >= levels * BRACKET_DEPTH, "{before}");
+        }
+        // What stands in each part does not take away what holds the parts.
+        for part in [
+            " union all select 1, 2",
+            " join t on a and b",
+            " operator(pg_catalog.+) 1",
+            " at time zone 'x'",
+            " isnull",
+        ] {
+            let query = format!("select 1{}", part.repeat(levels));
+            assert!(nesting_bound(&query) >= levels * OPERATOR_DEPTH, "{part}");
+        }
+        let case = "case when a and b then 1 when a, b then ".repeat(levels);
+        assert!(nesting_bound(&format!("select {case}")) >= levels * BRACKET_DEPTH);
+        let query = format!("select {}", "case when a and b then 1 end, ".repeat(levels));
+        assert!(nesting_bound(&query) < 100);
+        assert!(nesting_bound(&"begin; select (1); end; ".repeat(levels)) < 100);
     }
 }

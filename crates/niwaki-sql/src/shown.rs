@@ -7,13 +7,14 @@ use std::sync::Arc;
 use niwaki_catalog::{
     CatalogState, Column, Relation, RelationDefinition, SearchPath, collation_name,
 };
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use crate::analyze::SYSTEM_COLUMNS;
 use crate::analyze::{domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::explain::type_text;
 use crate::expr::{BoolTest, CastPurpose, Expr, ExprKind, UserFunction};
 use crate::functions::arguments_text;
@@ -62,14 +63,16 @@ pub(crate) fn show(
     let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
-    let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
-    // What an assignment would convert, is not shown to be converted.
-    let expr = match expr.kind {
-        ExprKind::Cast { argument, purpose: CastPurpose::Implied, .. }
-        | ExprKind::Length { argument, explicit: false } => *argument,
-        _ => expr,
-    };
-    Ok(written(&expr, &context, relation, pretty, false))
+    stack::whole(|| {
+        let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
+        // What an assignment would convert, is not shown to be converted.
+        let expr = match expr.kind {
+            ExprKind::Cast { argument, purpose: CastPurpose::Implied, .. }
+            | ExprKind::Length { argument, explicit: false } => *argument,
+            _ => expr,
+        };
+        Ok(written(&expr, &context, relation, pretty, false))
+    })
 }
 
 /// The CHECK of a domain over values of the type `value`, as PostgreSQL shows it: with all brackets, or without needless
@@ -87,11 +90,13 @@ pub fn shown_domain_check(
     let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
-    let expr = domain_check(text, value, &context)?;
     // A row that has the value as its only column.
     let columns = vec![Column::new(VALUE, value)];
     let row = Arc::new(Relation::unopened(RelationDefinition { columns, ..nothing() }));
-    Ok(written(&expr, &context, Some(&row), pretty, true))
+    stack::whole(|| {
+        let expr = domain_check(text, value, &context)?;
+        Ok(written(&expr, &context, Some(&row), pretty, true))
+    })
 }
 
 /// The WHEN condition of a trigger, as PostgreSQL shows it: with all brackets, or without needless ones if `pretty`.
@@ -106,7 +111,6 @@ pub fn trigger_condition(
     let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
-    let Ok(Some(expr)) = shown_condition(text, table, &context) else { return plain() };
     // A row that has the columns of both rows, whose names stand for those with a point in them.
     let stand_in = |row: &str, at: usize| format!("niwaki_{row}_{at}_");
     let of_row = |row: &'static str| {
@@ -118,7 +122,11 @@ pub fn trigger_condition(
     };
     let columns: Vec<Column> = of_row("old").chain(of_row("new")).collect();
     let row = Arc::new(Relation::unopened(RelationDefinition { columns, ..nothing() }));
-    let mut shown = written(&expr, &context, Some(&row), pretty, false);
+    let shown = stack::whole(|| {
+        let expr = shown_condition(text, table, &context)?;
+        Ok::<_, SqlError>(expr.map(|expr| written(&expr, &context, Some(&row), pretty, false)))
+    });
+    let Ok(Some(mut shown)) = shown else { return plain() };
     for row in ["old", "new"] {
         for (at, column) in table.columns.iter().enumerate() {
             let name = format!("{row}.{}", quote_identifier(&column.name));
@@ -313,6 +321,10 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
+        stack::room(0, || self.show_here(expr, parent))
+    }
+
+    fn show_here(&self, expr: &Expr, parent: Parent<'_>) -> String {
         if let Some(name) = expr.collation.and_then(collation_name) {
             let plain = Expr { collation: None, ..expr.clone() };
             let text =

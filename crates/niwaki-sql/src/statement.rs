@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation};
+use niwaki_env::stack::{self, Deep};
 use niwaki_types::{Datum, TypeOid};
 
 use crate::analyze::CursorTable;
@@ -10,7 +11,7 @@ use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
 use crate::error::Result;
 use crate::exec::measure::Measures;
 use crate::exec::point::PointPlan;
-use crate::exec::{self, Step};
+use crate::exec::{self, Running};
 use crate::explain::{self, ExplainOptions};
 use crate::expr::{Runtime, State};
 use crate::parse::ParsedStatement;
@@ -29,7 +30,7 @@ pub enum Statement {
 /// A planned statement: immutable, to be kept with a prepared statement and shared by executions.
 #[derive(Debug)]
 pub struct Planned {
-    root: Arc<PlanNode>,
+    root: Deep<Arc<PlanNode>>,
     columns: Vec<ColumnInfo>,
     tag: CommandTag,
     params: Vec<TypeOid>,
@@ -39,7 +40,7 @@ pub struct Planned {
     point: Option<PointPlan>,
     explain: Option<ExplainOptions>,
     /// Bodies of the users' functions that it calls.
-    functions: Option<Arc<FunctionBodies>>,
+    functions: Deep<Option<Arc<FunctionBodies>>>,
     /// Result columns of type regclass: they leave as names, which only the catalog knows.
     names: Vec<usize>,
     /// Run twice, it may give other rows, or do something twice.
@@ -68,7 +69,7 @@ impl Planned {
             .collect();
         let point = PointPlan::of(&root, columns.len()).filter(|_| names.is_empty());
         Self {
-            root,
+            root: Deep::new(root, 0),
             columns,
             tag,
             params,
@@ -77,7 +78,7 @@ impl Planned {
             catalog_version,
             point,
             explain: None,
-            functions: None,
+            functions: Deep::new(None, 0),
             names,
             volatile: false,
             wants_values: false,
@@ -87,7 +88,14 @@ impl Planned {
 
     /// The same statement with the bodies of the users' functions that it calls.
     pub(crate) fn with_functions(self, bodies: FunctionBodies) -> Self {
-        Self { functions: (!bodies.is_empty()).then(|| Arc::new(bodies)), ..self }
+        let functions = Deep::new((!bodies.is_empty()).then(|| Arc::new(bodies)), 0);
+        Self { functions, ..self }
+    }
+
+    /// Keeps how much stack making the plan took, in bytes: running and dropping it take no more for a level.
+    pub(crate) fn set_stack(&mut self, bytes: usize) {
+        self.root.set_bytes(bytes);
+        self.functions.set_bytes(bytes);
     }
 
     /// The same statement under EXPLAIN.
@@ -123,7 +131,7 @@ impl Planned {
 
     /// What it is expected to cost, in PostgreSQL's unit.
     pub fn cost(&self) -> f64 {
-        estimate(&self.root).total
+        stack::room(self.root.bytes(), || estimate(&self.root).total)
     }
 
     /// Types of the parameters, in order.
@@ -168,7 +176,7 @@ impl Planned {
 
     /// Whether PostgreSQL would read its rows backward too: a cursor on it goes back unless it is forbidden to.
     pub fn goes_backward(&self) -> bool {
-        self.explain.is_none() && self.root.goes_backward()
+        self.explain.is_none() && stack::room(self.root.bytes(), || self.root.goes_backward())
     }
 
     /// Whether it may give other rows, or do something twice, if it is run again with the same snapshot: it calls
@@ -206,7 +214,7 @@ impl Planned {
 
     /// Whether a query of its WITH changes data.
     pub fn changes_in_with(&self) -> bool {
-        match &*self.root {
+        match &**self.root {
             PlanNode::With { queries, .. } => queries.iter().any(|query| query.changes),
             _ => false,
         }
@@ -251,7 +259,7 @@ impl Planned {
         sink: &mut dyn RowSink,
     ) -> Result<Completion> {
         if let (Some(point), None) = (&self.point, &self.explain) {
-            let mut state = exec::fresh_state(self.functions.clone());
+            let mut state = exec::fresh_state((*self.functions).clone());
             let mut rt = Runtime { exec, params, state: &mut state };
             let rows = point.run(&mut rt, sink)?;
             return Ok(Completion { tag: self.tag, rows });
@@ -276,12 +284,24 @@ pub enum Progress {
     Complete(Completion),
 }
 
+impl Drop for Execution {
+    /// Steps hold parts of the plan, which goes last: it knows how much stack its end takes.
+    fn drop(&mut self) {
+        stack::room(0, || {
+            self.step = None;
+            self.state = State::default();
+            self.row.clear();
+            self.params.clear();
+        });
+    }
+}
+
 /// A statement while it runs: a portal. It holds no borrow between calls.
 pub struct Execution {
     planned: Arc<Planned>,
     params: Vec<Datum>,
     state: State,
-    step: Option<Box<dyn Step>>,
+    step: Option<Running>,
     row: Vec<Datum>,
     /// Rows given so far.
     given: u64,
@@ -294,7 +314,7 @@ pub struct Execution {
 impl Execution {
     /// An execution that has not started.
     pub fn new(planned: Arc<Planned>, params: Vec<Datum>) -> Self {
-        let state = exec::fresh_state(planned.functions.clone());
+        let state = exec::fresh_state((*planned.functions).clone());
         Self {
             planned,
             params,
@@ -328,6 +348,16 @@ impl Execution {
     /// # Errors
     /// The statement's; it cannot go on then.
     pub fn run(
+        &mut self,
+        exec: &mut ExecContext<'_>,
+        max_rows: u64,
+        sink: &mut dyn RowSink,
+    ) -> Result<Progress> {
+        let bytes = self.planned.root.bytes();
+        stack::room(bytes, || self.run_here(exec, max_rows, sink))
+    }
+
+    fn run_here(
         &mut self,
         exec: &mut ExecContext<'_>,
         max_rows: u64,

@@ -3,8 +3,7 @@
 //! The parser's own iteration leaves some children out (the argument of CASE, for one); what is
 //! decided from the nodes of an expression, such as the columns that it reads, must see them all.
 
-use std::sync::Arc;
-
+use niwaki_env::stack;
 use pg_query::NodeEnum;
 use pg_query::protobuf::Node;
 
@@ -19,10 +18,11 @@ use crate::error::{Result, SqlError};
 pub fn each_node(expression: &str, mut visit: impl FnMut(&NodeEnum)) -> Result<()> {
     let mut waiting: Vec<Node> = Vec::new();
     for statement in crate::parse::parse(&format!("SELECT {expression}"))? {
-        if let NodeEnum::SelectStmt(select) = Arc::unwrap_or_clone(statement.node) {
-            for target in select.target_list {
-                if let Some(NodeEnum::ResTarget(target)) = target.node {
-                    waiting.extend(target.val.map(|value| *value));
+        if let NodeEnum::SelectStmt(select) = &**statement.node {
+            for target in &select.target_list {
+                if let Some(NodeEnum::ResTarget(target)) = &target.node {
+                    let value = stack::room(statement.node.bytes(), || target.val.clone());
+                    waiting.extend(value.map(|value| *value));
                 }
             }
         }

@@ -62,7 +62,7 @@ pub use numeric::{
     Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,
     numeric_precision_scale, numeric_to_char, numeric_typmod, to_number,
 };
-pub use record::{RECORD_DEPTH_MAX, Record};
+pub use record::{RECORD_DEPTH_MAX, ROWS_DEPTH_MAX, Record};
 pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
 pub use text_io::{
     input, parse_bool, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text,

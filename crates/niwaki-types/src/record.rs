@@ -12,12 +12,36 @@ use crate::{Attribute, Datum, TypeOid, UserTypes};
 /// Most composite values that stand in one another in a stored value.
 pub const RECORD_DEPTH_MAX: usize = 64;
 
+/// Most rows that stand in one another in a value that a statement makes: what reads, writes and drops
+/// values recurses over them.
+pub const ROWS_DEPTH_MAX: usize = 1000;
+
 /// The fields of a composite value: their types and values; names where no composite type has them.
 #[derive(Clone, Debug)]
 pub struct Record {
     kinds: Arc<[TypeOid]>,
     names: Option<Arc<[Arc<str>]>>,
     values: Vec<Datum>,
+    /// Rows that stand in one another, this one too.
+    depth: usize,
+}
+
+/// Rows that stand in one another in a value.
+fn depth_of(value: &Datum) -> usize {
+    match value {
+        Datum::Record(_, record) => record.depth,
+        // Arrays have no arrays in them, and all elements are of one kind.
+        Datum::Array(_, values)
+            if values.iter().any(|value| matches!(value, Datum::Record(..))) =>
+        {
+            values.iter().map(depth_of).max().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+fn depth_over(values: &[Datum]) -> usize {
+    values.iter().map(depth_of).max().unwrap_or(0).saturating_add(1)
 }
 
 impl Record {
@@ -28,7 +52,8 @@ impl Record {
     pub fn new(kinds: impl Into<Arc<[TypeOid]>>, values: Vec<Datum>) -> Self {
         let kinds = kinds.into();
         assert_eq!(kinds.len(), values.len(), "each field has a type");
-        Self { kinds, names: None, values }
+        let depth = depth_over(&values);
+        Self { kinds, names: None, values, depth }
     }
 
     /// The same fields under names, as many as there are fields.
@@ -39,6 +64,17 @@ impl Record {
     pub fn with_names(self, names: Arc<[Arc<str>]>) -> Self {
         assert_eq!(names.len(), self.values.len(), "each field has a name");
         Self { names: Some(names), ..self }
+    }
+
+    /// Refuses a row in which more than [`ROWS_DEPTH_MAX`] stand in one another.
+    ///
+    /// # Errors
+    /// `54001`.
+    pub fn check_depth(&self) -> Result<()> {
+        if self.depth > ROWS_DEPTH_MAX {
+            return Err(TypeError::new("54001", "stack depth limit exceeded"));
+        }
+        Ok(())
     }
 
     /// The types of the fields.
@@ -75,6 +111,7 @@ impl Record {
         if let Some(place) = changed.values.get_mut(field) {
             *place = value;
         }
+        changed.depth = depth_over(&changed.values);
         changed
     }
 

@@ -39,7 +39,19 @@ pub fn analyze_assigned(
     wanted: ColumnType,
     refused: &dyn Fn(&str) -> SqlError,
 ) -> Result<Statement> {
-    let NodeEnum::SelectStmt(select) = &*statement.node else {
+    super::whole_statement(statement.node.bytes(), || {
+        assigned(statement, context, what, wanted, refused)
+    })
+}
+
+fn assigned(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+    what: ValueFor,
+    wanted: ColumnType,
+    refused: &dyn Fn(&str) -> SqlError,
+) -> Result<Statement> {
+    let NodeEnum::SelectStmt(select) = &**statement.node else {
         return Err(SqlError::internal("a value that is not selected"));
     };
     let value = match select.target_list.as_slice() {

@@ -56,7 +56,7 @@ impl Inferred {
             match &key.source {
                 KeySource::Column(column) => columns.push(*column),
                 KeySource::Expression(expression) => match compiled(&**expression) {
-                    Some(compiled) => expressions.push(&compiled.expr),
+                    Some(compiled) => expressions.push(&*compiled.expr),
                     None => return false,
                 },
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Oid;
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
@@ -103,7 +104,7 @@ pub fn check_domain_expression(
     value: ColumnType,
     context: &AnalyzeContext<'_>,
 ) -> Result<()> {
-    Form::of_domain(value, &[]).read(text, context).map(|_| ())
+    stack::whole(|| Form::of_domain(value, &[]).read(text, context).map(drop))
 }
 
 /// Reads a CHECK of a domain over values of the type `value`; returns the text to be stored.

@@ -1,5 +1,6 @@
 //! Expressions.
 
+use niwaki_env::stack;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -38,13 +39,12 @@ impl Analyzer<'_> {
     }
 
     pub(super) fn expr(&mut self, node: &Node) -> Result<Expr> {
-        let value = self.any_expr(node)?;
+        let value = stack::deeper(|| self.any_expr(node))?;
         self.check_collation(&value)?;
         Ok(value)
     }
 
     fn any_expr(&mut self, node: &Node) -> Result<Expr> {
-        self.check_stack()?;
         let Some(node) = node.node.as_ref() else {
             return Err(SqlError::internal("empty syntax node"));
         };

@@ -1,5 +1,6 @@
 //! FROM: tables, nested queries, functions and joins.
 
+use niwaki_env::stack;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
@@ -88,15 +89,14 @@ impl Analyzer<'_> {
     }
 
     pub(super) fn from_item(&mut self, node: &Node) -> Result<JoinTree> {
-        self.check_stack()?;
-        match node.node.as_ref() {
+        stack::deeper(|| match node.node.as_ref() {
             Some(NodeEnum::RangeVar(var)) => self.range_var(var),
             Some(NodeEnum::RangeSubselect(sub)) => self.range_subselect(sub),
             Some(NodeEnum::RangeFunction(function)) => self.range_function(function),
             Some(NodeEnum::JoinExpr(join)) => self.join(join),
             Some(NodeEnum::RangeTableSample(_)) => Err(SqlError::unsupported("TABLESAMPLE")),
             _ => Err(SqlError::unsupported("this kind of FROM item")),
-        }
+        })
     }
 
     /// Refuses a second item of the same name.

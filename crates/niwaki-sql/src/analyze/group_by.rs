@@ -1,5 +1,6 @@
 //! GROUP BY: the group expressions, and which of them make a set.
 
+use niwaki_env::stack;
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{self, CoercionForm, GroupingSetKind, RowExpr};
 use pg_query::{Node, NodeEnum};
@@ -98,7 +99,15 @@ impl Analyzer<'_> {
         targets: &[Target],
         by: &mut GroupBy,
     ) -> Result<GroupingItem> {
-        self.check_stack()?;
+        stack::deeper(|| self.grouping_set_here(set, targets, by))
+    }
+
+    fn grouping_set_here(
+        &mut self,
+        set: &protobuf::GroupingSet,
+        targets: &[Target],
+        by: &mut GroupBy,
+    ) -> Result<GroupingItem> {
         let mut parts = Vec::new();
         for node in &set.content {
             match &node.node {

@@ -52,6 +52,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
+use niwaki_env::stack;
 use niwaki_types::{Datum, TypeOid};
 use pg_query::{Node, NodeEnum};
 
@@ -85,9 +86,6 @@ pub(crate) use view::{ViewQuery, view_query};
 use with::{Context, Cte, Recursion};
 pub use write_view::Writable;
 
-/// Stack that analysis may use before it answers `54001`.
-const STACK_BYTES_MAX: usize = 700 * 1024;
-
 /// State of the analysis of one statement.
 pub(crate) struct Analyzer<'a> {
     context: &'a AnalyzeContext<'a>,
@@ -114,8 +112,6 @@ pub(crate) struct Analyzer<'a> {
     nested: usize,
     /// Queries around the expression being analyzed, innermost last.
     scopes: Vec<Scope>,
-    /// Where the stack was when analysis began.
-    stack_base: usize,
     /// How names of objects get their meanings.
     names: view::Names<'a>,
     /// Views whose texts are being analyzed, outermost first.
@@ -202,20 +198,35 @@ fn analyzed(
     context: &AnalyzeContext<'_>,
     parameter_types: Vec<TypeOid>,
     values: &[Datum],
-    tell: impl FnOnce(&mut Analyzer<'_>),
+    tell: impl Fn(&mut Analyzer<'_>),
 ) -> Result<Statement> {
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types);
-    analyzer.values = values;
-    tell(&mut analyzer);
-    analyzer.any_statement(statement)
+    whole_statement(statement.node.bytes(), || {
+        let functions = CalledFunctions::new(context);
+        let context = AnalyzeContext { functions: Some(&functions), ..*context };
+        let mut analyzer = Analyzer::new(&context, &statement.source, parameter_types.clone());
+        analyzer.values = values;
+        tell(&mut analyzer);
+        analyzer.any_statement(statement)
+    })
+}
+
+/// Makes a statement on one segment of the stack; reading its syntax takes `bytes` of it. What it took goes with the plan.
+fn whole_statement(bytes: usize, build: impl Fn() -> Result<Statement>) -> Result<Statement> {
+    let build = || stack::deeper_by(bytes, &build);
+    let (statement, took) = stack::measured(|| stack::whole(build));
+    let mut statement = statement?;
+    if let Statement::Query(planned) = &mut statement
+        && let Some(planned) = Arc::get_mut(planned)
+    {
+        planned.set_stack(took);
+    }
+    Ok(statement)
 }
 
 impl<'a> Analyzer<'a> {
     fn any_statement(&mut self, statement: &ParsedStatement) -> Result<Statement> {
         let analyzer = self;
-        match &*statement.node {
+        match &**statement.node {
             NodeEnum::SelectStmt(_)
             | NodeEnum::InsertStmt(_)
             | NodeEnum::UpdateStmt(_)
@@ -266,7 +277,6 @@ impl<'a> Analyzer<'a> {
         source: &'a str,
         params: Vec<TypeOid>,
     ) -> Self {
-        let marker = 0u8;
         Self {
             context,
             source,
@@ -281,7 +291,6 @@ impl<'a> Analyzer<'a> {
             contexts: Vec::new(),
             nested: 0,
             scopes: Vec::new(),
-            stack_base: (&raw const marker).addr(),
             names: if context.stored { view::Names::Numbered } else { view::Names::ByPath },
             expanding: Vec::new(),
             shared_of_views: Vec::new(),
@@ -383,16 +392,6 @@ impl<'a> Analyzer<'a> {
 
     fn unsupported(&self, construct: impl std::fmt::Display, location: i32) -> SqlError {
         SqlError::unsupported(construct).with_position(self.at(location))
-    }
-
-    /// Fails when the statement nests so deeply that the thread's stack is in danger.
-    fn check_stack(&self) -> Result<()> {
-        let marker = 0u8;
-        let used = self.stack_base.abs_diff((&raw const marker).addr());
-        if used > STACK_BYTES_MAX {
-            return Err(SqlError::new("54001", "stack depth limit exceeded"));
-        }
-        Ok(())
     }
 
     fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLock) {

@@ -63,11 +63,11 @@ impl Analyzer<'_> {
                 let right = self.expr_of(expr.rexpr.as_deref())?;
                 // A composite value is compared as a record, and is still one of its own type.
                 let composite = left.ty.is_record().then(|| left.clone());
-                let equal = self.operator("=", Some(left), right, location)?;
-                let ExprKind::Call { arguments, .. } = &equal.kind else {
+                let mut equal = self.operator("=", Some(left), right, location)?;
+                let ExprKind::Call { arguments, .. } = &mut equal.kind else {
                     return Err(SqlError::internal("an operator that is no call"));
                 };
-                let result = composite.unwrap_or_else(|| arguments[0].clone());
+                let result = composite.unwrap_or_else(|| once(&mut arguments[0]));
                 let (ty, typmod) = (result.ty, result.typmod);
                 let kind = ExprKind::NullIf { result: Box::new(result), equal: Box::new(equal) };
                 Ok(Expr { typmod, ..Expr::new(kind, ty, location) })
@@ -265,4 +265,17 @@ fn list_items(node: Option<&Node>) -> &[Node] {
         Some(NodeEnum::List(list)) => &list.items,
         _ => &[],
     }
+}
+
+/// Takes the left side of a comparison, and leaves in it what stands for its value: a copy would
+/// double what nests in it, level by level, and be computed twice.
+fn once(left: &mut Expr) -> Expr {
+    let mut composed = false;
+    left.for_each_child(&mut |_| composed = true);
+    if !composed && !matches!(left.kind, ExprKind::SubQuery(_)) {
+        return left.clone();
+    }
+    let operand = Expr::new(ExprKind::CaseOperand, left.ty, left.location);
+    let operand = Expr { typmod: left.typmod, derived: left.derived, ..operand };
+    std::mem::replace(left, operand)
 }

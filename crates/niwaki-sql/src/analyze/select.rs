@@ -1,5 +1,6 @@
 //! SELECT: one level of a query, and what its clauses may say together.
 
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
 
@@ -33,7 +34,15 @@ impl Analyzer<'_> {
         wanted: Option<&[ColumnType]>,
         to_text: bool,
     ) -> Result<Query> {
-        self.check_stack()?;
+        stack::deeper(|| self.query_here(select, wanted, to_text))
+    }
+
+    fn query_here(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        wanted: Option<&[ColumnType]>,
+        to_text: bool,
+    ) -> Result<Query> {
         let for_cursor = std::mem::take(&mut self.for_cursor);
         let names_before = self.ctes.len();
         if let Some(with) = &select.with_clause {

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
 
@@ -126,7 +127,7 @@ impl<'e> Form<'e> {
     /// # Errors
     /// As [`super::analyze`].
     pub(super) fn read(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<Expr> {
-        let names = if context.stored { Names::Numbered } else { Names::ByPath };
+        let names = || if context.stored { Names::Numbered } else { Names::ByPath };
         self.analyze(text, context, names).map(|(expr, _)| expr)
     }
 
@@ -140,10 +141,14 @@ impl<'e> Form<'e> {
     /// # Errors
     /// As [`super::analyze`]; `0A000` for literals that the session's settings give another meaning than the default ones.
     pub(super) fn define(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<String> {
+        stack::whole(|| self.define_here(text, context))
+    }
+
+    fn define_here(&self, text: &str, context: &AnalyzeContext<'_>) -> Result<String> {
         if context.stored {
             return self.read_stored(text, context).map(|_| text.to_owned());
         }
-        let names = Names::Numbering(RefCell::default());
+        let names = || Names::Numbering(RefCell::default());
         let (given, names) = self.analyze(text, context, names)?;
         let Names::Numbering(noted) = names else {
             return Err(SqlError::internal("the meanings of an expression's names got lost"));
@@ -192,11 +197,21 @@ impl<'e> Form<'e> {
         &self,
         text: &str,
         context: &AnalyzeContext<'_>,
-        names: Names<'static>,
+        names: impl Fn() -> Names<'static>,
     ) -> Result<(Expr, Names<'static>)> {
         let query = format!("SELECT {text}");
-        let node = expression_node(&query)?;
-        let mut analyzer = Analyzer::new(context, &query, Vec::new());
+        let bytes = crate::parse::stack_bytes(&query);
+        stack::whole(|| stack::deeper_by(bytes, || self.analyze_here(&query, context, names())))
+    }
+
+    fn analyze_here(
+        &self,
+        query: &str,
+        context: &AnalyzeContext<'_>,
+        names: Names<'static>,
+    ) -> Result<(Expr, Names<'static>)> {
+        let node = expression_node(query)?;
+        let mut analyzer = Analyzer::new(context, query, Vec::new());
         analyzer.names = names;
         analyzer.open_domains = self.open.to_vec();
         analyzer.scopes.push(self.scope(context));
@@ -296,7 +311,7 @@ impl Analyzer<'_> {
 /// The expression that a text of the form `SELECT expression` selects.
 pub(super) fn expression_node(query: &str) -> Result<Option<Box<Node>>> {
     let statements = crate::parse::parse(query)?;
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &**s.node) else {
         return Err(SqlError::internal("a stored expression is no expression"));
     };
     match select.target_list.first().and_then(|node| node.node.as_ref()) {
@@ -357,7 +372,7 @@ pub(crate) fn written_expression(
     context: &AnalyzeContext<'_>,
     target: (ColumnType, &str),
 ) -> Result<Expr> {
-    of_table(relation, Some(target)).analyze(text, context, Names::ByPath).map(|(expr, _)| expr)
+    of_table(relation, Some(target)).analyze(text, context, || Names::ByPath).map(|(expr, _)| expr)
 }
 
 fn of_table<'e>(
@@ -436,7 +451,7 @@ pub(crate) fn copy_condition(
 ) -> Result<Expr> {
     let becomes = Becomes::Condition("WHERE");
     let form = Form { over: Over::Row(relation), place: Place::CopyWhere, becomes, open: &[] };
-    form.analyze(text, context, Names::ByPath).map(|(expr, _)| expr)
+    form.analyze(text, context, || Names::ByPath).map(|(expr, _)| expr)
 }
 
 /// Analyzes a stored expression of an index over the columns of its table, which it reads from slot 0 on.

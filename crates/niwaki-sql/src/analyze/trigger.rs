@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, Trigger, TriggerEvent, TriggerTime};
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 
@@ -272,10 +273,20 @@ fn over_rows(
     text: &str,
     relation: &Arc<Relation>,
     context: &AnalyzeContext<'_>,
-    finish: impl FnOnce(&mut Analyzer<'_>, Expr) -> Result<Expr>,
+    finish: impl Fn(&mut Analyzer<'_>, Expr) -> Result<Expr>,
 ) -> Result<Expr> {
     let query = format!("SELECT {text}");
-    let mut analyzer = Analyzer::new(context, &query, Vec::new());
+    let bytes = crate::parse::stack_bytes(&query);
+    stack::whole(|| stack::deeper_by(bytes, || over_rows_here(&query, relation, context, &finish)))
+}
+
+fn over_rows_here(
+    query: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+    finish: impl Fn(&mut Analyzer<'_>, Expr) -> Result<Expr>,
+) -> Result<Expr> {
+    let mut analyzer = Analyzer::new(context, query, Vec::new());
     let mut scope = Scope { place: Place::Assignment, ..Scope::default() };
     scope.add_record(RowName::Old.word(), relation, false);
     scope.add_record(RowName::New.word(), relation, false);
@@ -284,7 +295,7 @@ fn over_rows(
     let variables: Vec<ColumnInfo> = VARIABLES.iter().map(variable).collect();
     scope.add_columns("", &variables);
     analyzer.scopes.push(scope);
-    let node = expression_node(&query)?;
+    let node = expression_node(query)?;
     let value = analyzer.expr_of(node.as_deref());
     value.and_then(|value| finish(&mut analyzer, value)).map_err(|mut error| {
         error.position = None;
@@ -410,7 +421,7 @@ pub fn check_stored_trigger(
     let wrong =
         |what: &str| Err(SqlError::internal(format!("trigger \"{}\" {what}", trigger.name)));
     if let Some(text) = &trigger.when {
-        condition(text, relation, context)?;
+        stack::whole(|| condition(text, relation, context).map(drop))?;
     }
     let exists = |column: &u16| {
         relation.columns.get(usize::from(*column)).is_some_and(|column| !column.dropped)

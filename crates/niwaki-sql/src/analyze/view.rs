@@ -3,6 +3,7 @@
 //! A view is created by analyzing its text once while what each name means is noted ([`Names::Noted`]), and is read by
 //! analyzing the text again with these meanings given ([`Names::Given`]). The result is a query among the FROM items.
 
+use niwaki_env::stack;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -80,6 +81,16 @@ pub fn analyze_view(
     materialized: bool,
     context: &AnalyzeContext<'_>,
 ) -> Result<NewView> {
+    let bytes = crate::parse::stack_bytes(source);
+    stack::whole(|| stack::deeper_by(bytes, || new_view(select, source, materialized, context)))
+}
+
+fn new_view(
+    select: &protobuf::SelectStmt,
+    source: &str,
+    materialized: bool,
+    context: &AnalyzeContext<'_>,
+) -> Result<NewView> {
     if select.into_clause.is_some() {
         return Err(SqlError::new("0A000", "views must not contain SELECT INTO"));
     }
@@ -98,7 +109,8 @@ pub fn analyze_view(
             return Err(SqlError::unsupported("a view's column of the type of a relation's rows"));
         }
     }
-    let text = crate::utility::query_text(select)?;
+    let bytes = crate::parse::stack_bytes(source);
+    let text = stack::of_thread(bytes, || crate::utility::query_text(select))?;
     let statements = crate::parse::parse(&text)?;
     let select = the_select(&statements)?;
     let mut analyzer = Analyzer::new(context, &text, Vec::new());
@@ -167,9 +179,11 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
     };
-    let mut analyzer = Analyzer::new(context, "", Vec::new());
-    let query = analyzer.view_rows(relation, definition)?;
-    Ok(ViewQuery { query, shared: analyzer.shared })
+    stack::whole(|| {
+        let mut analyzer = Analyzer::new(context, "", Vec::new());
+        let query = analyzer.view_rows(relation, definition)?;
+        Ok(ViewQuery { query, shared: analyzer.shared })
+    })
 }
 
 /// Plans the query of a stored view, whose rows a materialized view has.
@@ -180,15 +194,17 @@ pub fn analyze_view_rows(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     let Some(definition) = &relation.query else {
         return Err(SqlError::internal("a relation that is no view of a user"));
     };
-    let functions = CalledFunctions::new(context);
-    let context = AnalyzeContext { functions: Some(&functions), ..*context };
-    let mut analyzer = Analyzer::new(&context, "", Vec::new());
-    let query = analyzer.view_rows(relation, definition)?;
-    let columns = query.columns.clone();
-    let shared = std::mem::take(&mut analyzer.shared);
-    let statement = StatementQuery { body: StatementBody::Select(query), shared };
-    let planned = analyzer.planned(statement, columns, CommandTag::Select)?;
-    Ok(Statement::Query(Arc::new(planned)))
+    super::whole_statement(0, || {
+        let functions = CalledFunctions::new(context);
+        let context = AnalyzeContext { functions: Some(&functions), ..*context };
+        let mut analyzer = Analyzer::new(&context, "", Vec::new());
+        let query = analyzer.view_rows(relation, definition)?;
+        let columns = query.columns.clone();
+        let shared = std::mem::take(&mut analyzer.shared);
+        let statement = StatementQuery { body: StatementBody::Select(query), shared };
+        let planned = analyzer.planned(statement, columns, CommandTag::Select)?;
+        Ok(Statement::Query(Arc::new(planned)))
+    })
 }
 
 /// Whether a stored view can still be read, has the columns that its definition says, and reads no others than these.
@@ -238,9 +254,11 @@ pub fn view_not_updatable(
     relation: &Relation,
     context: &AnalyzeContext<'_>,
 ) -> Result<Option<&'static str>> {
-    let view = view_query(relation, context)?;
-    let text = relation.query.as_ref().map_or("", |definition| &definition.text);
-    Ok(not_updatable(the_select(&crate::parse::parse(text)?)?, &view.query))
+    stack::whole(|| {
+        let view = view_query(relation, context)?;
+        let text = relation.query.as_ref().map_or("", |definition| &definition.text);
+        Ok(not_updatable(the_select(&crate::parse::parse(text)?)?, &view.query))
+    })
 }
 
 impl Analyzer<'_> {
@@ -250,7 +268,15 @@ impl Analyzer<'_> {
         relation: &Relation,
         definition: &ViewDefinition,
     ) -> Result<Query> {
-        self.check_stack()?;
+        let bytes = crate::parse::stack_bytes(&definition.text);
+        stack::deeper_by(bytes, || self.view_rows_here(relation, definition))
+    }
+
+    fn view_rows_here(
+        &mut self,
+        relation: &Relation,
+        definition: &ViewDefinition,
+    ) -> Result<Query> {
         if self.expanding.contains(&relation.oid) {
             let message =
                 format!("infinite recursion detected in rules for relation \"{}\"", relation.name);
@@ -260,7 +286,6 @@ impl Analyzer<'_> {
         let context = AnalyzeContext { text: &text, now: definition.settings.now, ..*self.context };
         let mut inner = Analyzer::new(&context, &definition.text, Vec::new());
         inner.names = Names::Given(definition);
-        inner.stack_base = self.stack_base;
         inner.nested = 1;
         inner.expanding = std::mem::take(&mut self.expanding);
         inner.expanding.push(relation.oid);
@@ -437,7 +462,7 @@ impl Analyzer<'_> {
 
 pub(super) fn the_select(statements: &[ParsedStatement]) -> Result<&protobuf::SelectStmt> {
     match statements {
-        [one] => match &*one.node {
+        [one] => match &**one.node {
             NodeEnum::SelectStmt(select) => Ok(select.as_ref()),
             _ => Err(SqlError::internal("the text of a view is no query")),
         },

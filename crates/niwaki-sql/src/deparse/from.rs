@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use super::Level;
@@ -49,7 +50,9 @@ fn write_tree(
 ) {
     match tree {
         JoinTree::Item(number) => write_item(out, &from.items[*number], level, style),
-        JoinTree::Join(join) => write_join(out, join, from, level, style),
+        JoinTree::Join(join) => {
+            stack::room(0, || write_join(out, join, from, level, style));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod query;
 mod windows;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_env::stack;
 use niwaki_types::TextSettings;
 
 use crate::analyze::{ViewQuery, view_query};
@@ -36,8 +37,10 @@ pub fn view_text(
     let settings = TextSettings { types: catalog.types_shown(path), ..TextSettings::default() };
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
-    let ViewQuery { query, shared } = view_query(relation, &context)?;
     let shown = TextSettings { types: catalog.types_shown(path), ..styles.clone() };
-    let context = AnalyzeContext { text: &shown, ..context };
-    Ok(sessionless::with_names(&context, |exec| query::whole(&query, &shared, pretty, exec)))
+    stack::whole(|| {
+        let ViewQuery { query, shared } = view_query(relation, &context)?;
+        let context = AnalyzeContext { text: &shown, ..context };
+        Ok(sessionless::with_names(&context, |exec| query::whole(&query, &shared, pretty, exec)))
+    })
 }

@@ -1,5 +1,6 @@
 //! Queries as text.
 
+use niwaki_env::stack;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::Level;
@@ -130,6 +131,16 @@ fn write_with(out: &mut Lines, named: &[usize], style: &Style<'_, '_>) {
 /// Writes a query. `names` are those that its columns have to whoever reads it; without them its own are shown, and
 /// each side of a set operation has its own.
 pub(super) fn write_query(
+    out: &mut Lines,
+    query: &Query,
+    names: Option<&[&str]>,
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    stack::room(0, || write_query_here(out, query, names, up, style));
+}
+
+fn write_query_here(
     out: &mut Lines,
     query: &Query,
     names: Option<&[&str]>,

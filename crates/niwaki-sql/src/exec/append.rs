@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::{Demand, Step, start_for};
+use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{AppendMember, AppendPlan, PlanNode, is_early, possible_leaves};
@@ -17,7 +17,7 @@ pub(super) struct Append {
     /// The leaves that may have rows, once the values of conditions are known.
     possible: Option<Vec<bool>>,
     next: usize,
-    step: Option<Box<dyn Step>>,
+    step: Option<Running>,
 }
 
 impl Append {

@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
 use super::key_table::KeyTable;
 use super::spill::{Partition, Partitions, SpaceUse, encode_columns, reader};
 use super::unique_rows::UniqueRows;
-use super::{Step, start};
+use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, SetKind};
@@ -20,7 +20,7 @@ fn other_plan() -> SqlError {
 /// The first row of each value.
 pub(super) struct Distinct {
     plan: Arc<PlanNode>,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     unique: UniqueRows,
     key: Vec<u8>,
     begun: bool,
@@ -67,7 +67,7 @@ struct Counts {
 pub(super) struct SetOperation {
     plan: Arc<PlanNode>,
     /// UNION reads its sides one after the other; the next is taken from the end.
-    sides: Vec<Box<dyn Step>>,
+    sides: Vec<Running>,
     unique: UniqueRows,
     key: Vec<u8>,
     counts: Counts,
@@ -81,7 +81,7 @@ pub(super) struct SetOperation {
 
 /// Where the rows of one side of a set operation come from.
 enum Side {
-    Step(Box<dyn Step>),
+    Step(Running),
     Run(RunReader<KeyedRows>),
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
-use super::{Step, start};
+use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -12,7 +12,7 @@ use crate::plan::PlanNode;
 /// Gives the first row of each run of equal keys, NULLs equal to each other.
 pub(super) struct First {
     plan: Arc<PlanNode>,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     /// The keys of the row that was given last, and those of the row at hand.
     last: Option<Vec<u8>>,
     key: Vec<u8>,

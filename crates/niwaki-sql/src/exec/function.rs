@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::stack::{self, TooDeep};
 use niwaki_types::{Datum, Record, TypeOid, UserTypes};
 
 use super::kept_rows::{KeptReader, RowKeeper};
@@ -17,27 +18,21 @@ use crate::types::format_oid;
 pub struct Calls {
     /// How many there are.
     depth: u32,
-    /// Where the stack was at the outermost.
-    stack: usize,
 }
 
-/// Stack that calls inside of one another may use: threads have 2 MiB at least, of which others take a part.
-const STACK_BYTES_MAX: usize = 900 * 1024;
+/// Calls inside of one another, however little stack each takes: each may hold a snapshot, of which a
+/// database has some thousands for all sessions.
+const DEPTH_MAX: u32 = 1_500;
 
-/// Calls inside of one another, however little stack each takes.
-const DEPTH_MAX: u32 = 10_000;
+/// What to do about a function that calls itself for ever.
+const HINT: &str = "A function calls itself too often, directly or through others.";
 
 impl Calls {
     fn inside(self) -> Result<Self> {
-        let marker = 0_u8;
-        let here = (&raw const marker).addr();
-        let stack = if self.depth == 0 { here } else { self.stack };
-        if self.depth >= DEPTH_MAX || stack.abs_diff(here) > STACK_BYTES_MAX {
-            // PostgreSQL's hint is to allow for more of it, which nobody can here.
-            let hint = "A function calls itself too often, directly or through others.";
-            return Err(SqlError::new("54001", "stack depth limit exceeded").with_hint(hint));
+        if self.depth >= DEPTH_MAX {
+            return Err(SqlError::from(TooDeep).with_hint(HINT));
         }
-        Ok(Self { depth: self.depth + 1, stack })
+        Ok(Self { depth: self.depth + 1 })
     }
 }
 
@@ -200,7 +195,7 @@ fn run(
     rt.exec.environment.check_interrupts()?;
     let around = rt.exec.calls;
     rt.exec.calls = around.inside()?;
-    let done = run_inside(body, arguments, rt, each);
+    let done = stack::deeper(|| run_inside(body, arguments, rt, each));
     rt.exec.calls = around;
     done
 }

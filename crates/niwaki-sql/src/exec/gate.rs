@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::{Demand, Step, start_for};
+use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -18,7 +18,7 @@ pub(super) struct Gate {
 
 enum State {
     NotAsked,
-    Open(Box<dyn Step>),
+    Open(Running),
     Closed,
 }
 

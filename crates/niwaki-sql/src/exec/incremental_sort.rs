@@ -7,7 +7,7 @@ use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
 
 use super::sort::encode_sort_keys;
 use super::spill::checked;
-use super::{Demand, Step, start_for};
+use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{PlanNode, SortKey};
@@ -20,7 +20,7 @@ pub(super) struct IncrementalSort {
     plan: Arc<PlanNode>,
     demand: Demand,
     /// `None` before the first row, and at the end.
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     begun: bool,
     /// The row that was read last; `waits` if it is the first of the next group.
     incoming: Vec<Datum>,

@@ -6,7 +6,7 @@ use niwaki_types::Datum;
 
 use super::hash_join::HashJoin;
 use super::kept_rows::{KeptReader, RowKeeper};
-use super::{Demand, Step, start_for};
+use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
@@ -15,7 +15,7 @@ enum Inner {
     /// Nothing was read yet.
     New,
     /// Runs anew for each outer row.
-    Running(Box<dyn Step>),
+    Running(Running),
     Kept(Kept),
     Hashed(Box<HashJoin>),
 }
@@ -32,7 +32,7 @@ struct Kept {
 pub(super) struct Join {
     plan: Arc<PlanNode>,
     demand: Demand,
-    outer: Box<dyn Step>,
+    outer: Running,
     inner: Inner,
     /// Whether there is an outer row at hand.
     open: bool,
@@ -46,9 +46,9 @@ pub(super) struct Join {
 
 impl Join {
     pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Self {
-        let outer: Box<dyn Step> = match &**plan {
+        let outer: Running = match &**plan {
             PlanNode::Join(join) => start_for(&join.outer, demand, state),
-            _ => Box::new(super::source::OneRow { done: true }),
+            _ => Running::new(super::source::OneRow { done: true }),
         };
         Self {
             plan: Arc::clone(plan),

@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 use niwaki_types::Datum;
 
-use super::Step;
 use super::spill::SpaceUse;
+use super::{Running, Step};
 use crate::error::Result;
 use crate::expr::Runtime;
 use crate::plan::{ModifyKind, PlanNode};
@@ -177,14 +177,14 @@ fn address(node: &PlanNode) -> usize {
 
 /// A step that is measured while it runs.
 pub(super) struct Measured {
-    step: Box<dyn Step>,
+    step: Running,
     node: usize,
     begun: bool,
     gave_row: bool,
 }
 
 impl Measured {
-    pub(super) fn new(node: &PlanNode, step: Box<dyn Step>) -> Self {
+    pub(super) fn new(node: &PlanNode, step: Running) -> Self {
         Self { step, node: address(node), begun: false, gave_row: false }
     }
 }

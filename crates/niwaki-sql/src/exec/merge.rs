@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::modify::{Attempt, attempt, changed_inside, show_newest};
-use super::{Step, start};
+use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{MergeAction, MergePlan, ModifyKind, PlanNode};
@@ -14,7 +14,7 @@ use crate::store::RowOutcome;
 /// The step that merges.
 pub(super) struct Merge {
     plan: Arc<PlanNode>,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     row: Vec<Datum>,
     new: Vec<Datum>,
 }

@@ -9,7 +9,7 @@ use niwaki_types::Datum;
 
 use super::append::{admitted, is_of_table};
 use super::sort::encode_sort_keys;
-use super::{Demand, Step, start_for};
+use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::{AppendPlan, PlanNode};
@@ -29,7 +29,7 @@ pub(super) struct MergeAppend {
 struct Input {
     /// Its number among the plan's.
     member: usize,
-    step: Box<dyn Step>,
+    step: Running,
     /// What it reads of the rows around it, and its own row.
     row: Vec<Datum>,
 }

@@ -7,7 +7,7 @@ use niwaki_types::{Datum, compare};
 
 use super::join::{clear, make_room, put, taken};
 use super::kept_rows::{KeptReader, RowKeeper};
-use super::{Demand, Step, row_bytes, start_for};
+use super::{Demand, Running, Step, row_bytes, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
@@ -23,9 +23,9 @@ struct InnerRow {
 pub(super) struct MergeJoin {
     plan: Arc<PlanNode>,
     demand: Demand,
-    outer: Box<dyn Step>,
+    outer: Running,
     /// `None` before the first outer row.
-    inner: Option<Box<dyn Step>>,
+    inner: Option<Running>,
     /// The inner side's row.
     own: Vec<Datum>,
     /// The inner row that was read last, if it does not belong to the group.
@@ -44,9 +44,9 @@ pub(super) struct MergeJoin {
 
 impl MergeJoin {
     pub(super) fn new(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Self {
-        let outer: Box<dyn Step> = match &**plan {
+        let outer: Running = match &**plan {
             PlanNode::Join(join) => start_for(&join.outer, demand, state),
-            _ => Box::new(super::source::OneRow { done: true }),
+            _ => Running::new(super::source::OneRow { done: true }),
         };
         Self {
             plan: Arc::clone(plan),

@@ -48,6 +48,7 @@ mod with;
 
 use std::sync::Arc;
 
+use niwaki_env::stack;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_types::Datum;
 
@@ -64,6 +65,31 @@ pub use trigger::FiredTrigger;
 pub(crate) trait Step: Send {
     /// Puts the next row's values into `row`; false when there is none.
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool>;
+}
+
+/// A step, as who reads its rows has it: its steps below are reached, and dropped, through it, with a look at the stack.
+pub(crate) struct Running(Option<Box<dyn Step>>);
+
+impl Running {
+    fn new(step: impl Step + 'static) -> Self {
+        Self(Some(Box::new(step)))
+    }
+
+    /// As [`Step::next`].
+    #[inline]
+    pub(crate) fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        match &mut self.0 {
+            Some(step) => stack::deeper(|| step.next(row, rt)),
+            None => Ok(false),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let step = self.0.take();
+        stack::room(0, || drop(step));
+    }
 }
 
 /// Rows between two checks for interrupts.
@@ -154,76 +180,80 @@ impl Demand {
 }
 
 /// Makes the running form of a plan that reads nothing of rows around it, measured if the statement is.
-pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
+pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Running {
     start_for(plan, Demand::SOME, state)
 }
 
 /// As [`start`], with what is known of its rows. Where all are wanted, what can give them in batches does: they come out of them
 /// one by one.
-fn start_for(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
+fn start_for(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
+    stack::room(0, || start_here(plan, demand, state))
+}
+
+fn start_here(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     if demand == Demand::All
         && let Some(step) = batches::start_rows(plan)
     {
         // Steps of batches measure themselves.
-        return Box::new(step);
+        return Running::new(step);
     }
     let step = plain(plan, demand, state);
-    if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
+    if state.measures.is_some() { Running::new(measure::Measured::new(plan, step)) } else { step }
 }
 
 /// As [`start`], for a step of whose rows at most `wanted` will be read.
-fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Box<dyn Step> {
+fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Running {
     let Some(wanted) = wanted.and_then(|wanted| usize::try_from(wanted).ok()) else {
         return start(plan, state);
     };
     if !matches!(&**plan, PlanNode::Sort { presorted: 0, .. }) {
         return start_for(plan, Demand::Some(wanted), state);
     }
-    let step = Box::new(sort::Sort::of_first(plan, wanted, Demand::SOME));
-    if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
+    let step = Running::new(sort::Sort::of_first(plan, wanted, Demand::SOME));
+    if state.measures.is_some() { Running::new(measure::Measured::new(plan, step)) } else { step }
 }
 
-fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Box<dyn Step> {
+fn plain(plan: &Arc<PlanNode>, demand: Demand, state: &State) -> Running {
     match &**plan {
-        PlanNode::Result => Box::new(source::OneRow { done: false }),
-        PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan, demand)),
+        PlanNode::Result => Running::new(source::OneRow { done: false }),
+        PlanNode::Scan(_) => Running::new(scan::TableScan::new(plan, demand)),
         PlanNode::Append(append) if !append.merge.is_empty() => {
-            Box::new(merge_append::MergeAppend::new(plan, demand))
+            Running::new(merge_append::MergeAppend::new(plan, demand))
         }
-        PlanNode::Append(_) => Box::new(append::Append::new(plan, demand)),
+        PlanNode::Append(_) => Running::new(append::Append::new(plan, demand)),
         PlanNode::Virtual { .. }
         | PlanNode::SubQuery { .. }
         | PlanNode::Shared { .. }
         | PlanNode::Working(_)
         | PlanNode::Function { .. }
-        | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
-        PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
+        | PlanNode::Single { .. } => Running::new(source::RowSource::new(plan)),
+        PlanNode::Values { .. } => Running::new(source::Values::new(plan)),
         PlanNode::Join(join) if !join.merge.is_empty() => {
-            Box::new(merge_join::MergeJoin::new(plan, demand, state))
+            Running::new(merge_join::MergeJoin::new(plan, demand, state))
         }
-        PlanNode::Join(_) => Box::new(join::Join::new(plan, demand, state)),
-        PlanNode::Filter { .. } => Box::new(output::Filter::new(plan, demand)),
-        PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan, demand)),
+        PlanNode::Join(_) => Running::new(join::Join::new(plan, demand, state)),
+        PlanNode::Filter { .. } => Running::new(output::Filter::new(plan, demand)),
+        PlanNode::Gate { .. } => Running::new(gate::Gate::new(plan, demand)),
         // Only who takes batches has other threads.
         PlanNode::Gather { input, .. } => start_for(input, demand, state),
         PlanNode::Aggregate { sorted: true, .. } => {
-            Box::new(sorted_aggregate::SortedAggregate::new(plan))
+            Running::new(sorted_aggregate::SortedAggregate::new(plan))
         }
-        PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
-        PlanNode::Window { .. } => Box::new(window::WindowStep::new(plan)),
-        PlanNode::Project { .. } => Box::new(output::Project::new(plan, demand)),
-        PlanNode::Sort { presorted: 0, .. } => Box::new(sort::Sort::new(plan, demand)),
-        PlanNode::Sort { .. } => Box::new(incremental_sort::IncrementalSort::new(plan, demand)),
-        PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),
-        PlanNode::First { .. } => Box::new(first::First::new(plan)),
-        PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan, demand)),
-        PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
-        PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan, demand)),
-        PlanNode::SetOperation { .. } => Box::new(distinct::SetOperation::new(plan, state)),
-        PlanNode::Recursive(_) => Box::new(recursive::Recursive::new(plan)),
-        PlanNode::With { input, .. } => Box::new(with::With::new(plan, input, state)),
-        PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
-        PlanNode::Merge(_) => Box::new(merge::Merge::new(plan)),
+        PlanNode::Aggregate { .. } => Running::new(aggregate::Aggregate::new(plan)),
+        PlanNode::Window { .. } => Running::new(window::WindowStep::new(plan)),
+        PlanNode::Project { .. } => Running::new(output::Project::new(plan, demand)),
+        PlanNode::Sort { presorted: 0, .. } => Running::new(sort::Sort::new(plan, demand)),
+        PlanNode::Sort { .. } => Running::new(incremental_sort::IncrementalSort::new(plan, demand)),
+        PlanNode::Distinct { .. } => Running::new(distinct::Distinct::new(plan)),
+        PlanNode::First { .. } => Running::new(first::First::new(plan)),
+        PlanNode::Unique { .. } => Running::new(unique::Unique::new(plan, demand)),
+        PlanNode::Limit { .. } => Running::new(output::Limit::new(plan)),
+        PlanNode::LockRows { .. } => Running::new(modify::LockRows::new(plan, demand)),
+        PlanNode::SetOperation { .. } => Running::new(distinct::SetOperation::new(plan, state)),
+        PlanNode::Recursive(_) => Running::new(recursive::Recursive::new(plan)),
+        PlanNode::With { input, .. } => Running::new(with::With::new(plan, input, state)),
+        PlanNode::Modify(_) => Running::new(modify::Modify::new(plan)),
+        PlanNode::Merge(_) => Running::new(merge::Merge::new(plan)),
     }
 }
 

@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use super::conflict::upsert;
 use super::partitions::leaf_of_row;
-use super::{Demand, Step, start, start_for};
+use super::{Demand, Running, Step, start, start_for};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, value_text};
@@ -21,7 +21,7 @@ const DETAIL_BYTES_MAX: usize = 64;
 /// The step that changes a table.
 pub(super) struct Modify {
     plan: Arc<PlanNode>,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     row: Vec<Datum>,
     new: Vec<Datum>,
 }
@@ -516,7 +516,7 @@ pub(super) fn shown_value(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -
 pub(super) struct LockRows {
     plan: Arc<PlanNode>,
     demand: Demand,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
 }
 
 impl LockRows {

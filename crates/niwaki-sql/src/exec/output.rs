@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::source::SetValues;
-use super::{Demand, Step, start_first, start_for};
+use super::{Demand, Running, Step, start_first, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::PlanNode;
@@ -18,7 +18,7 @@ fn other_plan() -> SqlError {
 pub(super) struct Filter {
     plan: Arc<PlanNode>,
     demand: Demand,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
 }
 
 impl Filter {
@@ -45,7 +45,7 @@ impl Step for Filter {
 pub(super) struct Project {
     plan: Arc<PlanNode>,
     demand: Demand,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     row: Vec<Datum>,
     /// The sets of the current input row.
     sets: Vec<Option<SetValues>>,
@@ -124,7 +124,7 @@ impl Step for Project {
 /// Skips rows, and stops after some.
 pub(super) struct Limit {
     plan: Arc<PlanNode>,
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     left: Option<u64>,
 }
 

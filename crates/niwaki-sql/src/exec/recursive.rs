@@ -6,7 +6,7 @@ use niwaki_types::Datum;
 
 use super::kept_rows::{KeptReader, KeptRows, RowKeeper};
 use super::seen_rows::{Seen, SeenRows};
-use super::{Step, start};
+use super::{Running, Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, RecursivePlan};
@@ -15,7 +15,7 @@ use crate::plan::{PlanNode, RecursivePlan};
 /// last time, until there are none.
 pub(super) struct Recursive {
     plan: Arc<PlanNode>,
-    step: Option<Box<dyn Step>>,
+    step: Option<Running>,
     begun: bool,
     /// UNION: what has been given.
     seen: SeenRows,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::kept_rows::{KeptReader, KeptRows, Memory, RowKeeper};
-use super::{Step, row_bytes, start};
+use super::{Running, row_bytes, start};
 use crate::error::Result;
 use crate::expr::Runtime;
 use crate::plan::SubPlan;
@@ -20,7 +20,7 @@ const FILE_ROWS_MIN: usize = 64;
 /// Rows of a WITH query, and the steps that give more.
 pub(crate) struct SharedRows {
     /// `None` at the end.
-    step: Option<Box<dyn Step>>,
+    step: Option<Running>,
     rows: Memory,
     /// Bytes of those rows.
     held: usize,
@@ -51,13 +51,13 @@ fn state_of<'s>(plan: &SubPlan, rt: &'s mut Runtime<'_, '_>) -> &'s mut SharedRo
 fn with_step(
     plan: &SubPlan,
     rt: &mut Runtime<'_, '_>,
-    run: impl FnOnce(&mut dyn Step, &mut Runtime<'_, '_>) -> Result<bool>,
+    run: impl FnOnce(&mut Running, &mut Runtime<'_, '_>) -> Result<bool>,
 ) -> Result<bool> {
     let Some(mut step) = state_of(plan, rt).step.take() else { return Ok(false) };
     rt.state.outer.push(Vec::new());
     // CASE operands of the outer expression are not the nested query's.
     let operands = std::mem::take(&mut rt.state.case_operands);
-    let more = run(&mut *step, rt);
+    let more = run(&mut step, rt);
     rt.state.case_operands = operands;
     rt.state.outer.pop();
     if more? {

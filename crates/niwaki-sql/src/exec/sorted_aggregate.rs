@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
-use super::{Step, start};
+use super::{Running, Step, start};
 use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, is_true};
@@ -14,7 +14,7 @@ use crate::plan::{AggregateCall, PlanNode};
 pub(super) struct SortedAggregate {
     plan: Arc<PlanNode>,
     /// `None` before the first row, and at the end.
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     begun: bool,
     row: Vec<Datum>,
     /// The group at hand: what its rows are equal in, the key of that, and a state for each call.

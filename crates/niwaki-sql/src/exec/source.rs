@@ -7,7 +7,7 @@ use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
 use super::kept_rows::{KeptReader, RowKeeper};
 use super::shared_rows::SharedReader;
-use super::{Step, json_records};
+use super::{Running, Step, json_records};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
@@ -269,7 +269,7 @@ enum Rows {
     Kept(KeptReader),
     Shared(SharedReader),
     Set { values: SetValues, number: i64 },
-    Running { step: Box<dyn Step>, outer: Vec<Datum>, inner: Vec<Datum> },
+    Running { step: Running, outer: Vec<Datum>, inner: Vec<Datum> },
 }
 
 /// System views, nested queries and functions in FROM.

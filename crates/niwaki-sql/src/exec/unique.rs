@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::unique_rows::UniqueRows;
-use super::{Demand, Step, start_for};
+use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -15,7 +15,7 @@ pub(super) struct Unique {
     plan: Arc<PlanNode>,
     demand: Demand,
     /// `None` before the first row, and at the input's end.
-    input: Option<Box<dyn Step>>,
+    input: Option<Running>,
     begun: bool,
     unique: UniqueRows,
     key: Vec<u8>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::{Step, shared_rows, start};
+use super::{Running, Step, shared_rows, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::PlanNode;
@@ -12,7 +12,7 @@ use crate::plan::PlanNode;
 /// A statement, and at its end what is left of the changes in its WITH.
 pub(super) struct With {
     plan: Arc<PlanNode>,
-    input: Box<dyn Step>,
+    input: Running,
 }
 
 impl With {

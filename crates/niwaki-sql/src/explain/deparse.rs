@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use niwaki_catalog::Relation;
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::context::ExecContext;
@@ -233,6 +234,10 @@ pub(super) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> St
 
 /// An expression as text.
 pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+    stack::room(0, || expression_here(expr, names, exec))
+}
+
+fn expression_here(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
     let show = |e: &Expr| expression(e, names, exec);
     let list = |exprs: &[Expr]| exprs.iter().map(&show).collect::<Vec<_>>().join(", ");
     let joined = |exprs: &[Expr], word: &str| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_env::stack;
 use niwaki_env::sync::atomic::AtomicBool;
 use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
@@ -81,6 +82,13 @@ impl Expr {
                 row.get(*slot).cloned().ok_or_else(|| missing_slot(*slot))
             }
             ExprKind::Slot { depth, slot } => outer_slot(rt.state, *depth, *slot),
+            _ => stack::deeper(|| self.eval_composed(row, rt)),
+        }
+    }
+
+    /// The kinds whose parts are evaluated first.
+    fn eval_composed(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+        match &self.kind {
             ExprKind::Call { function, arguments } => {
                 let value = call(function, arguments, row, rt)?;
                 Ok(if function.returns_any_array() { self.array_of_type(value) } else { value })
@@ -196,10 +204,11 @@ impl Expr {
                 Ok(Datum::Null)
             }
             ExprKind::NullIf { result, equal } => {
-                if is_true(&equal.eval(row, rt)?) {
-                    return Ok(Datum::Null);
-                }
-                result.eval(row, rt)
+                let value = result.eval(row, rt)?;
+                rt.state.case_operands.push(value);
+                let same = equal.eval(row, rt);
+                let value = rt.state.case_operands.pop().unwrap_or(Datum::Null);
+                Ok(if is_true(&same?) { Datum::Null } else { value })
             }
             ExprKind::MinMax { greatest, arguments } => {
                 let mut best = Datum::Null;
@@ -256,6 +265,7 @@ impl Expr {
                 let kinds: Vec<TypeOid> = value.fields.iter().map(|field| field.ty).collect();
                 let fields = value.fields.iter().map(|field| field.eval(row, rt));
                 let record = Record::new(kinds, fields.collect::<Result<Vec<Datum>>>()?);
+                record.check_depth()?;
                 let record = match &value.names {
                     Some(names) => record.with_names(Arc::clone(names)),
                     None => record,

@@ -117,7 +117,8 @@ pub(crate) enum ExprKind {
     },
     CaseOperand,
     Coalesce(Vec<Expr>),
-    /// `NULLIF(a, b)`; `equal` is the `=` of the two types, over casts of them.
+    /// `NULLIF(a, b)`; `equal` is the `=` of the two types, over casts of them. In it, the value of
+    /// `result` is what `CaseOperand` gives.
     NullIf {
         result: Box<Expr>,
         equal: Box<Expr>,

@@ -1,6 +1,7 @@
 //! Which plans PostgreSQL reads backward: cursors over these go back without being declared SCROLL.
 
 use super::{PathPlan, PlanNode, SetKind};
+use niwaki_env::stack;
 
 impl PlanNode {
     /// Whether PostgreSQL's step of this kind, over inputs that can, gives its rows in either direction.
@@ -17,7 +18,7 @@ impl PlanNode {
             | Self::Function { .. }
             | Self::Single { .. }
             | Self::Sort { presorted: 0, .. } => true,
-            Self::SubQuery { plan, .. } => plan.root.goes_backward(),
+            Self::SubQuery { plan, .. } => stack::room(0, || plan.root.goes_backward()),
             Self::Filter { input, .. }
             | Self::Gate { input, .. }
             | Self::Limit { input, .. }

@@ -26,6 +26,7 @@ mod virtual_key;
 mod window;
 mod window_order;
 
+use niwaki_env::stack::Deep;
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Relation};
@@ -62,7 +63,8 @@ pub(crate) use window::{
 pub(crate) struct SubPlan {
     /// Number in the statement: where its result is remembered.
     pub(crate) number: usize,
-    pub(crate) root: Arc<PlanNode>,
+    /// Queries that read one another are dropped one in another.
+    pub(crate) root: Deep<Arc<PlanNode>>,
     pub(crate) columns: Vec<ColumnInfo>,
     /// Whether it reads rows of the queries around it.
     pub(crate) correlated: bool,

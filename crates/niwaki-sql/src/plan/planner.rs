@@ -1,5 +1,6 @@
 //! From a query to the steps that answer it.
 
+use niwaki_env::stack::{self, Deep};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -140,6 +141,10 @@ fn asking(from: &From) -> f64 {
 impl Planner<'_> {
     /// Plans a query whose rows the plan hands up: its columns, and behind them what they are sorted by.
     fn query(&mut self, query: Query) -> Result<PlanNode> {
+        stack::deeper(|| self.query_here(query))
+    }
+
+    fn query_here(&mut self, query: Query) -> Result<PlanNode> {
         let Query { body, columns, order, mut limit, mut offset } = query;
         for expr in limit.iter_mut().chain(&mut offset) {
             self.expr(expr)?;
@@ -557,8 +562,8 @@ impl Planner<'_> {
             self.expr(part)?;
             mark(part, used);
         }
-        self.tree(&mut join.left, used)?;
-        self.tree(&mut join.right, used)
+        stack::deeper(|| self.tree(&mut join.left, used))?;
+        stack::deeper(|| self.tree(&mut join.right, used))
     }
 
     fn item(&mut self, item: FromItem, used: &mut [bool]) -> Result<Leaf> {
@@ -647,7 +652,7 @@ impl Planner<'_> {
         let (correlated, volatile) = (query.is_correlated(), query.is_volatile());
         let before = std::mem::take(&mut self.met);
         let asking = self.asking;
-        let root = Arc::new(self.query(query)?);
+        let root = Deep::new(Arc::new(self.query(query)?), 0);
         self.asking = asking;
         let number = self.sub_plans;
         self.sub_plans += 1;

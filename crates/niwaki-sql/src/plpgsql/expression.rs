@@ -15,7 +15,7 @@ use crate::walk::each_node;
 pub(super) fn check_expression(text: &str) -> Result<()> {
     let statements = crate::parse::parse(&format!("SELECT {text}")).map_err(without_position)?;
     match statements.as_slice() {
-        [one] => match &*one.node {
+        [one] => match &**one.node {
             NodeEnum::SelectStmt(select) if is_plain(select) => {}
             _ => return Err(query()),
         },

@@ -31,6 +31,7 @@ use crate::query::{
     Body, From, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource, Query,
     Select, SharedQuery, StatementBody, StatementQuery,
 };
+use niwaki_env::stack;
 
 /// Rewrites all queries of a statement.
 ///
@@ -71,8 +72,22 @@ struct Level<'q> {
 
 impl Rewriter<'_, '_> {
     fn query(&mut self, query: &mut Query) {
-        query.for_each_expr_mut(&mut |expr| self.expr(expr));
-        self.body(query);
+        self.deeper(|this| {
+            query.for_each_expr_mut(&mut |expr| this.expr(expr));
+            this.body(query);
+        });
+    }
+
+    /// Runs a part of rewriting that recurses. WITH queries that come to stand where they are named are nested
+    /// more deeply than anything that was analyzed.
+    fn deeper(&mut self, run: impl FnOnce(&mut Self)) {
+        let ran = stack::deeper(|| {
+            run(self);
+            Ok(())
+        });
+        if self.unfit.is_ok() {
+            *self.unfit = ran;
+        }
     }
 
     /// The queries among the FROM items of a query whose expressions are done, then the query itself.
@@ -85,8 +100,8 @@ impl Rewriter<'_, '_> {
             Body::Values(_) => {}
             Body::Modify(modify) => self.modify(modify),
             Body::Set(set) => {
-                self.body(&mut set.left.query);
-                self.body(&mut set.right.query);
+                self.deeper(|this| this.body(&mut set.left.query));
+                self.deeper(|this| this.body(&mut set.right.query));
             }
         }
     }

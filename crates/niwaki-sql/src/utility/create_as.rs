@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType, SelectStmt};
 
@@ -10,6 +11,7 @@ use super::read_table::on_commit;
 use super::statement::Utility;
 use super::table::{CreateTable, Persistence};
 use crate::error::{Result, SqlError};
+use crate::parse::part;
 
 /// CREATE TABLE AS, SELECT INTO, CREATE MATERIALIZED VIEW
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +43,7 @@ pub enum CreateAsForm {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowsOf {
     /// A query, a `SelectStmt`.
-    Query(Arc<NodeEnum>),
+    Query(Arc<Deep<NodeEnum>>),
     /// EXECUTE of a prepared statement.
     Execute {
         /// Its name.
@@ -70,7 +72,7 @@ pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Uti
     };
     let query = s.query.as_ref().and_then(|node| node.node.as_ref());
     let rows = match query.ok_or_else(|| unexpected("CREATE TABLE AS"))? {
-        query @ NodeEnum::SelectStmt(_) => RowsOf::Query(Arc::new(query.clone())),
+        query @ NodeEnum::SelectStmt(_) => RowsOf::Query(part(query, source)),
         NodeEnum::ExecuteStmt(execute) => RowsOf::Execute {
             name: execute.name.clone(),
             parameters: execute.params.iter().map(expression_text).collect::<Result<_>>()?,
@@ -100,7 +102,7 @@ pub(super) fn select_into(s: &SelectStmt, source: &str) -> Result<Option<Utility
         first = left;
     }
     first.into_clause = None;
-    let rows = RowsOf::Query(Arc::new(NodeEnum::SelectStmt(Box::new(query))));
+    let rows = RowsOf::Query(part(&NodeEnum::SelectStmt(Box::new(query)), source));
     let created = CreateTableAs { form: CreateAsForm::SelectInto, ..make(&into, rows, source)? };
     Ok(Some(Utility::CreateTableAs(Box::new(created))))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
     DeclareCursorStmt, FetchDirection, FetchStmt, LockClauseStrength, SelectStmt,
@@ -10,6 +11,7 @@ use pg_query::protobuf::{
 use super::read::{boxed, unexpected};
 use super::statement::Utility;
 use crate::error::{Result, SqlError};
+use crate::parse::part;
 
 /// DECLARE … CURSOR FOR
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +19,7 @@ pub struct DeclareCursor {
     /// Name.
     pub name: String,
     /// The query, a `SelectStmt`.
-    pub query: Arc<NodeEnum>,
+    pub query: Arc<Deep<NodeEnum>>,
     /// SCROLL or NO SCROLL, if one is said.
     pub scroll: Option<bool>,
     /// WITH HOLD: it outlives its transaction.
@@ -34,7 +36,7 @@ impl DeclareCursor {
     /// # Errors
     /// 0A000, 42P11.
     pub fn check_locks(&self) -> Result<()> {
-        let NodeEnum::SelectStmt(select) = &*self.query else { return Ok(()) };
+        let NodeEnum::SelectStmt(select) = &**self.query else { return Ok(()) };
         let Some(clause) = lock_clause(select) else { return Ok(()) };
         let refused = |sqlstate, message: String, kind: &str| {
             let detail = format!("{kind} cursors must be READ ONLY.");
@@ -104,7 +106,7 @@ pub struct Fetch {
     pub is_move: bool,
 }
 
-pub(super) fn declare(s: &DeclareCursorStmt) -> Result<Utility> {
+pub(super) fn declare(s: &DeclareCursorStmt, source: &str) -> Result<Utility> {
     // Bits of the grammar's.
     let said = |option: i32| s.options & option != 0;
     let (binary, scroll, no_scroll) = (said(0x0001), said(0x0002), said(0x0004));
@@ -125,7 +127,7 @@ pub(super) fn declare(s: &DeclareCursorStmt) -> Result<Utility> {
     }
     Ok(Utility::DeclareCursor(Box::new(DeclareCursor {
         name: s.portalname.clone(),
-        query: Arc::new(query.clone()),
+        query: part(query, source),
         scroll: (scroll || no_scroll).then_some(scroll),
         hold,
         binary,

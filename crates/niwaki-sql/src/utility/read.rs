@@ -1,8 +1,7 @@
 //! Syntax trees into [`Utility`] statements.
 
-use std::sync::Arc;
-
 use niwaki_catalog::RelationKind;
+use niwaki_env::stack::{self, Deep, TooDeep};
 use niwaki_types::{Datum, InputContext, TextSettings};
 use pg_query::protobuf::{
     self, DefElem, DropBehavior, Node, ObjectType, RangeVar, TransactionStmt, TransactionStmtKind,
@@ -21,7 +20,7 @@ use super::type_name::column_type;
 use super::types::{self, TypeStatement};
 use super::{create_as, cursor, database, domain, read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
-use crate::parse::position_of;
+use crate::parse::{part, position_of};
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 
 /// The utility statement that a syntax tree holds; `None` when it is a query (SELECT, INSERT, UPDATE,
@@ -29,7 +28,12 @@ use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 ///
 /// # Errors
 /// 0A000 naming what Niwaki does not have, 42601 and 22023 for what no catalog is needed to refuse.
-pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
+pub fn read(node: &Deep<NodeEnum>, source: &str) -> Result<Option<Utility>> {
+    // It may write parts of it as text, by the library.
+    stack::of_thread(node.bytes(), || read_here(node, source))
+}
+
+fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
     let utility = match node {
         NodeEnum::SelectStmt(s) => return create_as::select_into(s, source),
         NodeEnum::InsertStmt(_)
@@ -40,7 +44,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             Some(execute) => Utility::ExplainExecute {
                 name: execute.name.clone(),
                 parameters: execute.params.iter().map(expression_text).collect::<Result<_>>()?,
-                explain: Arc::new(node.clone()),
+                explain: part(node, source),
             },
             None => return Ok(None),
         },
@@ -120,7 +124,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
                     _ => Err(unexpected("PREPARE")),
                 })
                 .collect::<Result<_>>()?,
-            query: Arc::new(boxed(s.query.as_deref(), "PREPARE")?.clone()),
+            query: part(boxed(s.query.as_deref(), "PREPARE")?, source),
         },
         NodeEnum::ExecuteStmt(s) => Utility::Execute {
             name: s.name.clone(),
@@ -149,7 +153,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             },
             nowait: s.nowait,
         },
-        NodeEnum::DeclareCursorStmt(s) => cursor::declare(s)?,
+        NodeEnum::DeclareCursorStmt(s) => cursor::declare(s, source)?,
         NodeEnum::FetchStmt(s) => cursor::fetch(s)?,
         NodeEnum::ClosePortalStmt(s) => {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
@@ -609,7 +613,7 @@ pub fn expression_text(node: &Node) -> Result<String> {
     };
     let text = NodeEnum::SelectStmt(Box::new(select))
         .deparse(DeparseOptions::default())
-        .map_err(|e| SqlError::internal(format!("could not write an expression: {e}")))?;
+        .map_err(|error| unwritten("an expression", &error))?;
     Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
 }
 
@@ -620,7 +624,15 @@ pub fn expression_text(node: &Node) -> Result<String> {
 pub(crate) fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
     NodeEnum::SelectStmt(Box::new(select.clone()))
         .deparse(DeparseOptions::default())
-        .map_err(|e| SqlError::internal(format!("could not write a query: {e}")))
+        .map_err(|error| unwritten("a query", &error))
+}
+
+fn unwritten(what: &str, error: &pg_query::Error) -> SqlError {
+    let error = error.to_string();
+    if error.contains("stack depth limit") || error.contains("protobuf") {
+        return SqlError::from(TooDeep);
+    }
+    SqlError::internal(format!("could not write {what}: {error}"))
 }
 
 pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result<Name> {

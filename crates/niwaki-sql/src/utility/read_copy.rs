@@ -1,14 +1,12 @@
 //! COPY.
 
-use std::sync::Arc;
-
 use pg_query::protobuf::{CopyStmt, DefElem};
 use pg_query::{Node, NodeEnum};
 
 use super::read::{elements, expression_text, relation_name, string_of, strings, switch_of};
 use super::statement::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource, Csv};
 use crate::error::{Result, SqlError};
-use crate::parse::position_of;
+use crate::parse::{part, position_of};
 
 pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     if s.is_program {
@@ -19,7 +17,7 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
         if makes_table(query) {
             return Err(SqlError::new("0A000", "COPY (SELECT INTO) is not supported"));
         }
-        CopySource::Query(Arc::new(query.clone()))
+        CopySource::Query(part(query, source))
     } else {
         CopySource::Table {
             name: relation_name(s.relation.as_ref(), source)?,

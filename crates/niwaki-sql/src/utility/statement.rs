@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
+use niwaki_env::stack::Deep;
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
@@ -407,7 +408,7 @@ pub enum CopySource {
         columns: Vec<String>,
     },
     /// The rows of a query.
-    Query(Arc<NodeEnum>),
+    Query(Arc<Deep<NodeEnum>>),
 }
 
 /// Format options of COPY.
@@ -644,7 +645,7 @@ pub enum Utility {
         /// Types of the parameters given, as far as they are PostgreSQL's own, or else the names of users' types.
         types: Vec<(ColumnType, Option<super::UserTypeName>)>,
         /// The statement.
-        query: Arc<NodeEnum>,
+        query: Arc<Deep<NodeEnum>>,
     },
     /// EXECUTE
     Execute {
@@ -660,7 +661,7 @@ pub enum Utility {
         /// Values, as SQL text of constant expressions.
         parameters: Vec<String>,
         /// The `ExplainStmt`, whose query is the EXECUTE, or CREATE TABLE AS with it.
-        explain: Arc<NodeEnum>,
+        explain: Arc<Deep<NodeEnum>>,
     },
     /// DEALLOCATE; `None`: ALL
     Deallocate(Option<String>),

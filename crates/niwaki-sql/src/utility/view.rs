@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::CheckOption;
+use niwaki_env::stack::Deep;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{ViewCheckOption, ViewStmt};
 
@@ -10,6 +11,7 @@ use super::read::{options, persistence, relation_name, strings, unexpected};
 use super::statement::{Name, Utility};
 use super::table::Persistence;
 use crate::error::{Result, SqlError};
+use crate::parse::part;
 
 /// CREATE VIEW
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +25,7 @@ pub struct CreateView {
     /// Names of the first columns.
     pub columns: Vec<String>,
     /// The query, a `SelectStmt`.
-    pub query: Arc<NodeEnum>,
+    pub query: Arc<Deep<NodeEnum>>,
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
     /// WITH CHECK OPTION
@@ -46,7 +48,7 @@ pub(super) fn create_view(s: &ViewStmt, source: &str) -> Result<Utility> {
         replace: s.replace,
         persistence,
         columns: strings(&s.aliases),
-        query: Arc::new(query.clone()),
+        query: part(query, source),
         options: options(&s.options),
         check: match s.with_check_option() {
             ViewCheckOption::LocalCheckOption => Some(CheckOption::Local),

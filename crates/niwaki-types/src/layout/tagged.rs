@@ -15,7 +15,7 @@ const ENUM: u8 = 22;
 const RECORD: u8 = 23;
 
 /// Most values in one another: more than a statement can nest.
-const VALUES_DEPTH_MAX: usize = 1000;
+const VALUES_DEPTH_MAX: usize = crate::ROWS_DEPTH_MAX;
 
 /// The kind of a value that is neither NULL nor an array, label or composite value: its byte, and a type whose values are of it.
 const KINDS: [(u8, TypeOid); 20] = [

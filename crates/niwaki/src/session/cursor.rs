@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, Oid, Relation};
+use niwaki_env::stack::Deep;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{DeclareCursor, Fetch, Utility};
 use niwaki_sql::{ColumnInfo, CommandTag, CursorTable, RowSink, SqlError};
@@ -18,7 +19,7 @@ use crate::Result;
 use crate::result::ResultSink;
 
 /// A statement inside another one, with the positions of the whole text.
-pub(super) fn statement_of(node: &Arc<NodeEnum>, source: &str) -> ParsedStatement {
+pub(super) fn statement_of(node: &Arc<Deep<NodeEnum>>, source: &str) -> ParsedStatement {
     let source: Arc<str> = Arc::from(source);
     let end = source.len();
     ParsedStatement { node: Arc::clone(node), source, start: 0, end }

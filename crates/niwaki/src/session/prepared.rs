@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::stack::{self, Deep};
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::UserTypeName;
 use niwaki_sql::{SqlError, ValueFor};
@@ -63,7 +64,7 @@ impl Session {
         &mut self,
         name: &str,
         types: &[(ColumnType, Option<UserTypeName>)],
-        query: &Arc<NodeEnum>,
+        query: &Arc<Deep<NodeEnum>>,
         source: &str,
     ) -> Result<()> {
         self.refuse_known_name(name)?;
@@ -127,7 +128,9 @@ impl Session {
         let (Some(parsed), NodeEnum::ExplainStmt(explain)) = (&statement.parsed, explain) else {
             return Err(SqlError::unsupported("EXPLAIN EXECUTE of this statement"));
         };
-        let mut query = Some(Box::new(Node { node: Some((*parsed.node).clone()) }));
+        let bytes = parsed.node.bytes();
+        let node = stack::room(bytes, || NodeEnum::clone(&parsed.node));
+        let mut query = Some(Box::new(Node { node: Some(node) }));
         let explained = explain.query.as_ref().and_then(|query| query.node.as_ref());
         if let Some(NodeEnum::CreateTableAsStmt(create)) = explained {
             let create = CreateTableAsStmt { query, ..(**create).clone() };
@@ -135,7 +138,7 @@ impl Session {
             query = Some(Box::new(Node { node }));
         }
         let explain = ExplainStmt { query, options: explain.options.clone() };
-        let explain = Arc::new(NodeEnum::ExplainStmt(Box::new(explain)));
+        let explain = Arc::new(Deep::new(NodeEnum::ExplainStmt(Box::new(explain)), bytes));
         let types = &statement.described.parameters;
         let explain = statement_of(&explain, &parsed.source);
         let planned = match &statement.action {
@@ -161,7 +164,7 @@ impl Session {
     ) -> Result<(ParsedStatement, Vec<(TypeOid, Datum)>)> {
         let (statement, values) = self.with_values(name, parameters)?;
         let parsed = statement.parsed.clone();
-        let parsed = parsed.filter(|parsed| matches!(&*parsed.node, NodeEnum::SelectStmt(_)));
+        let parsed = parsed.filter(|parsed| matches!(&**parsed.node, NodeEnum::SelectStmt(_)));
         let parsed =
             parsed.ok_or_else(|| SqlError::new("42809", "prepared statement is not a SELECT"))?;
         let types = statement.described.parameters.iter().copied();

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, CatalogTransaction, of_table_number};
+use niwaki_env::stack;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::store::Sees;
 use niwaki_sql::{
@@ -106,6 +107,16 @@ impl AtEnd<'_> {
     }
 
     fn see_to(
+        &self,
+        event: Event,
+        state: &Arc<CatalogState>,
+        exec: &mut ExecContext<'_>,
+    ) -> Result<()> {
+        // What it does to other rows has an end of its own.
+        stack::deeper(|| self.see_to_here(event, state, exec))
+    }
+
+    fn see_to_here(
         &self,
         event: Event,
         state: &Arc<CatalogState>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
+use niwaki_env::stack;
 use niwaki_sql::utility::{
     CopyDirection, CopySource, LockMode, Name, SetCommand, TransactionModes, Utility,
 };
@@ -40,7 +41,7 @@ impl Session {
             }
             Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name)?,
             Utility::ExplainExecute { explain, .. } => {
-                let NodeEnum::ExplainStmt(explain) = &**explain else {
+                let NodeEnum::ExplainStmt(explain) = &***explain else {
                     return Err(SqlError::internal("EXPLAIN EXECUTE without an EXPLAIN"));
                 };
                 Some(Arc::from([ExplainOptions::parse(&explain.options)?.column()]))
@@ -466,7 +467,7 @@ impl Session {
             let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
             let table = self.table_id(relation.oid);
             transaction.manager().locks().acquire_table(transaction, table, mode, wait)?;
-            self.lock_sources(relation, mode, nowait)?;
+            stack::deeper(|| self.lock_sources(relation, mode, nowait))?;
             self.lock_partitions(relation, mode, nowait)?;
         }
         Ok(())

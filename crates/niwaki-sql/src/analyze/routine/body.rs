@@ -54,7 +54,6 @@ impl Analyzer<'_> {
         let (mut result, mut inline) = (None, None);
         for (number, statement) in parsed.iter().enumerate() {
             let mut inner = Analyzer::new(&context, &statement.source, key.arguments.clone());
-            inner.stack_base = self.stack_base;
             inner.input_collation = key.collation;
             inner.routine = Some(Routine::of(definition));
             refuse_others(&statement.node)?;

@@ -1,6 +1,7 @@
 //! CREATE FUNCTION: what a new function is, and whether its body gives that.
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
+use niwaki_env::stack;
 use niwaki_types::TypeOid;
 
 use super::super::Analyzer;
@@ -101,6 +102,10 @@ pub fn analyze_function(
 /// # Errors
 /// What is wrong with it.
 pub fn check_function(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> Result<()> {
+    stack::whole(|| check_body(definition, context))
+}
+
+fn check_body(definition: &FunctionDefinition, context: &AnalyzeContext<'_>) -> Result<()> {
     let functions = CalledFunctions::new(context);
     let context = AnalyzeContext { functions: Some(&functions), ..*context };
     let analyzer = Analyzer::new(&context, "", Vec::new());

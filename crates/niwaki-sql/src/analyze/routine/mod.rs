@@ -10,6 +10,7 @@ mod define;
 mod parameters;
 mod shape;
 
+use niwaki_env::stack;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,11 +113,13 @@ impl Analyzer<'_> {
         if let Some(known) = functions.found.borrow().known.get(&key) {
             return Ok(Arc::clone(known));
         }
-        self.check_stack()?;
         // A call inside of its own body is a call of what is known by then.
         let open = Arc::new(head(None));
         functions.found.borrow_mut().known.insert(key.clone(), open);
-        let (body, inline) = self.function_body(definition, &key, shape, functions)?;
+        let stack_bytes = crate::parse::stack_bytes(&definition.body);
+        let (body, inline) = stack::deeper_by(stack_bytes, || {
+            self.function_body(definition, &key, shape, functions)
+        })?;
         let function = Arc::new(head(inline));
         let mut found = functions.found.borrow_mut();
         found.bodies.insert(key.clone(), Arc::new(body));

@@ -10,21 +10,21 @@ use niwaki_types::Datum;
 
 use super::join_table::{Chains, Keys, Table, column, put, slots};
 use super::rows::RowBatches;
-use super::{BATCH_ROWS, BatchStep, Kept, clock, given, measure};
+use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given, measure};
 use crate::error::{Result, SqlError};
 use crate::exec::hash_join::Building;
 use crate::exec::join::Join;
 use crate::exec::key_chains::END;
 use crate::exec::parallel::{Division, gather};
 use crate::exec::spill::SpaceUse;
-use crate::exec::{Demand, start_for};
+use crate::exec::{Demand, Running, start_for};
 use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 
 /// A hash join.
 pub(super) struct BatchJoin {
     plan: Arc<PlanNode>,
-    outer: Box<dyn BatchStep>,
+    outer: Below,
     inner: Inner,
     /// The outer rows at hand, where pairs are made of them.
     batch: Batch,
@@ -92,7 +92,7 @@ fn write_rows(
 }
 
 impl BatchJoin {
-    pub(super) fn new(plan: &Arc<PlanNode>, outer: Box<dyn BatchStep>) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, outer: Below) -> Self {
         Self {
             plan: Arc::clone(plan),
             outer,
@@ -153,7 +153,7 @@ impl BatchJoin {
         }
         if let Some(building) = building {
             let joining = building.finish(join, rt)?;
-            let step = Box::new(Join::hashed(&self.plan, joining, rt.state));
+            let step = Running::new(Join::hashed(&self.plan, joining, rt.state));
             let both = [join.outer_slots.as_slice(), &join.inner_slots].concat();
             return Ok(Inner::Rows(RowBatches::new(step, both)));
         }
@@ -450,6 +450,9 @@ impl BatchStep for BatchJoin {
     fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
         let Inner::Table(table) = &self.inner else { return None };
         let inner = Inner::Table(Arc::clone(table));
-        Some(Box::new(Self { inner, ..Self::new(&self.plan, self.outer.for_thread()?) }))
+        Some(Box::new(Self {
+            inner,
+            ..Self::new(&self.plan, Below::new(self.outer.for_thread()?))
+        }))
     }
 }

@@ -9,6 +9,7 @@ mod single;
 
 use std::sync::Arc;
 
+use niwaki_env::stack;
 use niwaki_types::Vector;
 
 use self::append::BatchAppend;
@@ -48,6 +49,48 @@ pub(super) trait BatchStep: Send {
     }
 }
 
+/// A step of batches, as the step above has it: it is run, and dropped, with a look at the stack.
+pub(super) struct Below(Option<Box<dyn BatchStep>>);
+
+impl Below {
+    fn new(step: Box<dyn BatchStep>) -> Self {
+        Self(Some(step))
+    }
+}
+
+impl BatchStep for Below {
+    fn next(
+        &mut self,
+        batch: &mut Batch,
+        kept: &mut Kept,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        match &mut self.0 {
+            Some(step) => stack::deeper(|| step.next(batch, kept, rt)),
+            None => Ok(false),
+        }
+    }
+
+    fn divide(&mut self, division: &Arc<Division>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        match &mut self.0 {
+            Some(step) => stack::deeper(|| step.divide(division, rt)),
+            None => Ok(false),
+        }
+    }
+
+    fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
+        let step = self.0.as_ref()?;
+        stack::room(0, || step.for_thread())
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        let step = self.0.take();
+        stack::room(0, || drop(step));
+    }
+}
+
 /// Which rows of a batch count.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
@@ -82,20 +125,24 @@ impl Kept {
 
 /// The running form of a plan whose rows can come in batches; `None` if they cannot.
 pub(super) fn start(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
+    stack::room(0, || start_here(plan))
+}
+
+fn start_here(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
     match &**plan {
         PlanNode::Scan(scan) if scans_in_batches(scan) => Some(Box::new(BatchScan::new(plan))),
         PlanNode::Append(append) => Some(Box::new(BatchAppend::new(plan, append)?)),
         PlanNode::Gather { input, .. } => start(input),
         PlanNode::Filter { input, condition } if condition.may_run_ahead() => {
-            let input = start(input)?;
+            let input = Below::new(start(input)?);
             Some(Box::new(BatchFilter { plan: Arc::clone(plan), input, begun: false }))
         }
         PlanNode::Join(join) if joins_in_batches(join) => {
-            Some(Box::new(BatchJoin::new(plan, start(&join.outer)?)))
+            Some(Box::new(BatchJoin::new(plan, Below::new(start(&join.outer)?))))
         }
         PlanNode::Join(join) if has_many_rows(&join.outer) => {
             let scan = nested_scan(join)?;
-            Some(Box::new(BatchNested::new(plan, join, scan, start(&join.outer)?)))
+            Some(Box::new(BatchNested::new(plan, join, scan, Below::new(start(&join.outer)?))))
         }
         _ => None,
     }
@@ -280,7 +327,7 @@ impl BatchStep for BatchScan {
 /// Keeps the rows for which a condition holds.
 struct BatchFilter {
     plan: Arc<PlanNode>,
-    input: Box<dyn BatchStep>,
+    input: Below,
     begun: bool,
 }
 
@@ -309,7 +356,8 @@ impl BatchStep for BatchFilter {
     }
 
     fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
-        let (plan, input) = (Arc::clone(&self.plan), self.input.for_thread()?);
+        let plan = Arc::clone(&self.plan);
+        let input = Below::new(self.input.for_thread()?);
         Some(Box::new(Self { plan, input, begun: false }))
     }
 }

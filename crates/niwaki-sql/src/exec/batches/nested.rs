@@ -5,10 +5,10 @@ use std::sync::Arc;
 use niwaki_types::{Datum, Vector};
 
 use super::join_table::{column, put, slots};
-use super::{BATCH_ROWS, BatchStep, Kept, clock, given};
+use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given};
 use crate::error::{Result, SqlError};
 use crate::exec::parallel::Division;
-use crate::exec::{Demand, Step, start_for};
+use crate::exec::{Demand, Running, start_for};
 use crate::expr::{Batch, Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::reads_slots;
@@ -16,13 +16,13 @@ use crate::query::reads_slots;
 /// A nested loop into a scan.
 pub(super) struct BatchNested {
     plan: Arc<PlanNode>,
-    outer: Box<dyn BatchStep>,
+    outer: Below,
     /// The outer rows at hand, and the place of the next among those that count.
     batch: Batch,
     kept: Kept,
     place: usize,
     /// What is still to come for that row, once it was begun, and whether it has a match.
-    inner: Option<Box<dyn Step>>,
+    inner: Option<Running>,
     matched: bool,
     /// A row: the outer values that the inner side or the condition reads, and the inner ones.
     row: Vec<Datum>,
@@ -66,7 +66,7 @@ impl BatchNested {
         plan: &Arc<PlanNode>,
         join: &JoinPlan,
         scan: &ScanPlan,
-        outer: Box<dyn BatchStep>,
+        outer: Below,
     ) -> Self {
         let mut read = Vec::new();
         for expr in scan.exprs().chain(&join.condition) {
@@ -206,7 +206,7 @@ impl BatchStep for BatchNested {
     fn for_thread(&self) -> Option<Box<dyn BatchStep>> {
         let PlanNode::Join(join) = &*self.plan else { return None };
         let scan = nested_of(&self.plan).ok()?;
-        Some(Box::new(Self::new(&self.plan, join, scan, self.outer.for_thread()?)))
+        Some(Box::new(Self::new(&self.plan, join, scan, Below::new(self.outer.for_thread()?))))
     }
 }
 

@@ -4,13 +4,13 @@ use niwaki_types::{Datum, Vector};
 
 use super::{BATCH_ROWS, BatchStep, Kept};
 use crate::error::Result;
-use crate::exec::Step;
+use crate::exec::Running;
 use crate::expr::{Batch, Runtime};
 use crate::plan::SlotRange;
 
 /// Batches of the rows of a step.
 pub(super) struct RowBatches {
-    step: Box<dyn Step>,
+    step: Running,
     /// The slots that the step's rows have.
     slots: Vec<SlotRange>,
     row: Vec<Datum>,
@@ -18,7 +18,7 @@ pub(super) struct RowBatches {
 }
 
 impl RowBatches {
-    pub(super) fn new(step: Box<dyn Step>, slots: Vec<SlotRange>) -> Self {
+    pub(super) fn new(step: Running, slots: Vec<SlotRange>) -> Self {
         Self { step, slots, row: Vec::new(), done: false }
     }
 }

@@ -6,14 +6,14 @@ use niwaki_types::{Datum, KeyOrder, encode_key};
 
 use super::rows::{Cursor, Rows};
 use crate::error::{Result, SqlError};
-use crate::exec::{Step, start};
+use crate::exec::{Running, start};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{PlanNode, Window};
 
 /// The partition at hand, of rows' values those that are kept. Behind them stands the number of the row's group: rows that are equal in
 /// the order.
 pub(super) struct Partition {
-    input: Box<dyn Step>,
+    input: Running,
     /// The slots of the values that are kept.
     kept: Vec<usize>,
     rows: Rows,

@@ -11,6 +11,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+use niwaki_env::stack;
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
 
 use super::eval::{missing_parameter, outer_slot};
@@ -180,6 +181,15 @@ impl Expr {
 
     /// The values for some rows of a batch, in their order.
     pub(crate) fn eval_rows<'b>(
+        &'b self,
+        batch: &'b Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Values<'b>> {
+        stack::deeper(|| self.eval_rows_here(batch, rows, rt))
+    }
+
+    fn eval_rows_here<'b>(
         &'b self,
         batch: &'b Batch,
         rows: Rows<'_>,

@@ -1,5 +1,8 @@
 //! What may be joined in any order.
 
+use niwaki_env::stack;
+
+use super::search::UNITS_MAX;
 use super::{Leaf, LeafKind};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -59,6 +62,21 @@ impl Block {
     }
 
     fn add(&mut self, tree: JoinTree, leaves: &mut [Option<Leaf>]) -> Result<()> {
+        stack::deeper(|| self.add_here(tree, leaves))
+    }
+
+    /// Adds a unit. Where there is no room for another one, those before it become one: what was
+    /// joined so far is joined as a whole.
+    fn push(&mut self, unit: Unit) {
+        if self.units.len() >= UNITS_MAX {
+            let slots = self.slots();
+            let before = Source::Block(Box::new(std::mem::take(self)));
+            self.units.push(Unit::inner(before, slots));
+        }
+        self.units.push(unit);
+    }
+
+    fn add_here(&mut self, tree: JoinTree, leaves: &mut [Option<Leaf>]) -> Result<()> {
         let join = match tree {
             JoinTree::Item(number) => {
                 let leaf = leaves
@@ -66,7 +84,7 @@ impl Block {
                     .and_then(Option::take)
                     .ok_or_else(|| SqlError::internal("a FROM item is joined twice"))?;
                 let slots = vec![leaf.slots];
-                self.units.push(Unit::inner(Source::Leaf(Box::new(leaf)), slots));
+                self.push(Unit::inner(Source::Leaf(Box::new(leaf)), slots));
                 return Ok(());
             }
             JoinTree::Join(join) => *join,
@@ -82,7 +100,7 @@ impl Block {
                 let right = Self::of(join.right, leaves)?;
                 let slots = left.slots().into_iter().chain(right.slots()).collect();
                 let full = FullJoin { left, right, on: join.on };
-                self.units.push(Unit::inner(Source::Full(Box::new(full)), slots));
+                self.push(Unit::inner(Source::Full(Box::new(full)), slots));
             }
             JoinType::Left | JoinType::Semi | JoinType::Anti => {
                 self.add(join.left, leaves)?;
@@ -113,7 +131,7 @@ impl Block {
         }
         if kind == JoinType::Semi && right.matches_once(&link) {
             // A join gives no row twice then, and may be made in any order.
-            self.units.append(&mut right.units);
+            right.units.into_iter().for_each(|unit| self.push(unit));
             self.conditions.extend(right.conditions);
             self.conditions.extend(link);
             return;
@@ -131,7 +149,7 @@ impl Block {
                 Unit { source, slots, filters: Vec::new(), link }
             }
         };
-        self.units.push(unit);
+        self.push(unit);
     }
 
     /// Whether conditions fix the whole key of a unique index of the block's only table.

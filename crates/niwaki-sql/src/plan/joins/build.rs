@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_env::stack;
 
 use super::block::{Block, FullJoin, Link, Source, Unit};
 use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join};
@@ -41,9 +42,9 @@ impl Joins<'_> {
             Source::Block(block) => {
                 let mut block = Block::clone(block);
                 block.conditions.extend(unit.filters.iter().cloned());
-                self.best(&block, order, limit)
+                stack::deeper(|| self.best(&block, order, limit))
             }
-            Source::Full(full) => self.full(full, &unit.filters),
+            Source::Full(full) => stack::deeper(|| self.full(full, &unit.filters)),
         }
     }
 

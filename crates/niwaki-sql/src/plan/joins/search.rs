@@ -18,7 +18,7 @@ use crate::query::{JoinType, reads_slots};
 pub(super) type Set = u128;
 
 /// Most units that one block can have.
-const UNITS_MAX: usize = 120;
+pub(super) const UNITS_MAX: usize = 120;
 /// Bytes of a row's keys where rows are made unique, about.
 const UNIQUE_BYTES: f64 = 100.0;
 /// Most units of which every order is looked at.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Meaning, Oid, Relation, RelationKind};
+use niwaki_env::stack;
 use niwaki_sql::{Severity, SqlError};
 use niwaki_txn::TableLockMode;
 
@@ -204,10 +205,10 @@ impl Definer<'_> {
             }
             if let &Object::View(view) = &object {
                 // Ends: a view reads only what was there before it, or another error comes first.
-                self.add_dependents_of(view, going, found)?;
+                stack::deeper(|| self.add_dependents_of(view, going, found))?;
             }
             if let &Object::Function(function) = &object {
-                self.add_callers_of(function, going, found)?;
+                stack::deeper(|| self.add_callers_of(function, going, found))?;
             }
             found.push(Dependent { object, on: on.to_owned() });
         }

@@ -21,6 +21,9 @@ use crate::session::type_names::type_in_sql;
 /// What the checks of a domain call its value.
 const VALUE: &str = "value";
 
+/// Most domains that are made of one another: what reads their values recurses.
+const LEVELS_MAX: usize = 1000;
+
 impl Definer<'_> {
     pub(super) fn create_domain(&mut self, spec: &DomainSpec) -> Result<()> {
         let schema = self.creation_schema(&spec.name, Persistence::Permanent)?;
@@ -34,6 +37,11 @@ impl Definer<'_> {
             return Err(SqlError::unsupported("a domain over a composite type"));
         }
         let state = self.state();
+        let levels = made_of.domain.map_or(0, |domain| state.domain_chain(domain).len());
+        if levels >= LEVELS_MAX {
+            return Err(SqlError::new("54001", "stack depth limit exceeded")
+                .with_detail(format!("At most {LEVELS_MAX} domains can be made of one another.")));
+        }
         let below = made_of.domain.and_then(|below| state.domain(below));
         let mut domain = DomainDefinition {
             type_oid: made_of.oid.0,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Column, ForeignKey, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy, Relation,
-    RelationDefinition, RelationKind, is_hashable_key,
+    Column, ForeignKey, Oid, PartitionBound, PartitionKey, PartitionOf, PartitionStrategy,
+    Relation, RelationDefinition, RelationKind, is_hashable_key,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{
@@ -20,6 +20,9 @@ use crate::Result;
 
 /// Most columns of a key.
 const KEY_COLUMNS_MAX: usize = 32;
+
+/// Most tables of a tree of partitions that stand in one another: what walks a tree recurses.
+const LEVELS_MAX: usize = 100;
 
 impl Definer<'_> {
     /// The key of a new table, whose columns are there.
@@ -83,9 +86,22 @@ impl Definer<'_> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let parent = self.session.lock_by_name(&of.parent, mode)?;
         refuse_unpartitioned(&parent, "")?;
+        self.refuse_levels(&parent, 1)?;
         self.refuse_temporary(&parent)?;
         let bound = self.bound(&parent, &spec.name.name, &of.bound)?;
         Ok(Some((parent, bound)))
+    }
+
+    /// 54001 where so many levels below a table would make its tree deeper than what walks it may go.
+    fn refuse_levels(&mut self, parent: &Relation, below: usize) -> Result<()> {
+        let state = self.state();
+        let parent_of = |oid: &Oid| Some(state.relation(*oid)?.partition_of.as_ref()?.parent);
+        let above = std::iter::successors(Some(parent.oid), parent_of);
+        if above.take(LEVELS_MAX).count() + below > LEVELS_MAX {
+            return Err(SqlError::new("54001", "stack depth limit exceeded")
+                .with_detail(format!("A tree of partitions has at most {LEVELS_MAX} levels.")));
+        }
+        Ok(())
     }
 
     /// 0A000 for a temporary table in a tree of partitions.
@@ -179,6 +195,7 @@ impl Definer<'_> {
                 ));
             }
         }
+        self.refuse_levels(parent, levels(&child))?;
         let bound = self.bound(parent, &child.name, spec)?;
         refuse_different(parent, &child)?;
         let default = self.lock_default(parent)?;
@@ -362,6 +379,12 @@ pub(super) fn columns_of(parent: &Relation) -> Vec<Column> {
         ..column.clone()
     };
     parent.visible_columns().map(|(_, found)| column(found)).collect()
+}
+
+/// Levels of the tree of partitions that begins with a table.
+fn levels(table: &Relation) -> usize {
+    let members = table.partitions.iter().flat_map(|partitions| &partitions.members);
+    1 + members.map(|member| levels(&member.relation)).max().unwrap_or(0)
 }
 
 fn refuse_unpartitioned(table: &Relation, word: &str) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Meaning, Oid, Relation, TypeDefinition, TypeKind};
+use niwaki_env::stack;
 use niwaki_sql::utility::{Name, Persistence, TypeStatement, UserTypeName};
 use niwaki_sql::{SqlError, walk};
 use niwaki_txn::TableLockMode;
@@ -453,7 +454,7 @@ impl Going {
                     if !known {
                         self.dependents.push((Dependent::Domain(Arc::clone(&domain)), on));
                     }
-                    self.take(state, names, &domain, named);
+                    stack::room(0, || self.take(state, names, &domain, named));
                 }
             }
         }

@@ -4,6 +4,7 @@ use niwaki_catalog::{
     Column, Meaning, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
     collation_name,
 };
+use niwaki_env::stack;
 use niwaki_sql::utility::{CreateView, Persistence};
 use niwaki_sql::{NewView, SqlError, analyze_view};
 use niwaki_txn::TableLockMode;
@@ -239,7 +240,7 @@ impl Session {
     pub(super) fn release_readers(&mut self, of: Oid) -> Result<()> {
         let state = self.catalog.state();
         for view in state.views_of(of) {
-            self.release_readers(*view)?;
+            stack::deeper(|| self.release_readers(*view))?;
             // It may read another one that was taken away just now.
             if self.catalog.state().relation(*view).is_some() {
                 let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;

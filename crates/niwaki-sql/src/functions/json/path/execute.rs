@@ -8,6 +8,7 @@ mod condition;
 
 use std::sync::Arc;
 
+use niwaki_env::stack;
 use niwaki_types::{
     ColumnType, Datum, InputContext, JsonPath, Jsonb, Numeric, Path, PathMethod, PathOperator,
     PathStep, TextSettings, TypeOid,
@@ -33,6 +34,12 @@ pub(super) enum Stop {
 
 impl From<niwaki_types::TypeError> for Stop {
     fn from(error: niwaki_types::TypeError) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+impl From<stack::TooDeep> for Stop {
+    fn from(error: stack::TooDeep) -> Self {
         Self::Error(error.into())
     }
 }
@@ -180,7 +187,7 @@ impl<'q> Query<'q> {
             (self.interrupts)()?;
         }
         self.levels += 1;
-        let is = self.first_step(steps, value, found, unwrap);
+        let is = stack::deeper(|| self.first_step(steps, value, found, unwrap));
         self.levels -= 1;
         is
     }

@@ -1,0 +1,429 @@
+//! The stack of the running thread: how much of it is left, and more of it where that is too little.
+//!
+//! Whatever recurses over something that a client made (a statement, a value, a chain of views) goes
+//! down through [`deeper`], which is the one place that knows where the stack ends. It adds a segment
+//! where the thread's own stack is used up, so that what is answered does not depend on the thread, and
+//! refuses what would take more than [`BYTES_MAX`] in all.
+//!
+//! Some recursion cannot be refused, nor guarded at each level: copying, comparing and dropping trees. It
+//! takes less stack for a level than the code that built the tree. So trees are built on one segment,
+//! [`whole`]: what building a part took is free again below the place that has the part. Who meets the
+//! tree later does so in [`room`] for as much as building took, which [`measured`] tells and [`Deep`] keeps.
+
+/// Stack that all segments of a thread may take together, in bytes. Code without optimisation takes several
+/// times as much for a level, and the same statements are to be answered.
+pub const BYTES_MAX: usize = if cfg!(debug_assertions) { 512 << 20 } else { 128 << 20 };
+
+/// What is kept free below a place that was let in, in bytes: for all that does not recurse, and for what
+/// recurses within a small bound of its own (a thousand levels of JSON).
+pub const RESERVE_BYTES: usize = 1 << 20;
+
+/// The stack would have become larger than [`BYTES_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooDeep;
+
+/// A tree that may be deep, and the stack that building it took, in bytes: it is dropped,
+/// copied and compared with as much.
+#[derive(Debug)]
+pub struct Deep<T> {
+    /// Absent only while it is dropped.
+    tree: Option<T>,
+    bytes: usize,
+}
+
+impl<T> Deep<T> {
+    /// Keeps a tree.
+    pub fn new(tree: T, bytes: usize) -> Self {
+        Self { tree: Some(tree), bytes }
+    }
+
+    /// Says how much stack building the tree took, in bytes, where that is known later.
+    pub fn set_bytes(&mut self, bytes: usize) {
+        self.bytes = bytes;
+    }
+
+    /// Stack that building the tree took, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl<T: Clone> Clone for Deep<T> {
+    fn clone(&self) -> Self {
+        room(self.bytes, || Self { tree: self.tree.clone(), bytes: self.bytes })
+    }
+}
+
+impl<T: PartialEq> PartialEq for Deep<T> {
+    fn eq(&self, other: &Self) -> bool {
+        room(self.bytes, || self.tree == other.tree)
+    }
+}
+
+impl<T> std::ops::Deref for Deep<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.tree.as_ref().expect("a tree that is not being dropped")
+    }
+}
+
+impl<T> Drop for Deep<T> {
+    fn drop(&mut self) {
+        let tree = self.tree.take();
+        room(self.bytes, || drop(tree));
+    }
+}
+
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+pub use machine::{deeper, deeper_by, measured, of_thread, room, whole};
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+pub use modelled::{deeper, deeper_by, measured, of_thread, room, whole};
+
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+mod machine {
+    use std::cell::Cell;
+    use std::hint::black_box;
+
+    use super::{BYTES_MAX, RESERVE_BYTES, TooDeep};
+
+    /// Size of a segment that [`deeper`] adds, in bytes: large, so that loops seldom stand at its edge.
+    const SEGMENT_BYTES: usize = 16 << 20;
+
+    /// What is taken to be left of a stack whose bounds the system does not tell, in bytes.
+    const UNKNOWN_BYTES: usize = 256 << 10;
+
+    /// The segment that the thread runs on.
+    #[derive(Clone, Copy)]
+    struct Segment {
+        /// Its lowest address.
+        end: usize,
+        /// The highest address that is known to be in it.
+        begin: usize,
+        /// Bytes that are in use in the segments before it.
+        before: usize,
+        /// The system knows it as the thread's stack.
+        own: bool,
+        /// What is built on it stays on it: nothing is added below.
+        whole: bool,
+    }
+
+    impl Segment {
+        fn left(self, here: usize) -> usize {
+            here.saturating_sub(self.end)
+        }
+
+        /// Bytes that are in use in all segments.
+        fn used(self, here: usize) -> usize {
+            self.before + self.begin.saturating_sub(here)
+        }
+    }
+
+    std::thread_local! {
+        static SEGMENT: Cell<Option<Segment>> = const { Cell::new(None) };
+        /// The lowest address of this segment that was looked at: what stands higher is neither too deep nor deeper
+        /// than what was measured. So looking costs a comparison nearly always.
+        static SEEN: Cell<usize> = const { Cell::new(usize::MAX) };
+        /// Whether a segment that is to stay whole was too small.
+        static REFUSED: Cell<bool> = const { Cell::new(false) };
+        /// The most that was in use since somebody began to measure, in bytes.
+        static MOST: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// An address in the caller's frame, or near it.
+    #[inline(always)]
+    fn here() -> usize {
+        let marker = 0u8;
+        (black_box(&marker) as *const u8).addr()
+    }
+
+    #[inline]
+    fn segment(here: usize) -> Segment {
+        match SEGMENT.get() {
+            Some(segment) => segment,
+            None => first(here),
+        }
+    }
+
+    /// The thread's own stack.
+    #[cold]
+    fn first(here: usize) -> Segment {
+        let left = stacker::remaining_stack().unwrap_or(UNKNOWN_BYTES);
+        let end = here.saturating_sub(left);
+        let segment = Segment { end, begin: here, before: 0, own: true, whole: false };
+        SEGMENT.set(Some(segment));
+        segment
+    }
+
+    /// Gives the thread its segment back, also after a panic.
+    struct Back(Segment, usize);
+
+    impl Drop for Back {
+        fn drop(&mut self) {
+            SEGMENT.set(Some(self.0));
+            SEEN.set(self.1);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_new_segment<T>(bytes: usize, whole: bool, body: impl FnOnce() -> T) -> T {
+        let from = here();
+        let old = segment(from);
+        let _back = Back(old, SEEN.replace(usize::MAX));
+        stacker::grow(bytes, || {
+            let begin = here();
+            // The frames above this one took a little of the segment.
+            let end = begin.saturating_sub(bytes.saturating_sub(4096));
+            let before = old.used(from);
+            SEGMENT.set(Some(Segment { end, begin, before, own: false, whole }));
+            body()
+        })
+    }
+
+    /// Runs `body`, which recurses, with [`RESERVE_BYTES`] of stack at least.
+    ///
+    /// # Errors
+    /// [`TooDeep`], and `body` is not run; those of `body`.
+    #[inline]
+    pub fn deeper<T, E: From<TooDeep>>(body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        deeper_by(0, body)
+    }
+
+    /// As [`deeper`], with `bytes` more: for what reads a tree that took as much to build.
+    ///
+    /// # Errors
+    /// As [`deeper`].
+    #[inline]
+    pub fn deeper_by<T, E: From<TooDeep>>(
+        bytes: usize,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let here = here();
+        if bytes == 0 && here >= SEEN.get() {
+            return body();
+        }
+        let segment = segment(here);
+        let used = segment.used(here);
+        MOST.set(used.max(MOST.get()));
+        if used > BYTES_MAX {
+            return Err(E::from(TooDeep));
+        }
+        let wanted = bytes.saturating_add(RESERVE_BYTES);
+        if segment.left(here) < wanted && !crate::seeded_bug!("stack_not_grown") {
+            if segment.whole {
+                REFUSED.set(true);
+                return Err(E::from(TooDeep));
+            }
+            return on_new_segment(wanted.max(SEGMENT_BYTES), false, body);
+        }
+        SEEN.set(here.max(segment.end + RESERVE_BYTES).min(SEEN.get()));
+        body()
+    }
+
+    /// Runs `build`, which makes a tree, on one segment: where it does not end on the thread's, it begins
+    /// again on a large one.
+    ///
+    /// # Errors
+    /// `build`'s; that of [`TooDeep`], if it is too deep for the large one, too.
+    pub fn whole<T, E: From<TooDeep>>(build: impl Fn() -> Result<T, E>) -> Result<T, E> {
+        let from = here();
+        let own = segment(from);
+        if own.whole {
+            // A part of a larger tree.
+            return build();
+        }
+        REFUSED.set(false);
+        let result = {
+            let _back = Back(own, SEEN.get());
+            SEGMENT.set(Some(Segment { whole: true, ..own }));
+            deeper(&build)
+        };
+        if result.is_ok() || !REFUSED.get() || own.used(from) > BYTES_MAX {
+            return result;
+        }
+        on_new_segment(BYTES_MAX, true, build)
+    }
+
+    /// Runs `body` with `bytes` of stack, and [`RESERVE_BYTES`] beside them.
+    #[inline]
+    pub fn room<T>(bytes: usize, body: impl FnOnce() -> T) -> T {
+        let here = here();
+        let wanted = bytes.saturating_add(RESERVE_BYTES);
+        if segment(here).left(here) < wanted {
+            return on_new_segment(wanted.max(SEGMENT_BYTES), segment(here).whole, body);
+        }
+        body()
+    }
+
+    /// As [`room`], on a stack that the system knows as a thread's: the running thread's, or, where that
+    /// is too small, another thread's. For foreign code that asks the system how much it has left.
+    pub fn of_thread<T: Send>(bytes: usize, body: impl FnOnce() -> T + Send) -> T {
+        let here = here();
+        let wanted = bytes.saturating_add(RESERVE_BYTES);
+        let segment = segment(here);
+        if segment.own && segment.left(here) >= wanted {
+            return body();
+        }
+        let mut body = Some(body);
+        let place = &mut body;
+        let run = move || place.take().map(|body| body());
+        let builder = std::thread::Builder::new().name("deep".to_owned());
+        let builder = builder.stack_size(wanted.saturating_add(RESERVE_BYTES));
+        let done = std::thread::scope(|scope| match builder.spawn_scoped(scope, run) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => None,
+        });
+        match (done, body) {
+            (Some(done), _) => done,
+            // There is no thread to have: the foreign code may think that it has less.
+            (None, Some(body)) => room(bytes, body),
+            (None, None) => unreachable!("a body that was run gave something"),
+        }
+    }
+
+    /// Runs `body`. Returns with its result how much stack it took where it was deepest, in bytes, as far
+    /// as [`deeper`] saw it.
+    pub fn measured<T>(body: impl FnOnce() -> T) -> (T, usize) {
+        let here = here();
+        let used = segment(here).used(here);
+        let outer = MOST.replace(used);
+        SEEN.set(usize::MAX);
+        let result = body();
+        let most = MOST.get();
+        MOST.set(outer.max(most));
+        (result, most - used)
+    }
+}
+
+/// Threads of a scheduler have stacks that it made; nothing is known of them.
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+mod modelled {
+    use super::TooDeep;
+
+    /// Runs `body`.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn deeper<T, E: From<TooDeep>>(body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        body()
+    }
+
+    /// Runs `body`.
+    pub fn room<T>(_: usize, body: impl FnOnce() -> T) -> T {
+        body()
+    }
+
+    /// Runs `body`.
+    pub fn of_thread<T: Send>(_: usize, body: impl FnOnce() -> T + Send) -> T {
+        body()
+    }
+
+    /// Runs `body`.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn deeper_by<T, E: From<TooDeep>>(
+        _: usize,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        body()
+    }
+
+    /// Runs `build`.
+    ///
+    /// # Errors
+    /// Those of `build`.
+    pub fn whole<T, E: From<TooDeep>>(build: impl Fn() -> Result<T, E>) -> Result<T, E> {
+        build()
+    }
+
+    /// Runs `body`; what it took is not known.
+    pub fn measured<T>(body: impl FnOnce() -> T) -> (T, usize) {
+        (body(), 0)
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use super::*;
+    use crate::sync::thread;
+
+    /// Goes down `levels`, or to the end.
+    fn down(levels: usize) -> Result<usize, TooDeep> {
+        deeper(|| {
+            let frame = std::hint::black_box([1u8; 512]);
+            match levels.checked_sub(1) {
+                Some(below) => Ok(down(below)? + usize::from(frame[levels % 512])),
+                None => Ok(0),
+            }
+        })
+    }
+
+    /// As [`down`], and nobody looks.
+    fn unguarded(levels: usize) -> usize {
+        let frame = std::hint::black_box([1u8; 512]);
+        let below = levels.checked_sub(1).map_or(0, unguarded);
+        below + usize::from(frame[levels % 512])
+    }
+
+    /// A thread whose stack is far too small for what it does.
+    fn in_small_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+        thread::spawn_with_stack("small", 64 << 10, body).unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn recursion_goes_beyond_the_threads_own_stack_and_ends() {
+        assert_eq!(in_small_thread(|| down(50_000)), Ok(50_000));
+        assert_eq!(in_small_thread(|| down(usize::MAX)), Err(TooDeep));
+        // The thread is as before.
+        assert_eq!(in_small_thread(|| (down(usize::MAX), down(1_000))), (Err(TooDeep), Ok(1_000)));
+    }
+
+    #[test]
+    fn what_was_measured_is_room_for_what_nobody_guards() {
+        let deep = in_small_thread(|| {
+            let (result, bytes) = measured(|| down(50_000));
+            assert_eq!(result, Ok(50_000));
+            assert!(bytes > 50_000 * 512, "{bytes}");
+            room(bytes, || unguarded(50_000))
+        });
+        assert_eq!(deep, 50_001);
+    }
+
+    /// A list that is dropped, and counted, without a look at the stack.
+    struct Link(
+        #[expect(dead_code, reason = "only what dropping it takes matters")] Option<Box<Link>>,
+    );
+
+    fn chain(links: usize) -> Result<Link, TooDeep> {
+        deeper(|| match links.checked_sub(1) {
+            Some(rest) => Ok(Link(Some(Box::new(chain(rest)?)))),
+            None => Ok(Link(None)),
+        })
+    }
+
+    #[test]
+    fn a_tree_is_dropped_on_the_segment_that_it_was_built_on_or_with_as_much_room() {
+        in_small_thread(|| {
+            // Dropped where the next part fails, inside of what builds.
+            let failed = whole(|| {
+                let first = chain(100_000)?;
+                Err::<Link, _>(chain(usize::MAX).err().unwrap_or(TooDeep))
+                    .inspect_err(|_| drop(first))
+            });
+            assert_eq!(failed.err(), Some(TooDeep));
+            let (built, bytes) = measured(|| whole(|| chain(100_000)));
+            drop(Deep::new(built, bytes));
+        });
+    }
+
+    #[test]
+    fn a_panic_below_leaves_the_thread_as_it_was() {
+        in_small_thread(|| {
+            let panicked = std::panic::catch_unwind(|| room(1 << 20, || panic!("on purpose")));
+            assert!(panicked.is_err());
+            assert_eq!(down(10_000), Ok(10_000));
+        });
+    }
+}
