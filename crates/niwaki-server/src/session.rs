@@ -19,6 +19,7 @@ use niwaki::{
     TypeOid,
 };
 
+use niwaki_types::growing::charge_more;
 use niwaki_types::{ColumnType, InputContext};
 
 use crate::connection::{Input, Output, Socket, is_timeout};
@@ -208,12 +209,20 @@ impl<'c> Wire<'c> {
 impl RowSink for Wire<'_> {
     fn row(&mut self, row: &[Datum]) -> Result<(), SqlError> {
         let (formats, types, text) = (&self.formats, &self.types, &self.text);
+        let begun = self.output.bytes.len();
         backend::data_row(&mut self.output.bytes, row.len(), |i, out| {
             let value = &row[i];
             if matches!(value, Datum::Null) {
                 return Ok(false);
             }
             let type_oid = types.get(i).copied().unwrap_or(TypeOid::TEXT);
+            // A message is no longer than a value may be.
+            let bytes = match value {
+                Datum::Text(text) => text.len(),
+                Datum::Bytea(bytes) => bytes.len(),
+                _ => 0,
+            };
+            charge_more(out.len() - begun, bytes)?;
             if formats.of(i) == 0 {
                 niwaki_types::write_text(value, type_oid, text, out);
             } else {

@@ -10,6 +10,7 @@ mod compare;
 pub mod datetime;
 mod datum;
 mod error;
+pub mod growing;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;

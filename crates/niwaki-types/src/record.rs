@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::compare::compare;
 use crate::error::{Result, TypeError};
+use crate::growing::{charge_more, charge_whole, elements_bytes};
 use crate::{Attribute, Datum, TypeOid, UserTypes};
 
 /// Most composite values that stand in one another in a stored value.
@@ -24,6 +25,9 @@ pub struct Record {
     values: Vec<Datum>,
     /// Rows that stand in one another, this one too.
     depth: usize,
+    /// See [`Record::bytes`].
+    bytes: usize,
+    shown: Shown,
 }
 
 /// Rows that stand in one another in a value.
@@ -40,6 +44,50 @@ fn depth_of(value: &Datum) -> usize {
     }
 }
 
+/// Bytes of a value's text, about, and those of them that are doubled where it stands in a row or an
+/// array: each level doubles them, so that a few rows in one another can be shown as terabytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    bytes: usize,
+    doubled: usize,
+}
+
+impl Shown {
+    /// Of a value that is no container, and of other types than texts.
+    const SCALAR: Self = Self { bytes: 32, doubled: 0 };
+
+    fn of(value: &Datum) -> Self {
+        match value {
+            Datum::Text(text) => {
+                let doubled = text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+                Self { bytes: text.len(), doubled }
+            }
+            // A digit pair for each byte, behind a backslash.
+            Datum::Bytea(bytes) => Self { bytes: bytes.len().saturating_mul(2), doubled: 1 },
+            Datum::Jsonb(json) => Self { bytes: json.memory(), doubled: json.memory() },
+            Datum::Array(_, values) => Self::over(values),
+            Datum::Record(_, record) => record.shown,
+            _ => Self::SCALAR,
+        }
+    }
+
+    /// Of what has these parts, each in quotes.
+    fn over(values: &[Datum]) -> Self {
+        values.iter().map(Self::of).fold(Self { bytes: 2, doubled: 0 }, |whole, part| Self {
+            bytes: whole
+                .bytes
+                .saturating_add(part.bytes)
+                .saturating_add(part.doubled)
+                .saturating_add(3),
+            doubled: whole.doubled.saturating_add(part.doubled.saturating_mul(2)).saturating_add(2),
+        })
+    }
+}
+
+fn bytes_over(values: &[Datum]) -> usize {
+    elements_bytes(values).saturating_add(64)
+}
+
 fn depth_over(values: &[Datum]) -> usize {
     values.iter().map(depth_of).max().unwrap_or(0).saturating_add(1)
 }
@@ -52,8 +100,9 @@ impl Record {
     pub fn new(kinds: impl Into<Arc<[TypeOid]>>, values: Vec<Datum>) -> Self {
         let kinds = kinds.into();
         assert_eq!(kinds.len(), values.len(), "each field has a type");
-        let depth = depth_over(&values);
-        Self { kinds, names: None, values, depth }
+        let (depth, bytes) = (depth_over(&values), bytes_over(&values));
+        let shown = Shown::over(&values);
+        Self { kinds, names: None, values, depth, bytes, shown }
     }
 
     /// The same fields under names, as many as there are fields.
@@ -66,11 +115,19 @@ impl Record {
         Self { names: Some(names), ..self }
     }
 
-    /// Refuses a row in which more than [`ROWS_DEPTH_MAX`] stand in one another.
+    /// Bytes that it takes, roughly; what its fields share counts for each of them.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Refuses a row that is no value: in which more than [`ROWS_DEPTH_MAX`] stand in one another, or
+    /// which, or the text of which, would be longer than a value may be.
     ///
     /// # Errors
-    /// `54001`.
-    pub fn check_depth(&self) -> Result<()> {
+    /// `54001`; `54000`.
+    pub fn check(&self) -> Result<()> {
+        charge_whole(self.bytes)?;
+        charge_more(0, self.shown.bytes)?;
         if self.depth > ROWS_DEPTH_MAX {
             return Err(TypeError::new("54001", "stack depth limit exceeded"));
         }
@@ -112,6 +169,8 @@ impl Record {
             *place = value;
         }
         changed.depth = depth_over(&changed.values);
+        changed.bytes = bytes_over(&changed.values);
+        changed.shown = Shown::over(&changed.values);
         changed
     }
 

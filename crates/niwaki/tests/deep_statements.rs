@@ -137,7 +137,10 @@ fn queries(n: usize) -> Vec<(&'static str, String)> {
         ("coalesce", around(n, "coalesce(null, ", "1", ")")),
         ("greatest", around(n, "greatest(0, ", "1", ")")),
         ("nullif", around(n, "nullif(", "1", ", 2)")),
+        ("rows", around(n, "row(", "1", ")")),
+        ("rows compared", format!("select {0}1{1} = {0}1{1}", "row(".repeat(n), ")".repeat(n))),
         ("arrays", around(n, "array[", "1", "]")),
+        ("arrays in rows", around(n, "row(array[", "1", "])")),
         ("is null", format!("select 1{}", " is null".repeat(n))),
         ("isnull", format!("select 1{}", " isnull".repeat(n))),
         ("is true", format!("select true{}", " is true".repeat(n))),
@@ -313,6 +316,13 @@ fn queries(n: usize) -> Vec<(&'static str, String)> {
             format!(
                 "with recursive r as (select '1'::jsonb as j, 1 as n union all \
              select jsonb_build_array(j), n + 1 from r where n < {n}) select count(*) from r"
+            ),
+        ),
+        (
+            "rows read deep",
+            format!(
+                "with recursive r as (select row(1) as v, 1 as n union all \
+                 select row(v), n + 1 from r where n < {n}) select max(length(v::text)) from r"
             ),
         ),
         ("calls itself", format!("select f({n})")),

@@ -66,6 +66,11 @@ fn queries_asked_once() {
 }
 
 #[test]
+fn values_too_long() {
+    check("values_too_long", include_str!("../testscripts/values_too_long.test"));
+}
+
+#[test]
 fn value_lists() {
     check("value_lists", include_str!("../testscripts/value_lists.test"));
 }

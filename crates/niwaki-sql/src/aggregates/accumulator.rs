@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use niwaki_types::growing::{Charge, charge_elements, charge_more};
 use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
 use super::ordered_set::OrderedRows;
@@ -202,7 +203,10 @@ impl Accumulator {
             return state.add(types, arguments, exec);
         }
         if let Self::Array { values, bytes, .. } = self {
-            *bytes += value_bytes(first);
+            let more = value_bytes(first);
+            let held = values.len().saturating_mul(size_of::<Datum>()).saturating_add(*bytes);
+            charge_elements(&mut Charge::of(held), 1, more)?;
+            *bytes += more;
             values.push(first.clone());
             return Ok(());
         }
@@ -324,9 +328,12 @@ impl Accumulator {
                 match text {
                     None => *text = Some(piece.to_string()),
                     Some(text) => {
-                        if let Some(Datum::Text(separator)) = arguments.get(1) {
-                            text.push_str(separator);
-                        }
+                        let separator = match arguments.get(1) {
+                            Some(Datum::Text(separator)) => &**separator,
+                            _ => "",
+                        };
+                        charge_more(text.len(), separator.len() + piece.len())?;
+                        text.push_str(separator);
                         text.push_str(piece);
                     }
                 }
@@ -336,9 +343,12 @@ impl Accumulator {
                 match bytes {
                     None => *bytes = Some(piece.to_vec()),
                     Some(bytes) => {
-                        if let Some(Datum::Bytea(separator)) = arguments.get(1) {
-                            bytes.extend_from_slice(separator);
-                        }
+                        let separator = match arguments.get(1) {
+                            Some(Datum::Bytea(separator)) => &**separator,
+                            _ => &[],
+                        };
+                        charge_more(bytes.len(), separator.len() + piece.len())?;
+                        bytes.extend_from_slice(separator);
                         bytes.extend_from_slice(piece);
                     }
                 }

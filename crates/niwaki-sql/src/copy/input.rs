@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use niwaki_types::growing::charge_more;
+
 use super::csv::RecordEnd;
 use crate::error::{Result, SqlError};
 use crate::utility::CopyOptions;
@@ -121,7 +123,10 @@ impl CopyInput {
                 self.searched -= self.start;
                 self.start = 0;
             }
+            let before = self.buffer.len();
             self.ended = !fill(&mut self.buffer)?;
+            // What is one line so far.
+            charge_more(before, self.buffer.len() - before)?;
         }
     }
 

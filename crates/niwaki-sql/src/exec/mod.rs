@@ -51,6 +51,7 @@ use std::sync::Arc;
 use niwaki_env::stack;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_types::Datum;
+pub(crate) use niwaki_types::growing::value_bytes;
 
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
@@ -132,25 +133,6 @@ impl Runtime<'_, '_> {
 /// Bytes a kept row takes, roughly.
 pub(crate) fn row_bytes(row: &[Datum]) -> usize {
     row.iter().map(value_bytes).sum::<usize>() + size_of_val(row) + 24
-}
-
-/// Bytes a value takes besides its own size, roughly: what it points to, its counters, what the allocator adds.
-pub(crate) fn value_bytes(value: &Datum) -> usize {
-    const OVERHEAD: usize = 32;
-    match value {
-        Datum::Text(text) => text.len() + OVERHEAD,
-        Datum::Bytea(bytes) => bytes.len() + OVERHEAD,
-        Datum::Jsonb(value) => value.memory() + OVERHEAD,
-        Datum::Array(_, values) => {
-            OVERHEAD + size_of_val(&values[..]) + values.iter().map(value_bytes).sum::<usize>()
-        }
-        Datum::Record(_, record) => {
-            let fields = record.values();
-            OVERHEAD * 2 + size_of_val(fields) + fields.iter().map(value_bytes).sum::<usize>()
-        }
-        Datum::Numeric(_) | Datum::Interval(_) => 32 + OVERHEAD,
-        _ => 0,
-    }
 }
 
 /// What is known of a step's rows before it runs.

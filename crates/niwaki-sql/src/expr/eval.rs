@@ -265,7 +265,7 @@ impl Expr {
                 let kinds: Vec<TypeOid> = value.fields.iter().map(|field| field.ty).collect();
                 let fields = value.fields.iter().map(|field| field.eval(row, rt));
                 let record = Record::new(kinds, fields.collect::<Result<Vec<Datum>>>()?);
-                record.check_depth()?;
+                record.check()?;
                 let record = match &value.names {
                     Some(names) => record.with_names(Arc::clone(names)),
                     None => record,
@@ -309,7 +309,9 @@ impl Expr {
                     _ => Arc::new(Record::new(Arc::clone(kinds), vec![Datum::Null; kinds.len()])),
                 };
                 let value = value.eval(row, rt)?;
-                Ok(Datum::Record(self.ty, Arc::new(old.with_field(*field, value))))
+                let record = old.with_field(*field, value);
+                record.check()?;
+                Ok(Datum::Record(self.ty, Arc::new(record)))
             }
             ExprKind::ArrayCompare { function, any, left, right, list: Some(number) } => {
                 let list = value_lists::known(*number, left, right, rt)?;

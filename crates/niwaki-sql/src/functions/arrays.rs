@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing::{Charge, charge_elements, value_bytes};
 use niwaki_types::{
     ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Datum, Dimension, TypeOid, compare,
     equal,
@@ -229,6 +230,8 @@ fn array_fill(values: &[Datum]) -> Result<Datum> {
             .filter(|count| *count <= ARRAY_ELEMENTS_MAX)
             .ok_or_else(too_many)?;
     }
+    let bytes = value_bytes(value).saturating_mul(count);
+    charge_elements(&mut Charge::default(), count, bytes)?;
     let array = Array::new(&dimensions, vec![value.clone(); count])?;
     Ok(Datum::Array(element_type(value), Arc::new(array)))
 }

@@ -1,6 +1,7 @@
 //! Functions on byte strings: parts, bits, digests, encodings as text.
 
 use niwaki_types::Datum;
+use niwaki_types::growing::{TEXT_BYTES_MAX, charge_whole};
 
 use super::text::{overlay_bounds, string, text};
 use super::{Function, functions};
@@ -94,6 +95,7 @@ fn overlay(values: &[Datum]) -> Result<Datum> {
     let (before, after) = overlay_bounds(int(start)?, replaced)?;
     let before = source.get(..before).unwrap_or(source);
     let after = source.get(after..).unwrap_or_default();
+    charge_whole(before.len() + new.len() + after.len())?;
     Ok(bytea([before, new, after].concat()))
 }
 
@@ -178,6 +180,15 @@ fn base64(bytes: &[u8]) -> String {
     result
 }
 
+/// Bytes that a byte is escaped as.
+fn escaped_length(byte: u8) -> usize {
+    match byte {
+        b'\\' => 2,
+        0 | 128.. => 4,
+        _ => 1,
+    }
+}
+
 fn escaped(bytes: &[u8]) -> String {
     let mut result = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -196,6 +207,15 @@ fn unrecognized(format: &str) -> SqlError {
 
 fn encode(value: &Datum, format: &Datum) -> Result<Datum> {
     let (bytes, format) = (bytes(value)?, text(format)?);
+    let length = match format.to_ascii_lowercase().as_str() {
+        "hex" => bytes.len().saturating_mul(2),
+        "base64" => bytes.len() / 3 * 4 + bytes.len() / 57 + 5,
+        "escape" => bytes.iter().map(|byte| escaped_length(*byte)).sum(),
+        _ => 0,
+    };
+    if length > TEXT_BYTES_MAX {
+        return Err(SqlError::new("54000", "result of encoding conversion is too large"));
+    }
     Ok(string(match format.to_ascii_lowercase().as_str() {
         "hex" => hex(bytes),
         "base64" => base64(bytes),

@@ -3,7 +3,9 @@
 use niwaki_types::{Datum, quote_identifier};
 
 use super::quote::quote_string;
-use super::text::{TEXT_BYTES_MAX, shown_type, string, wrong};
+use niwaki_types::growing::GrowingText;
+
+use super::text::{shown_type, string, wrong};
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -18,11 +20,11 @@ fn shown(value: &Datum, exec: &ExecContext<'_>) -> String {
 }
 
 fn concat(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let mut result = String::new();
+    let mut result = GrowingText::new();
     for value in values.iter().filter(|v| !v.is_null()) {
-        result.push_str(&shown(value, exec));
+        result.push_str(&shown(value, exec))?;
     }
-    Ok(string(result))
+    Ok(result.finish())
 }
 
 fn concat_ws(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -131,19 +133,16 @@ impl Specifier {
     }
 
     /// Appends a text with blanks on the side that the width asks for; a negative width means the right side.
-    fn push(&self, result: &mut String, text: &str) -> Result<()> {
+    fn push(&self, result: &mut GrowingText, text: &str) -> Result<()> {
         let width = usize::try_from(self.width.unsigned_abs()).unwrap_or(usize::MAX);
         let missing = width.saturating_sub(text.chars().count());
-        if result.len().saturating_add(text.len()).saturating_add(missing) > TEXT_BYTES_MAX {
-            return Err(SqlError::new("54000", "requested length too large"));
-        }
         let left = self.left || self.width < 0;
         if left {
-            result.push_str(text);
+            result.push_str(text)?;
         }
-        result.extend(std::iter::repeat_n(' ', missing));
+        result.push_times(' ', missing)?;
         if !left {
-            result.push_str(text);
+            result.push_str(text)?;
         }
         Ok(())
     }
@@ -154,7 +153,7 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let Some((Datum::Text(template), values)) = values.split_first() else {
         return Ok(Datum::Null);
     };
-    let mut result = String::new();
+    let mut result = GrowingText::new();
     // The argument taken last.
     let mut taken = 0usize;
     let mut take = |number: usize| {
@@ -166,14 +165,14 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let mut rest = template.chars().peekable();
     while let Some(character) = rest.next() {
         if character != '%' {
-            result.push(character);
+            result.push(character)?;
             continue;
         }
         match rest.peek() {
             None => return Err(unterminated()),
             Some('%') => {
                 rest.next();
-                result.push('%');
+                result.push('%')?;
                 continue;
             }
             Some(_) => {}
@@ -197,7 +196,7 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
             (_, false) => specifier.push(&mut result, &quote_string(&shown(value, exec)))?,
         }
     }
-    Ok(string(result))
+    Ok(result.finish())
 }
 
 /// The value of an argument that is a width.

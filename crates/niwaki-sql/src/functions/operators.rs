@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use niwaki_types::growing::charge_whole;
 use niwaki_types::{ArithmeticOperator, Datum, TypeError, TypeOid, arithmetic, compare};
 
 use super::pattern::{like, like_bytes};
@@ -317,12 +318,16 @@ mod image {
 fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Text(x), Datum::Text(y)) => {
+            charge_whole(x.len() + y.len())?;
             let mut text = String::with_capacity(x.len() + y.len());
             text.push_str(x);
             text.push_str(y);
             Ok(Datum::Text(text.into()))
         }
-        (Datum::Bytea(x), Datum::Bytea(y)) => Ok(Datum::Bytea([&x[..], &y[..]].concat().into())),
+        (Datum::Bytea(x), Datum::Bytea(y)) => {
+            charge_whole(x.len() + y.len())?;
+            Ok(Datum::Bytea([&x[..], &y[..]].concat().into()))
+        }
         _ => Err(wrong_types("||")),
     }
 }

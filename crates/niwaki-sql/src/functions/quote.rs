@@ -1,5 +1,6 @@
 //! Names and strings as SQL writes them.
 
+use niwaki_types::growing::charge_whole;
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use super::text::{string, text, wrong};
@@ -20,12 +21,24 @@ pub(crate) fn string_constant(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
+/// Charges a text with each of some characters doubled, and what stands around it.
+fn charge_quoted(text: &str, doubled: &[u8]) -> Result<()> {
+    /// Quotes and the sign of escapes.
+    const AROUND: usize = 4;
+    let more = text.bytes().filter(|byte| doubled.contains(byte)).count();
+    Ok(charge_whole(text.len() + more + AROUND)?)
+}
+
 fn quote_ident(a: &Datum) -> Result<Datum> {
-    Ok(string(quote_identifier(text(a)?)))
+    let text = text(a)?;
+    charge_quoted(text, b"\"")?;
+    Ok(string(quote_identifier(text)))
 }
 
 fn quote_literal(a: &Datum) -> Result<Datum> {
-    Ok(string(quote_string(text(a)?)))
+    let text = text(a)?;
+    charge_quoted(text, b"'\\")?;
+    Ok(string(quote_string(text)))
 }
 
 fn quote_nullable(values: &[Datum]) -> Result<Datum> {

@@ -1,5 +1,6 @@
 //! Functions of regular expressions: `regexp_*`.
 
+use niwaki_types::growing::{GrowingArray, GrowingText, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
@@ -108,12 +109,16 @@ fn regexp_matches<const ASCII: bool>(
     let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
     let (options, global) = flags::<ASCII>(letters.first().map_or(Ok(""), text)?)?;
     let source = text(source)?;
-    let mut rows = Vec::new();
+    let mut rows = GrowingArray::new();
+    let mut refused = Ok(());
     compile(text(pattern)?, &options)?.find_all(source, 0, false, |found| {
-        rows.push(groups_of(source, &found));
-        global
+        let groups = groups_of(source, &found);
+        let bytes = value_bytes(&groups);
+        refused = rows.push(groups, bytes);
+        global && refused.is_ok()
     })?;
-    Ok(rows)
+    refused?;
+    Ok(rows.into_values())
 }
 
 /// The texts between matches.
@@ -121,15 +126,22 @@ fn split<const ASCII: bool>(function: &str, values: &[Datum]) -> Result<Vec<Datu
     let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
     let options = single_flags::<ASCII>(function, letters.first())?;
     let source = text(source)?;
-    let mut parts = Vec::new();
+    let mut parts = GrowingArray::new();
+    let mut refused = Ok(());
     let mut from = 0;
+    let mut add = |span| {
+        let value = part(source, Some(span));
+        let bytes = value_bytes(&value);
+        parts.push(value, bytes)
+    };
     compile(text(pattern)?, &options)?.find_all(source, 0, true, |found| {
-        parts.push(part(source, Some((from, found.start))));
+        refused = add((from, found.start));
         from = found.end;
-        true
+        refused.is_ok()
     })?;
-    parts.push(part(source, Some((from, source.len()))));
-    Ok(parts)
+    refused?;
+    add((from, source.len()))?;
+    Ok(parts.into_values())
 }
 
 fn split_to_array<const ASCII: bool>(values: &[Datum]) -> Result<Datum> {
@@ -244,51 +256,63 @@ fn replaced(
     start: usize,
     number: usize,
 ) -> Result<Datum> {
-    let mut result = String::with_capacity(source.len());
+    let mut result = GrowingText::new();
     let mut copied = 0;
     let mut seen = 0;
+    let mut refused = Ok(());
     matches_from(compiled, source, start, |found| {
         seen += 1;
         if number > 0 && seen < number {
             return true;
         }
-        result.push_str(source.get(copied..found.start).unwrap_or_default());
-        push_replacement(&mut result, source, &found, replacement);
+        let before = source.get(copied..found.start).unwrap_or_default();
+        refused = result
+            .push_str(before)
+            .and_then(|()| push_replacement(&mut result, source, &found, replacement));
         copied = found.end;
-        number == 0
+        number == 0 && refused.is_ok()
     })?;
-    result.push_str(source.get(copied..).unwrap_or_default());
-    Ok(Datum::Text(result.into()))
+    refused?;
+    result.push_str(source.get(copied..).unwrap_or_default())?;
+    Ok(result.finish())
 }
 
 /// Writes a replacement: `\1` to `\9` are groups, `\&` is the whole match, `\\` a backslash.
-fn push_replacement(result: &mut String, source: &str, found: &Match, replacement: &str) {
-    let push_span = |result: &mut String, span: Option<(usize, usize)>| {
-        if let Some(text) = span.and_then(|(start, end)| source.get(start..end)) {
-            result.push_str(text);
-        }
+///
+/// # Errors
+/// `54000` for a text that is too long.
+fn push_replacement(
+    result: &mut GrowingText,
+    source: &str,
+    found: &Match,
+    replacement: &str,
+) -> std::result::Result<(), niwaki_types::TypeError> {
+    let push_span = |result: &mut GrowingText, span: Option<(usize, usize)>| {
+        let text = span.and_then(|(start, end)| source.get(start..end));
+        result.push_str(text.unwrap_or_default())
     };
     let mut rest = replacement.chars();
     while let Some(character) = rest.next() {
         if character != '\\' {
-            result.push(character);
+            result.push(character)?;
             continue;
         }
         match rest.clone().next() {
             Some(digit @ '1'..='9') => {
                 let group = digit.to_digit(10).map_or(0, |digit| digit as usize);
-                push_span(result, span_of(found, group));
+                push_span(result, span_of(found, group))?;
             }
-            Some('&') => push_span(result, Some((found.start, found.end))),
-            Some('\\') => result.push('\\'),
+            Some('&') => push_span(result, Some((found.start, found.end)))?,
+            Some('\\') => result.push('\\')?,
             // Nothing special: the backslash stays, and so does what follows.
             _ => {
-                result.push('\\');
+                result.push('\\')?;
                 continue;
             }
         }
         rest.next();
     }
+    Ok(())
 }
 
 /// `regexp_replace(source, pattern, replacement [, flags])`

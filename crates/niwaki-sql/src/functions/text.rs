@@ -1,13 +1,11 @@
 //! Functions on strings.
 
+use niwaki_types::growing::{GrowingArray, GrowingText, TEXT_BYTES_MAX, charge_more, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-
-/// Longest string a function makes, in bytes (PostgreSQL's limit of one value).
-pub(super) const TEXT_BYTES_MAX: usize = (1 << 30) - 5;
 
 pub(super) fn wrong() -> SqlError {
     SqlError::internal("a text function was given values of other types")
@@ -108,21 +106,27 @@ fn initcap_ascii(a: &Datum) -> Result<Datum> {
 }
 
 fn lower(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.chars().map(lower_case).collect::<String>()))
+    characters_of(text(a)?.chars().map(lower_case))
 }
 
 fn upper(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.chars().map(upper_case).collect::<String>()))
+    characters_of(text(a)?.chars().map(upper_case))
 }
 
 fn initcap(a: &Datum) -> Result<Datum> {
-    let mut result = String::new();
     let mut inside = false;
-    for character in text(a)?.chars() {
-        result.push(if inside { lower_case(character) } else { upper_case(character) });
+    characters_of(text(a)?.chars().map(|character| {
+        let shown = if inside { lower_case(character) } else { upper_case(character) };
         inside = character.is_alphanumeric();
-    }
-    Ok(string(result))
+        shown
+    }))
+}
+
+/// A text of these characters, as long as a text may be.
+fn characters_of(characters: impl Iterator<Item = char>) -> Result<Datum> {
+    let mut result = GrowingText::new();
+    result.extend(characters)?;
+    Ok(result.finish())
 }
 
 fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
@@ -186,21 +190,35 @@ fn replace(values: &[Datum]) -> Result<Datum> {
     if from.is_empty() {
         return Ok(source.clone());
     }
-    Ok(string(text(source)?.replace(from, text(to)?)))
+    let (source, to) = (text(source)?, text(to)?);
+    if source.len().saturating_add((source.len() / from.len()).saturating_mul(to.len()))
+        > TEXT_BYTES_MAX
+    {
+        let found = source.matches(from).count();
+        let stays = source.len() - found * from.len();
+        charge_more(0, found.saturating_mul(to.len()).saturating_add(stays))?;
+    }
+    let mut result = GrowingText::new();
+    let mut copied = 0;
+    for (at, _) in source.match_indices(from) {
+        result.push_str(source.get(copied..at).unwrap_or_default())?;
+        result.push_str(to)?;
+        copied = at + from.len();
+    }
+    result.push_str(source.get(copied..).unwrap_or_default())?;
+    Ok(result.finish())
 }
 
 fn translate(values: &[Datum]) -> Result<Datum> {
     let [source, from, to] = values else { return Err(wrong()) };
     let to: Vec<char> = text(to)?.chars().collect();
     let from: Vec<char> = text(from)?.chars().collect();
-    let mut result = String::new();
-    for character in text(source)?.chars() {
+    characters_of(text(source)?.chars().filter_map(|character| {
         match from.iter().position(|f| *f == character) {
-            None => result.push(character),
-            Some(at) => result.extend(to.get(at)),
+            None => Some(character),
+            Some(at) => to.get(at).copied(),
         }
-    }
-    Ok(string(result))
+    }))
 }
 
 fn pad(values: &[Datum], left: bool) -> Result<Datum> {
@@ -217,8 +235,16 @@ fn pad(values: &[Datum], left: bool) -> Result<Datum> {
     if have >= width {
         return Ok(string(source.chars().take(width).collect::<String>()));
     }
-    let padding: String = fill.chars().cycle().take(width - have).collect();
-    Ok(string(if left { padding + source } else { source.to_owned() + &padding }))
+    let mut result = GrowingText::new();
+    let padding = fill.chars().cycle().take(width - have);
+    if left {
+        result.extend(padding)?;
+        result.push_str(source)?;
+    } else {
+        result.push_str(source)?;
+        result.extend(padding)?;
+    }
+    Ok(result.finish())
 }
 
 fn lpad(values: &[Datum]) -> Result<Datum> {
@@ -355,10 +381,11 @@ fn overlay(values: &[Datum]) -> Result<Datum> {
         None => i64::try_from(new.chars().count()).unwrap_or(i64::MAX),
     };
     let (before, after) = overlay_bounds(int(start)?, replaced)?;
-    let mut result: String = source.chars().take(before).collect();
-    result.push_str(new);
-    result.extend(source.chars().skip(after));
-    Ok(string(result))
+    let mut result = GrowingText::new();
+    result.extend(source.chars().take(before))?;
+    result.push_str(new)?;
+    result.extend(source.chars().skip(after))?;
+    Ok(result.finish())
 }
 
 /// How much stays at the front, and from where on the rest stays.
@@ -383,13 +410,19 @@ fn parts(values: &[Datum]) -> Result<Option<Vec<Datum>>> {
         Some(Datum::Text(null)) => Some(&**null),
         _ => None,
     };
-    let part = |part: &str| if Some(part) == null { Datum::Null } else { Datum::text(part) };
-    Ok(Some(match separator {
-        _ if source.is_empty() => Vec::new(),
-        Datum::Text(separator) if separator.is_empty() => vec![part(source)],
-        Datum::Text(separator) => source.split(&**separator).map(part).collect(),
-        _ => source.chars().map(|c| part(&*c.encode_utf8(&mut [0; 4]))).collect(),
-    }))
+    let mut parts = GrowingArray::new();
+    let mut add = |part: &str| {
+        let value = if Some(part) == null { Datum::Null } else { Datum::text(part) };
+        let bytes = value_bytes(&value);
+        parts.push(value, bytes)
+    };
+    match separator {
+        _ if source.is_empty() => {}
+        Datum::Text(separator) if separator.is_empty() => add(source)?,
+        Datum::Text(separator) => source.split(&**separator).try_for_each(add)?,
+        _ => source.chars().try_for_each(|c| add(&*c.encode_utf8(&mut [0; 4])))?,
+    }
+    Ok(Some(parts.into_values()))
 }
 
 fn string_to_array(values: &[Datum]) -> Result<Datum> {

@@ -3,6 +3,7 @@
 use super::{ARRAY_DIMENSIONS_MAX, Array, Dimension, subscript_error, too_many_dimensions};
 use crate::Datum;
 use crate::error::{Result, TypeError};
+use crate::growing::{Charge, charge_elements, elements_bytes, value_bytes};
 
 impl Array {
     /// One array behind the other; or one as the last or the first element of the other.
@@ -45,6 +46,11 @@ impl Array {
         if let Some(first) = dimensions.first_mut() {
             first.length = first.length.saturating_add(added);
         }
+        charge_elements(
+            &mut Charge::default(),
+            1,
+            elements_bytes(self).saturating_add(elements_bytes(other)),
+        )?;
         Self::new(&dimensions, self.iter().chain(other.iter()).cloned().collect())
     }
 
@@ -65,6 +71,8 @@ impl Array {
         if !first && self.dimensions().first().is_some_and(|d| d.upper() == i32::MAX) {
             return Err(TypeError::out_of_range("integer"));
         }
+        let added = value_bytes(&value);
+        charge_elements(&mut Charge::default(), 1, elements_bytes(self).saturating_add(added))?;
         let mut values = Vec::with_capacity(self.len().saturating_add(1));
         if first {
             values.push(value.clone());
@@ -90,6 +98,7 @@ impl Array {
         let mut inner: Option<&Self> = None;
         let mut empty = false;
         let mut values = Vec::new();
+        let mut charge = Charge::default();
         for array in arrays {
             let Datum::Array(_, array) = array else {
                 empty = true;
@@ -104,6 +113,7 @@ impl Array {
                 Some(first) if first.dimensions() != array.dimensions() => return Err(unlike()),
                 Some(_) => {}
             }
+            charge_elements(&mut charge, 0, elements_bytes(array))?;
             values.extend_from_slice(array);
         }
         let Some(inner) = inner else { return Ok(Self::list(Vec::new())) };

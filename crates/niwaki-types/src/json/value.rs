@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::parse::{Build, JSON_DEPTH_MAX, Scalar, parse, too_deep};
 use crate::Numeric;
-use crate::error::Result;
+use crate::error::{Result, TypeError};
+use crate::growing::VALUE_BYTES_MAX;
 
 /// A value of type `jsonb`. Parts are shared, so that taking one out copies nothing.
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ pub enum Jsonb {
 pub struct JsonbArray {
     items: Vec<Arc<Jsonb>>,
     depth: u16,
+    bytes: usize,
 }
 
 /// The pairs of an object: each key once, shorter keys first, those of one length by their bytes.
@@ -35,6 +37,7 @@ pub struct JsonbArray {
 pub struct JsonbObject {
     pairs: Vec<(Arc<str>, Arc<Jsonb>)>,
     depth: u16,
+    bytes: usize,
 }
 
 impl JsonbArray {
@@ -85,6 +88,17 @@ fn depth_over<'j>(parts: impl Iterator<Item = &'j Arc<Jsonb>>) -> Result<u16> {
     if below >= JSON_DEPTH_MAX { Err(too_deep()) } else { Ok(below + 1) }
 }
 
+/// What a container of parts takes, if a value may take it: parts that are shared are written each time.
+fn bounded(bytes: usize, parts: &str) -> Result<usize> {
+    if bytes > VALUE_BYTES_MAX {
+        return Err(TypeError::new(
+            "54000",
+            format!("total size of jsonb {parts} exceeds the maximum of {VALUE_BYTES_MAX} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
 impl Jsonb {
     /// Reads JSON text.
     ///
@@ -103,10 +117,12 @@ impl Jsonb {
     /// An array.
     ///
     /// # Errors
-    /// `54001` beyond [`JSON_DEPTH_MAX`] levels.
+    /// `54001` beyond [`JSON_DEPTH_MAX`] levels, `54000` beyond what a value may take.
     pub fn array(items: Vec<Arc<Self>>) -> Result<Self> {
         let depth = depth_over(items.iter())?;
-        Ok(Self::Array(JsonbArray { items, depth }))
+        let bytes = items.iter().map(|item| item.memory().saturating_add(24));
+        let bytes = bounded(bytes.fold(0, usize::saturating_add), "array elements")?;
+        Ok(Self::Array(JsonbArray { items, depth, bytes }))
     }
 
     /// An object. Of pairs with one key the last stays.
@@ -124,7 +140,11 @@ impl Jsonb {
             }
         }
         let depth = depth_over(unique.iter().map(|(_, value)| value))?;
-        Ok(Self::Object(JsonbObject { pairs: unique, depth }))
+        let bytes = unique
+            .iter()
+            .map(|(key, value)| key.len().saturating_add(value.memory()).saturating_add(56));
+        let bytes = bounded(bytes.fold(0, usize::saturating_add), "object elements")?;
+        Ok(Self::Object(JsonbObject { pairs: unique, depth, bytes }))
     }
 
     /// Levels of arrays and objects; 0 for anything else.
@@ -153,19 +173,14 @@ impl Jsonb {
         }
     }
 
-    /// Bytes of memory it takes, roughly.
+    /// Bytes of memory it takes, roughly; parts that it shares count each time.
     pub fn memory(&self) -> usize {
         let own = size_of::<Self>();
         match self {
             Self::Null | Self::Bool(_) | Self::Number(_) => own,
             Self::String(text) => own + text.len(),
-            Self::Array(array) => {
-                own + array.items.iter().map(|item| item.memory() + 24).sum::<usize>()
-            }
-            Self::Object(object) => {
-                let pair = |(key, value): &(Arc<str>, Arc<Self>)| key.len() + value.memory() + 56;
-                own + object.pairs.iter().map(pair).sum::<usize>()
-            }
+            Self::Array(array) => own.saturating_add(array.bytes),
+            Self::Object(object) => own.saturating_add(object.bytes),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Result, TypeError};
 use crate::{Datum, TypeOid};
 
 /// Longest image of a value, in bytes: a byte less than a gibibyte.
-pub const IMAGE_MAX: usize = (1 << 30) - 1;
+pub const IMAGE_MAX: usize = crate::growing::VALUE_BYTES_MAX;
 
 /// How the bytes of an image are compressed. Numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing::{charge_more, value_bytes};
 use niwaki_types::{Datum, Jsonb, TypeOid, write_json_string};
 
 use super::convert::{key_text, to_tree, write_json};
@@ -87,6 +88,7 @@ pub(super) fn json_array(
             out.extend_from_slice(b", ");
         }
         write_json(value, *oid, &[], exec, &mut out);
+        charge_more(out.len(), 0)?;
     }
     out.push(b']');
     string(out)
@@ -131,6 +133,7 @@ pub(super) fn json_object(
         write_json_string(&key_text(key, *key_oid, exec)?, &mut out);
         out.extend_from_slice(b" : ");
         write_json(value, *oid, &[], exec, &mut out);
+        charge_more(out.len(), 0)?;
     }
     out.push(b'}');
     string(out)
@@ -250,6 +253,7 @@ impl JsonAggregate {
                 if !first && matches!(value, Datum::Array(..) | Datum::Record(..)) {
                     text.extend_from_slice(b"\n ");
                 }
+                charge_more(text.len(), value_bytes(value))?;
                 write_json(value, *oid, &[], exec, text);
             }
             (Self::Text { text, object: true }, [key, value], [key_oid, oid]) => {
@@ -259,10 +263,12 @@ impl JsonAggregate {
                 }
                 write_json_string(&key_text(key, *key_oid, exec)?, text);
                 text.extend_from_slice(b" : ");
+                charge_more(text.len(), value_bytes(value))?;
                 write_json(value, *oid, &[], exec, text);
             }
             (Self::Items { items, bytes }, [value], [oid]) => {
                 let item = to_tree(value, *oid, exec)?;
+                charge_more(*bytes, item.memory())?;
                 *bytes += item.memory();
                 items.get_or_insert_default().push(item);
             }
@@ -272,6 +278,7 @@ impl JsonAggregate {
                 }
                 let key = key_text(key, *key_oid, exec)?;
                 let value = to_tree(value, *oid, exec)?;
+                charge_more(*bytes, key.len() + value.memory())?;
                 *bytes += key.len() + value.memory();
                 pairs.get_or_insert_default().push((key.into(), value));
             }

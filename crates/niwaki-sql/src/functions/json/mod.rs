@@ -10,6 +10,7 @@ mod records;
 
 use std::sync::Arc;
 
+use niwaki_types::growing::charge_more;
 use niwaki_types::{Datum, Jsonb};
 
 use super::{Function, functions};
@@ -47,7 +48,9 @@ fn texts(value: &Datum) -> Result<Vec<Option<&str>>> {
     elements.iter().map(one).collect()
 }
 
+/// The text that was built; it was charged part by part where it has parts.
 fn string(bytes: Vec<u8>) -> Result<Datum> {
+    charge_more(bytes.len(), 0)?;
     let text = String::from_utf8(bytes).map_err(|_| wrong())?;
     Ok(Datum::Text(text.into()))
 }

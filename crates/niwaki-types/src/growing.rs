@@ -1,0 +1,248 @@
+//! Values while they are built: what one takes is charged before it is taken.
+//!
+//! A function of a few bytes can ask for a value of terabytes (`replace`), or double one row by row. No
+//! value is longer than [`VALUE_BYTES_MAX`], so what would be is refused before there is memory for it.
+
+use crate::Datum;
+use crate::error::{Result, TypeError};
+
+/// Longest value, in bytes with its length: a byte less than a gibibyte, as in PostgreSQL.
+pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
+
+/// Bytes of a value's length, which it is stored with.
+const LENGTH_BYTES: usize = 4;
+
+/// Longest text or byte string, in bytes.
+pub const TEXT_BYTES_MAX: usize = VALUE_BYTES_MAX - LENGTH_BYTES;
+
+/// What a value that is being built takes so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Charge {
+    bytes: usize,
+}
+
+impl Charge {
+    /// What a value takes that has so many bytes.
+    pub fn of(bytes: usize) -> Self {
+        Self { bytes }
+    }
+
+    /// Charges `more` bytes, before they are taken.
+    ///
+    /// # Errors
+    /// `54000` where the value would be longer than a value may be.
+    #[inline]
+    pub fn add(&mut self, more: usize) -> Result<()> {
+        let bytes = self.bytes.saturating_add(more);
+        if bytes > TEXT_BYTES_MAX {
+            return Err(too_long(self.bytes, more));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_long(bytes: usize, more: usize) -> TypeError {
+    TypeError::new("54000", "out of memory").with_detail(format!(
+        "Cannot enlarge string buffer containing {bytes} bytes by {more} more bytes."
+    ))
+}
+
+/// Charges a value whose length is known before it is built.
+///
+/// # Errors
+/// As [`Charge::add`], with PostgreSQL's words for memory that is asked for at once.
+#[inline]
+pub fn charge_whole(bytes: usize) -> Result<()> {
+    if bytes > TEXT_BYTES_MAX {
+        let bytes = bytes.saturating_add(LENGTH_BYTES);
+        return Err(TypeError::new("54000", format!("invalid memory alloc request size {bytes}")));
+    }
+    Ok(())
+}
+
+/// Charges `more` bytes of a value that has some.
+///
+/// # Errors
+/// As [`Charge::add`].
+#[inline]
+pub fn charge_more(bytes: usize, more: usize) -> Result<()> {
+    Charge { bytes }.add(more)
+}
+
+/// A text that is being built.
+#[derive(Debug, Default)]
+pub struct GrowingText {
+    text: String,
+}
+
+impl GrowingText {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What it has so far.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Appends a part.
+    ///
+    /// # Errors
+    /// As [`Charge::add`].
+    #[inline]
+    pub fn push_str(&mut self, part: &str) -> Result<()> {
+        Charge { bytes: self.text.len() }.add(part.len())?;
+        self.text.push_str(part);
+        Ok(())
+    }
+
+    /// Appends a character.
+    ///
+    /// # Errors
+    /// As [`Charge::add`].
+    #[inline]
+    pub fn push(&mut self, character: char) -> Result<()> {
+        Charge { bytes: self.text.len() }.add(character.len_utf8())?;
+        self.text.push(character);
+        Ok(())
+    }
+
+    /// Appends a character so many times.
+    ///
+    /// # Errors
+    /// As [`Charge::add`].
+    pub fn push_times(&mut self, character: char, times: usize) -> Result<()> {
+        let more = times.saturating_mul(character.len_utf8());
+        Charge { bytes: self.text.len() }.add(more)?;
+        self.text.extend(std::iter::repeat_n(character, times));
+        Ok(())
+    }
+
+    /// Appends characters. They are charged some at a time.
+    ///
+    /// # Errors
+    /// As [`Charge::add`].
+    pub fn extend(&mut self, characters: impl Iterator<Item = char>) -> Result<()> {
+        /// Characters that are charged together.
+        const LOT_BYTES: usize = 4096;
+        let mut charged = self.text.len();
+        for character in characters {
+            self.text.push(character);
+            if self.text.len().saturating_sub(charged) >= LOT_BYTES {
+                Charge { bytes: charged }.add(self.text.len().saturating_sub(charged))?;
+                charged = self.text.len();
+            }
+        }
+        Charge { bytes: charged }.add(self.text.len().saturating_sub(charged))
+    }
+
+    /// The text.
+    pub fn into_string(self) -> String {
+        self.text
+    }
+
+    /// The value.
+    pub fn finish(self) -> Datum {
+        Datum::Text(self.text.into())
+    }
+}
+
+/// The elements of an array that is being built.
+#[derive(Debug, Default)]
+pub struct GrowingArray {
+    values: Vec<Datum>,
+    charge: Charge,
+}
+
+impl GrowingArray {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends an element of `bytes` bytes beside its place.
+    ///
+    /// # Errors
+    /// As [`charge_elements`].
+    #[inline]
+    pub fn push(&mut self, value: Datum, bytes: usize) -> Result<()> {
+        charge_elements(&mut self.charge, 1, bytes)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// The elements.
+    pub fn into_values(self) -> Vec<Datum> {
+        self.values
+    }
+}
+
+/// Charges `count` elements of an array, of `bytes` bytes in all beside their places.
+///
+/// # Errors
+/// `54000` where they would take more than a value may.
+#[inline]
+pub fn charge_elements(charge: &mut Charge, count: usize, bytes: usize) -> Result<()> {
+    let more = count.saturating_mul(size_of::<Datum>()).saturating_add(bytes);
+    let all = charge.bytes.saturating_add(more);
+    if all > VALUE_BYTES_MAX {
+        return Err(TypeError::new(
+            "54000",
+            format!("array size exceeds the maximum allowed ({VALUE_BYTES_MAX})"),
+        ));
+    }
+    charge.bytes = all;
+    Ok(())
+}
+
+/// Bytes that a value takes besides its own size, roughly: what it points to, its counters, what the
+/// allocator adds. What it shares with others counts as its own.
+pub fn value_bytes(value: &Datum) -> usize {
+    const OVERHEAD: usize = 32;
+    match value {
+        Datum::Text(text) => text.len().saturating_add(OVERHEAD),
+        Datum::Bytea(bytes) => bytes.len().saturating_add(OVERHEAD),
+        Datum::Jsonb(value) => value.memory().saturating_add(OVERHEAD),
+        Datum::Array(_, values) => elements_bytes(values).saturating_add(OVERHEAD),
+        Datum::Record(_, record) => record.bytes(),
+        Datum::Numeric(_) | Datum::Interval(_) => 2 * OVERHEAD,
+        _ => 0,
+    }
+}
+
+/// Bytes of values and of their places, roughly.
+pub fn elements_bytes(values: &[Datum]) -> usize {
+    let inside = values.iter().map(value_bytes).fold(0, usize::saturating_add);
+    size_of_val(values).saturating_add(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_refused_before_it_is_built() {
+        let mut charge = Charge::default();
+        charge.add(TEXT_BYTES_MAX).expect("fits");
+        let refused = charge.add(1).expect_err("a byte too many");
+        assert_eq!(refused.sqlstate, "54000");
+        assert!(refused.detail.is_some_and(|detail| detail.contains("by 1 more bytes")));
+        // What was refused is not charged.
+        charge.add(0).expect("as before");
+        assert!(charge_whole(TEXT_BYTES_MAX).is_ok());
+        assert!(charge_whole(usize::MAX).is_err());
+        let mut text = GrowingText::new();
+        assert!(text.push_times('x', TEXT_BYTES_MAX + 1).is_err());
+        assert!(text.push_times('é', TEXT_BYTES_MAX).is_err());
+        text.extend("né".chars()).expect("fits");
+        text.push('!').expect("fits");
+        assert_eq!(text.into_string(), "né!");
+        let mut elements = Charge::default();
+        assert!(charge_elements(&mut elements, 1 << 40, 0).is_err());
+        assert!(charge_elements(&mut elements, 3, VALUE_BYTES_MAX).is_err());
+        charge_elements(&mut elements, 3, 10).expect("fits");
+    }
+}
