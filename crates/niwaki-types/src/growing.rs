@@ -1,10 +1,10 @@
-//! Values while they are built: what one takes is charged before it is taken.
+//! Values while they are built: what one takes is charged before it is taken, and counted as work.
 //!
 //! A function of a few bytes can ask for a value of terabytes (`replace`), or double one row by row. No
 //! value is longer than [`VALUE_BYTES_MAX`], so what would be is refused before there is memory for it.
 
-use crate::Datum;
 use crate::error::{Result, TypeError};
+use crate::{Datum, work};
 
 /// Longest value, in bytes with its length: a byte less than a gibibyte, as in PostgreSQL.
 pub const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
@@ -33,6 +33,7 @@ impl Charge {
     /// `54000` where the value would be longer than a value may be.
     #[inline]
     pub fn add(&mut self, more: usize) -> Result<()> {
+        work::tick(more)?;
         let bytes = self.bytes.saturating_add(more);
         if bytes > TEXT_BYTES_MAX {
             return Err(too_long(self.bytes, more));
@@ -55,6 +56,7 @@ fn too_long(bytes: usize, more: usize) -> TypeError {
 /// As [`Charge::add`], with PostgreSQL's words for memory that is asked for at once.
 #[inline]
 pub fn charge_whole(bytes: usize) -> Result<()> {
+    work::tick(bytes)?;
     if bytes > TEXT_BYTES_MAX {
         let bytes = bytes.saturating_add(LENGTH_BYTES);
         return Err(TypeError::new("54000", format!("invalid memory alloc request size {bytes}")));
@@ -187,6 +189,7 @@ impl GrowingArray {
 #[inline]
 pub fn charge_elements(charge: &mut Charge, count: usize, bytes: usize) -> Result<()> {
     let more = count.saturating_mul(size_of::<Datum>()).saturating_add(bytes);
+    work::tick(more)?;
     let all = charge.bytes.saturating_add(more);
     if all > VALUE_BYTES_MAX {
         return Err(TypeError::new(

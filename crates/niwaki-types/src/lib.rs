@@ -32,6 +32,7 @@ mod test_values;
 mod text_io;
 mod user_types;
 mod vector;
+pub mod work;
 
 pub use arith::{
     ArithmeticOperator, absolute, arithmetic, negate, numeric_to_lsn, zoned_arithmetic,

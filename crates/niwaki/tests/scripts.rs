@@ -71,6 +71,11 @@ fn values_too_long() {
 }
 
 #[test]
+fn interrupts_by_work() {
+    check("interrupts_by_work", include_str!("../testscripts/interrupts_by_work.test"));
+}
+
+#[test]
 fn value_lists() {
     check("value_lists", include_str!("../testscripts/value_lists.test"));
 }

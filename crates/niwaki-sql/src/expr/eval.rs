@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_env::stack;
 use niwaki_env::sync::atomic::AtomicBool;
-use niwaki_types::{Array, Datum, Record, TypeOid, compare};
+use niwaki_types::{Array, Datum, Record, TypeOid, compare, work};
 
 use super::hashed::look_up;
 use super::{
@@ -432,6 +432,8 @@ fn call(
             if left.is_null() || right.is_null() {
                 return Ok(Datum::Null);
             }
+            work_on(left)?;
+            work_on(right)?;
             body(left, right)
         }
         (Eval::Unary(body), [argument]) => {
@@ -440,6 +442,7 @@ fn call(
             if value.is_null() {
                 return Ok(Datum::Null);
             }
+            work_on(value)?;
             body(value)
         }
         (eval, _) => {
@@ -457,6 +460,23 @@ fn call(
     }
 }
 
+/// Counts the work of a function that reads all of a value. What it does beyond that, it counts itself.
+///
+/// # Errors
+/// What ends the statement.
+#[inline]
+pub(crate) fn work_on(value: &Datum) -> Result<()> {
+    /// Smaller values are counted with the rows that have them.
+    const UNITS_MIN: usize = 1 << 10;
+    let units = match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytea(bytes) => bytes.len(),
+        Datum::Array(_, values) => values.len().saturating_mul(work::VALUE_UNITS),
+        _ => 0,
+    };
+    if units < UNITS_MIN { Ok(()) } else { Ok(work::tick(units)?) }
+}
+
 /// Calls a function over values.
 pub(crate) fn apply(
     function: &Function,
@@ -466,6 +486,7 @@ pub(crate) fn apply(
     if function.strict && values.iter().any(Datum::is_null) {
         return Ok(Datum::Null);
     }
+    values.iter().try_for_each(work_on)?;
     match (&function.eval, values) {
         (Eval::Unary(body), [value]) => body(value),
         (Eval::Binary(body), [left, right]) => body(left, right),

@@ -25,7 +25,7 @@ pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_compared, cast_value, coerce_length, shows_names, value_text};
 pub(crate) use collation::Collation;
 pub(crate) use domain::DomainRules;
-pub(crate) use eval::{Runtime, State, is_true};
+pub(crate) use eval::{Runtime, State, is_true, work_on};
 pub(crate) use hashed::{LookUp, for_key, is_hashed, key_type};
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name, type_name};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::growing::{Charge, charge_elements, value_bytes};
 use niwaki_types::{
     ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Datum, Dimension, TypeOid, compare,
-    equal,
+    equal, work,
 };
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
@@ -301,13 +301,22 @@ fn trim_array(a: &Datum, removed: &Datum) -> Result<Datum> {
     Ok(Datum::Array(*element, Arc::new(kept)))
 }
 
+/// Whether a value is among the elements of an array; NULL is in nothing.
+fn is_in(element: TypeOid, wanted: &Datum, array: &Array) -> Result<bool> {
+    work::tick(array.len())?;
+    let same = |e: &Datum| !e.is_null() && equal(element, e, wanted);
+    Ok(!wanted.is_null() && array.iter().any(same))
+}
+
 /// Whether each element of `b` is in `a`; NULL is in nothing.
 fn contains(a: &Datum, b: &Datum) -> Result<Datum> {
     let (Datum::Array(element, a), Datum::Array(_, b)) = (a, b) else { return Err(wrong()) };
-    let inside = |wanted: &Datum| {
-        !wanted.is_null() && a.iter().any(|e| !e.is_null() && equal(*element, e, wanted))
-    };
-    Ok(Datum::Bool(b.iter().all(inside)))
+    for wanted in b.iter() {
+        if !is_in(*element, wanted, a)? {
+            return Ok(Datum::Bool(false));
+        }
+    }
+    Ok(Datum::Bool(true))
 }
 
 fn contained(a: &Datum, b: &Datum) -> Result<Datum> {
@@ -316,10 +325,12 @@ fn contained(a: &Datum, b: &Datum) -> Result<Datum> {
 
 fn overlaps(a: &Datum, b: &Datum) -> Result<Datum> {
     let (Datum::Array(element, a), Datum::Array(_, b)) = (a, b) else { return Err(wrong()) };
-    let inside = |wanted: &Datum| {
-        !wanted.is_null() && b.iter().any(|e| !e.is_null() && equal(*element, e, wanted))
-    };
-    Ok(Datum::Bool(a.iter().any(inside)))
+    for wanted in a.iter() {
+        if is_in(*element, wanted, b)? {
+            return Ok(Datum::Bool(true));
+        }
+    }
+    Ok(Datum::Bool(false))
 }
 
 /// How many of the thresholds, which are sorted, are at most the operand.

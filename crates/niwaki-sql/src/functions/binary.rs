@@ -1,7 +1,7 @@
 //! Functions on byte strings: parts, bits, digests, encodings as text.
 
-use niwaki_types::Datum;
 use niwaki_types::growing::{TEXT_BYTES_MAX, charge_whole};
+use niwaki_types::{Datum, work};
 
 use super::text::{overlay_bounds, string, text};
 use super::{Function, functions};
@@ -100,16 +100,18 @@ fn overlay(values: &[Datum]) -> Result<Datum> {
 }
 
 fn trim(value: &Datum, set: &Datum, left: bool, right: bool) -> Result<Datum> {
-    let (mut rest, set) = (bytes(value)?, bytes(set)?);
+    let mut rest = bytes(value)?;
+    let mut set_of = [false; 256];
+    bytes(set)?.iter().for_each(|byte| set_of[usize::from(*byte)] = true);
     while left
         && let Some((first, others)) = rest.split_first()
-        && set.contains(first)
+        && set_of[usize::from(*first)]
     {
         rest = others;
     }
     while right
         && let Some((last, others)) = rest.split_last()
-        && set.contains(last)
+        && set_of[usize::from(*last)]
     {
         rest = others;
     }
@@ -132,24 +134,43 @@ fn md5_hex(value: &Datum) -> Result<Datum> {
         Datum::Bytea(bytes) => &**bytes,
         _ => text(value)?.as_bytes(),
     };
-    Ok(string(hex(&Md5::digest(bytes))))
+    let mut digest = Md5::new();
+    each_piece(bytes, |piece| digest.update(piece))?;
+    Ok(string(hex(&digest.finalize())))
+}
+
+/// Gives all bytes, some at a time, with a look at interrupts between them.
+fn each_piece(bytes: &[u8], mut take: impl FnMut(&[u8])) -> Result<()> {
+    for piece in bytes.chunks(work::UNITS) {
+        work::tick(piece.len())?;
+        take(piece);
+    }
+    Ok(())
 }
 
 fn sha224(value: &Datum) -> Result<Datum> {
     use sha2::{Digest, Sha224};
-    Ok(bytea(Sha224::digest(bytes(value)?).to_vec()))
+    let mut digest = Sha224::new();
+    each_piece(bytes(value)?, |piece| digest.update(piece))?;
+    Ok(bytea(digest.finalize().to_vec()))
 }
 fn sha256(value: &Datum) -> Result<Datum> {
     use sha2::{Digest, Sha256};
-    Ok(bytea(Sha256::digest(bytes(value)?).to_vec()))
+    let mut digest = Sha256::new();
+    each_piece(bytes(value)?, |piece| digest.update(piece))?;
+    Ok(bytea(digest.finalize().to_vec()))
 }
 fn sha384(value: &Datum) -> Result<Datum> {
     use sha2::{Digest, Sha384};
-    Ok(bytea(Sha384::digest(bytes(value)?).to_vec()))
+    let mut digest = Sha384::new();
+    each_piece(bytes(value)?, |piece| digest.update(piece))?;
+    Ok(bytea(digest.finalize().to_vec()))
 }
 fn sha512(value: &Datum) -> Result<Datum> {
     use sha2::{Digest, Sha512};
-    Ok(bytea(Sha512::digest(bytes(value)?).to_vec()))
+    let mut digest = Sha512::new();
+    each_piece(bytes(value)?, |piece| digest.update(piece))?;
+    Ok(bytea(digest.finalize().to_vec()))
 }
 
 /// Bytes as pairs of hexadecimal digits.

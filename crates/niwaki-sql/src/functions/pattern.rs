@@ -1,6 +1,6 @@
 //! The operators that match a text with a pattern: LIKE, SIMILAR TO and regular expressions.
 
-use niwaki_types::Datum;
+use niwaki_types::{Datum, work};
 
 use super::operators::invert;
 use super::{Function, functions};
@@ -41,6 +41,7 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
     // Where to go on when the characters after the last `%` do not match.
     let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
     loop {
+        work::tick(1)?;
         let mut ahead = pattern_rest.clone();
         let step = match ahead.next() {
             None if text_rest.as_str().is_empty() => return Ok(true),

@@ -1,5 +1,7 @@
 //! Functions on strings.
 
+use std::collections::{HashMap, HashSet};
+
 use niwaki_types::growing::{GrowingArray, GrowingText, TEXT_BYTES_MAX, charge_more, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
@@ -135,7 +137,11 @@ fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
     if piece.len().saturating_mul(times) > TEXT_BYTES_MAX {
         return Err(SqlError::new("54000", "requested length too large"));
     }
-    Ok(string(piece.repeat(times)))
+    let mut result = GrowingText::new();
+    for _ in 0..times {
+        result.push_str(piece)?;
+    }
+    Ok(result.finish())
 }
 
 fn reverse(a: &Datum) -> Result<Datum> {
@@ -212,12 +218,14 @@ fn replace(values: &[Datum]) -> Result<Datum> {
 fn translate(values: &[Datum]) -> Result<Datum> {
     let [source, from, to] = values else { return Err(wrong()) };
     let to: Vec<char> = text(to)?.chars().collect();
-    let from: Vec<char> = text(from)?.chars().collect();
-    characters_of(text(source)?.chars().filter_map(|character| {
-        match from.iter().position(|f| *f == character) {
-            None => Some(character),
-            Some(at) => to.get(at).copied(),
-        }
+    // The first of several that are alike counts.
+    let mut places = HashMap::new();
+    for (at, character) in text(from)?.chars().enumerate() {
+        places.entry(character).or_insert(at);
+    }
+    characters_of(text(source)?.chars().filter_map(|character| match places.get(&character) {
+        None => Some(character),
+        Some(at) => to.get(*at).copied(),
     }))
 }
 
@@ -254,13 +262,18 @@ fn rpad(values: &[Datum]) -> Result<Datum> {
     pad(values, false)
 }
 
+/// Up to so many bytes, characters are looked for one after the other.
+const LISTED_BYTES_MAX: usize = 64;
+
 fn trim(values: &[Datum], left: bool, right: bool) -> Result<Datum> {
     let set = match values.get(1) {
         Some(set) => text(set)?,
         None => " ",
     };
     let mut rest = text(values.first().ok_or_else(wrong)?)?;
-    let removed = |c: char| set.contains(c);
+    let many: HashSet<char> =
+        if set.len() > LISTED_BYTES_MAX { set.chars().collect() } else { HashSet::new() };
+    let removed = |c: char| if many.is_empty() { set.contains(c) } else { many.contains(&c) };
     if left {
         rest = rest.trim_start_matches(removed);
     }

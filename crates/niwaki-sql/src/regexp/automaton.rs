@@ -5,6 +5,8 @@ use std::rc::Rc;
 use super::chars::{CharSet, is_word};
 use super::invalid;
 use super::syntax::{Assertion, Node};
+use niwaki_types::work;
+
 use crate::error::{Result, SqlError};
 
 /// Instructions that all parts of one expression may have; PostgreSQL has a limit of the same kind.
@@ -26,6 +28,7 @@ impl Default for Budget {
 
 impl Budget {
     pub(super) fn spend(&mut self, steps: usize) -> Result<()> {
+        work::tick(steps)?;
         match self.steps.checked_sub(steps as u64) {
             Some(rest) => {
                 self.steps = rest;

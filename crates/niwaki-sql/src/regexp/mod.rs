@@ -18,6 +18,7 @@ mod tests;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use niwaki_types::work;
 use regex::{Regex, RegexBuilder};
 
 use crate::error::{Result, SqlError};
@@ -87,8 +88,11 @@ impl Expression {
         let mut start = from;
         loop {
             if let Some(finder) = &self.finder {
-                match finder.find_at(text, start) {
-                    Some(found) => start = found.start(),
+                // The library is not interrupted: it reads the text once at most.
+                let found = finder.find_at(text, start).map(|found| found.start());
+                work::tick(found.unwrap_or(text.len()).saturating_sub(start))?;
+                match found {
+                    Some(found) => start = found,
                     None => return Ok(None),
                 }
             }
@@ -125,6 +129,7 @@ impl Expression {
         while at <= text.len() {
             let Some(found) = self.find(text, at)? else { return Ok(()) };
             let (start, end) = (found.start, found.end);
+            work::tick(work::VALUE_UNITS)?;
             let wanted = !no_degenerate || (start < text.len() && end > previous_end);
             if wanted {
                 if !each(found) {

@@ -144,6 +144,8 @@ pub struct Session {
     /// What constraints are to check at the end of the transaction.
     deferred: Deferred,
     foreign_keys: ForeignKeys,
+    /// Ends what functions do to large values.
+    asker: niwaki_types::work::Asker,
     /// A statement goes on over several commands: nothing is checked at the end of one.
     in_parts: bool,
     /// The statement is one of the session's own, over texts of the catalog.
@@ -202,6 +204,14 @@ impl Session {
         let activity = database.activities().add(control.backend(), BackendType::Client);
         activity.lock().database = Some(connection.oid());
         let temp = database.engine().temporary_space(Arc::default());
+        let asked = Arc::clone(&control);
+        let asker: niwaki_types::work::Asker = Arc::new(move || {
+            let interrupted = asked.check_interrupts().map_err(niwaki_txn::Error::from);
+            interrupted.map_err(|error| {
+                let error = SqlError::from(error);
+                niwaki_types::TypeError::new(error.sqlstate, error.message.clone())
+            })
+        });
         let mut session = Self {
             advisory: AdvisoryLocks::new(&control),
             pending: Pending::default(),
@@ -226,6 +236,7 @@ impl Session {
             deferred: Deferred::default(),
             foreign_keys: ForeignKeys::default(),
             in_parts: false,
+            asker,
             stored_text: false,
             path: None,
             statements: HashMap::new(),

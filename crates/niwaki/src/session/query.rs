@@ -53,6 +53,7 @@ impl Session {
         run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
     ) -> Result<T> {
         self.refresh_types();
+        let _asking = niwaki_types::work::asking(Some(Arc::clone(&self.asker)));
         let path = self.search_path();
         let state = self.catalog.state();
         let hot = self.settings.hot();
@@ -173,6 +174,7 @@ impl Session {
         snapshot: &Snapshot,
         run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
     ) -> Result<T> {
+        let _asking = niwaki_types::work::asking(Some(Arc::clone(&self.asker)));
         let path = self.search_path();
         let state = self.catalog.state();
         let transaction = self

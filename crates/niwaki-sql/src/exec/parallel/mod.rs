@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::thread;
+use niwaki_types::work::{asked, asking};
 
 use super::batches::BatchStep;
 use super::measure::Measures;
@@ -72,11 +73,14 @@ impl Crew {
         let Self { shared, division, steps } = self;
         let (context, params) = (ForThreads::of(rt.exec), rt.params);
         let timing = rt.state.measures.as_ref().map(Measures::timing);
+        let asker = asked();
         let (own, done) = thread::scope(|scope| {
             let (shared, division) = (&*shared, &*division);
             let mut handles = Vec::with_capacity(steps.len());
             for mut step in steps {
+                let asker = asker.clone();
                 let body = move || {
+                    let _asking = asking(asker);
                     let mut done = None;
                     context.with_context(shared, &mut |exec| {
                         let measures = timing.map(Measures::new);

@@ -6,6 +6,7 @@ use niwaki_types::{Datum, Decimals, TypeOid, Vector, VectorData};
 use super::compare::{Comparison, compare};
 use super::{Values, is_plain_text};
 use crate::error::Result;
+use crate::expr::work_on;
 use crate::functions::{Eval, Function};
 
 /// One side of an operator: a number for each row, or one for all.
@@ -271,6 +272,8 @@ fn by_body(
         if left.is_null() || right.is_null() {
             vector.push_null();
         } else {
+            work_on(&left)?;
+            work_on(&right)?;
             vector.push(&body(&left, &right)?);
         }
     }

@@ -1,0 +1,95 @@
+//! Work on values, counted: a function whose cost follows its input says how much it does, and every so
+//! much the session is asked whether the statement goes on.
+//!
+//! Values know of no session. So whoever runs a statement leaves in the thread what is to be asked
+//! ([`asking`]), and [`tick`] costs a subtraction nearly always.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use crate::error::Result;
+
+/// Bytes read or written between two questions: about a millisecond of work.
+pub const UNITS: usize = 1 << 20;
+
+/// What making a value of its own counts as, beyond its bytes.
+pub const VALUE_UNITS: usize = 32;
+
+/// Fails when the statement is to end.
+pub type Asker = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+niwaki_env::thread_local! {
+    static LEFT: Cell<usize> = const { Cell::new(UNITS) };
+    static ASKER: RefCell<Option<Asker>> = const { RefCell::new(None) };
+}
+
+/// What was asked before; that is asked again when this goes.
+#[must_use = "what is to be asked is forgotten with it"]
+pub struct Asking(Option<Asker>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        ASKER.with(|asker| asker.replace(before));
+    }
+}
+
+/// Has `asker` asked for the work of this thread, until the result goes.
+pub fn asking(asker: Option<Asker>) -> Asking {
+    Asking(ASKER.with(|known| known.replace(asker)))
+}
+
+/// What is asked in this thread: for another one that works for it.
+pub fn asked() -> Option<Asker> {
+    ASKER.with(|asker| asker.borrow().clone())
+}
+
+/// Counts work: bytes read or written, or elements.
+///
+/// # Errors
+/// What ends the statement: `57014`, `57P01`.
+#[inline]
+pub fn tick(units: usize) -> Result<()> {
+    LEFT.with(|left| match left.get().checked_sub(units) {
+        Some(rest) => {
+            left.set(rest);
+            Ok(())
+        }
+        None => ask(left),
+    })
+}
+
+#[cold]
+fn ask(left: &Cell<usize>) -> Result<()> {
+    left.set(UNITS);
+    if niwaki_env::seeded_bug!("work_unasked") {
+        return Ok(());
+    }
+    // Not held while it is asked.
+    let asker = asked();
+    asker.map_or(Ok(()), |asker| asker())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::TypeError;
+
+    #[test]
+    fn work_is_ended_by_what_is_asked_and_only_as_long_as_it_is() {
+        let refuses: Asker = Arc::new(|| Err(TypeError::new("57014", "cancelled")));
+        let work = || (0..2 * UNITS).try_for_each(|_| tick(1));
+        assert_eq!(work(), Ok(()));
+        {
+            let _outer = asking(Some(Arc::clone(&refuses)));
+            {
+                let _inner = asking(Some(Arc::new(|| Ok(()))));
+                assert_eq!(work(), Ok(()));
+            }
+            assert_eq!(work().expect_err("cancelled").sqlstate, "57014");
+            assert_eq!(tick(usize::MAX).expect_err("cancelled").sqlstate, "57014");
+            assert!(asked().is_some());
+        }
+        assert_eq!(work(), Ok(()));
+    }
+}
