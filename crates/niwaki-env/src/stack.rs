@@ -1,21 +1,23 @@
-//! The stack of the running thread: how much of it is left, and more of it where that is too little.
+//! The stack of the running thread: how much of it is left, and more of it where that is too
+//! little.
 //!
-//! Whatever recurses over something that a client made (a statement, a value, a chain of views) goes
-//! down through [`deeper`], which is the one place that knows where the stack ends. It adds a segment
-//! where the thread's own stack is used up, so that what is answered does not depend on the thread, and
-//! refuses what would take more than [`BYTES_MAX`] in all.
+//! Whatever recurses over something that a client made (a statement, a value, a chain of views)
+//! goes down through [`deeper`], which is the one place that knows where the stack ends. It adds a
+//! segment where the thread's own stack is used up, so that what is answered does not depend on the
+//! thread, and refuses what would take more than [`BYTES_MAX`] in all.
 //!
-//! Some recursion cannot be refused, nor guarded at each level: copying, comparing and dropping trees. It
-//! takes less stack for a level than the code that built the tree. So trees are built on one segment,
-//! [`whole`]: what building a part took is free again below the place that has the part. Who meets the
-//! tree later does so in [`room`] for as much as building took, which [`measured`] tells and [`Deep`] keeps.
+//! Some recursion cannot be refused, nor guarded at each level: copying, comparing and dropping
+//! trees. It takes less stack for a level than the code that built the tree. So trees are built on
+//! one segment, [`whole`]: what building a part took is free again below the place that has the
+//! part. Who meets the tree later does so in [`room`] for as much as building took, which
+//! [`measured`] tells and [`Deep`] keeps.
 
-/// Stack that all segments of a thread may take together, in bytes. Code without optimisation takes several
-/// times as much for a level, and the same statements are to be answered.
+/// Stack that all segments of a thread may take together, in bytes. Code without optimisation takes
+/// several times as much for a level, and the same statements are to be answered.
 pub const BYTES_MAX: usize = if cfg!(debug_assertions) { 512 << 20 } else { 128 << 20 };
 
-/// What is kept free below a place that was let in, in bytes: for all that does not recurse, and for what
-/// recurses within a small bound of its own (a thousand levels of JSON).
+/// What is kept free below a place that was let in, in bytes: for all that does not recurse, and
+/// for what recurses within a small bound of its own (a thousand levels of JSON).
 pub const RESERVE_BYTES: usize = 1 << 20;
 
 /// The stack would have become larger than [`BYTES_MAX`].
@@ -87,7 +89,8 @@ mod machine {
 
     use super::{BYTES_MAX, RESERVE_BYTES, TooDeep};
 
-    /// Size of a segment that [`deeper`] adds, in bytes: large, so that loops seldom stand at its edge.
+    /// Size of a segment that [`deeper`] adds, in bytes: large, so that loops seldom stand at its
+    /// edge.
     const SEGMENT_BYTES: usize = 16 << 20;
 
     /// What is taken to be left of a stack whose bounds the system does not tell, in bytes.
@@ -121,8 +124,8 @@ mod machine {
 
     std::thread_local! {
         static SEGMENT: Cell<Option<Segment>> = const { Cell::new(None) };
-        /// The lowest address of this segment that was looked at: what stands higher is neither too deep nor deeper
-        /// than what was measured. So looking costs a comparison nearly always.
+        /// The lowest address of this segment that was looked at: what stands higher is neither too
+        /// deep nor deeper than what was measured. So looking costs a comparison nearly always.
         static SEEN: Cell<usize> = const { Cell::new(usize::MAX) };
         /// Whether a segment that is to stay whole was too small.
         static REFUSED: Cell<bool> = const { Cell::new(false) };
@@ -221,8 +224,8 @@ mod machine {
         body()
     }
 
-    /// Runs `build`, which makes a tree, on one segment: where it does not end on the thread's, it begins
-    /// again on a large one.
+    /// Runs `build`, which makes a tree, on one segment: where it does not end on the thread's, it
+    /// begins again on a large one.
     ///
     /// # Errors
     /// `build`'s; that of [`TooDeep`], if it is too deep for the large one, too.
@@ -256,8 +259,9 @@ mod machine {
         body()
     }
 
-    /// As [`room`], on a stack that the system knows as a thread's: the running thread's, or, where that
-    /// is too small, another thread's. For foreign code that asks the system how much it has left.
+    /// As [`room`], on a stack that the system knows as a thread's: the running thread's, or, where
+    /// that is too small, another thread's. For foreign code that asks the system how much it has
+    /// left.
     pub fn of_thread<T: Send>(bytes: usize, body: impl FnOnce() -> T + Send) -> T {
         let here = here();
         let wanted = bytes.saturating_add(RESERVE_BYTES);
@@ -282,8 +286,8 @@ mod machine {
         }
     }
 
-    /// Runs `body`. Returns with its result how much stack it took where it was deepest, in bytes, as far
-    /// as [`deeper`] saw it.
+    /// Runs `body`. Returns with its result how much stack it took where it was deepest, in bytes,
+    /// as far as [`deeper`] saw it.
     pub fn measured<T>(body: impl FnOnce() -> T) -> (T, usize) {
         let here = here();
         let used = segment(here).used(here);

@@ -60,7 +60,8 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
         return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     let bytes = stack_bytes(query);
-    // The library asks the system how much stack is left, and refuses what it deems too deep for it.
+    // The library asks the system how much stack is left, and refuses what it deems too deep for
+    // it.
     stack::of_thread(bytes, || parse_here(query, bytes))
 }
 
@@ -131,19 +132,19 @@ fn junk_behind_parameter(query: &str) -> Option<SqlError> {
 struct Level {
     /// Whether CASE opened it, and not a bracket.
     case: bool,
-    /// Levels that the operators of the expression that is being read add: those that stand before a comma,
-    /// AND or OR are no part of what follows.
+    /// Levels that the operators of the expression that is being read add: those that stand before
+    /// a comma, AND or OR are no part of what follows.
     operators: usize,
     /// Levels that set operations and joins add, each of which holds all before it.
     clauses: usize,
 }
 
 /// An upper bound on how deeply the syntax tree of `query` nests: open brackets and `CASE`s at any
-/// point, with the set operations, joins and operators that are being read there. AND, OR and lists are
-/// flat in the grammar's trees and count little.
+/// point, with the set operations, joins and operators that are being read there. AND, OR and lists
+/// are flat in the grammar's trees and count little.
 ///
-/// What the lexer takes for a string, a comment or a name must be the same here, character by character: a text
-/// that hides brackets from this bound would be read without the stack for them.
+/// What the lexer takes for a string, a comment or a name must be the same here, character by
+/// character: a text that hides brackets from this bound would be read without the stack for them.
 fn nesting_bound(query: &str) -> usize {
     let bytes = query.as_bytes();
     let open = |case| Level { case, operators: 0, clauses: 0 };
@@ -293,7 +294,8 @@ fn behind_comment(bytes: &[u8], mut position: usize) -> usize {
     position
 }
 
-/// The place behind `$tag$ … $tag$`, whose first `$` stands before `position`; `position` for a parameter.
+/// The place behind `$tag$ … $tag$`, whose first `$` stands before `position`; `position` for a
+/// parameter.
 fn behind_dollar_quote(bytes: &[u8], position: usize) -> usize {
     let rest = bytes.get(position..).unwrap_or_default();
     let tag = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80));

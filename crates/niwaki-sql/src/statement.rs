@@ -92,7 +92,8 @@ impl Planned {
         Self { functions, ..self }
     }
 
-    /// Keeps how much stack making the plan took, in bytes: running and dropping it take no more for a level.
+    /// Keeps how much stack making the plan took, in bytes: running and dropping it take no more
+    /// for a level.
     pub(crate) fn set_stack(&mut self, bytes: usize) {
         self.root.set_bytes(bytes);
         self.functions.set_bytes(bytes);

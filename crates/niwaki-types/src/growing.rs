@@ -1,7 +1,8 @@
 //! Values while they are built: what one takes is charged before it is taken, and counted as work.
 //!
-//! A function of a few bytes can ask for a value of terabytes (`replace`), or double one row by row. No
-//! value is longer than [`VALUE_BYTES_MAX`], so what would be is refused before there is memory for it.
+//! A function of a few bytes can ask for a value of terabytes (`replace`), or double one row by
+//! row. No value is longer than [`VALUE_BYTES_MAX`], so what would be is refused before there is
+//! memory for it.
 
 use crate::error::{Result, TypeError};
 use crate::{Datum, work};
@@ -201,8 +202,8 @@ pub fn charge_elements(charge: &mut Charge, count: usize, bytes: usize) -> Resul
     Ok(())
 }
 
-/// Bytes that a value takes besides its own size, roughly: what it points to, its counters, what the
-/// allocator adds. What it shares with others counts as its own.
+/// Bytes that a value takes besides its own size, roughly: what it points to, its counters, what
+/// the allocator adds. What it shares with others counts as its own.
 pub fn value_bytes(value: &Datum) -> usize {
     const OVERHEAD: usize = 32;
     match value {

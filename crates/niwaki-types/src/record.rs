@@ -13,8 +13,8 @@ use crate::{Attribute, Datum, TypeOid, UserTypes};
 /// Most composite values that stand in one another in a stored value.
 pub const RECORD_DEPTH_MAX: usize = 64;
 
-/// Most rows that stand in one another in a value that a statement makes: what reads, writes and drops
-/// values recurses over them.
+/// Most rows that stand in one another in a value that a statement makes: what reads, writes and
+/// drops values recurses over them.
 pub const ROWS_DEPTH_MAX: usize = 1000;
 
 /// The fields of a composite value: their types and values; names where no composite type has them.
@@ -44,8 +44,8 @@ fn depth_of(value: &Datum) -> usize {
     }
 }
 
-/// Bytes of a value's text, about, and those of them that are doubled where it stands in a row or an
-/// array: each level doubles them, so that a few rows in one another can be shown as terabytes.
+/// Bytes of a value's text, about, and those of them that are doubled where it stands in a row or
+/// an array: each level doubles them, so that a few rows in one another can be shown as terabytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     bytes: usize,
@@ -120,8 +120,8 @@ impl Record {
         self.bytes
     }
 
-    /// Refuses a row that is no value: in which more than [`ROWS_DEPTH_MAX`] stand in one another, or
-    /// which, or the text of which, would be longer than a value may be.
+    /// Refuses a row that is no value: in which more than [`ROWS_DEPTH_MAX`] stand in one another,
+    /// or which, or the text of which, would be longer than a value may be.
     ///
     /// # Errors
     /// `54001`; `54000`.

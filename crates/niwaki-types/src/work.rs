@@ -1,5 +1,5 @@
-//! Work on values, counted: a function whose cost follows its input says how much it does, and every so
-//! much the session is asked whether the statement goes on.
+//! Work on values, counted: a function whose cost follows its input says how much it does, and
+//! every so much the session is asked whether the statement goes on.
 //!
 //! Values know of no session. So whoever runs a statement leaves in the thread what is to be asked
 //! ([`asking`]), and [`tick`] costs a subtraction nearly always.

@@ -2,10 +2,10 @@
 //! thread has. Every recursion looked at its own budget, or at none. Now all of them ask
 //! `niwaki_env::stack`, which knows where the stack ends, and adds to it.
 //!
-//! Each construct of the grammar that can hold itself, or stand in a long row, is made deep and long
-//! here, and taken through each way that a statement goes: run, explained, prepared, stored as a view
-//! and shown, run by a function. The statements run in a process of their own, on threads with small
-//! and large stacks: whatever they are answered with, the process lives.
+//! Each construct of the grammar that can hold itself, or stand in a long row, is made deep and
+//! long here, and taken through each way that a statement goes: run, explained, prepared, stored as
+//! a view and shown, run by a function. The statements run in a process of their own, on threads
+//! with small and large stacks: whatever they are answered with, the process lives.
 
 mod common;
 
@@ -476,8 +476,8 @@ fn changes(n: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Objects, each of which stands on the one before: how the first is made, how the next, and what is
-/// asked then. `{n}` is a link's number, `{p}` the one before it.
+/// Objects, each of which stands on the one before: how the first is made, how the next, and what
+/// is asked then. `{n}` is a link's number, `{p}` the one before it.
 fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
     vec![
         (
@@ -647,7 +647,8 @@ impl Child {
         failed.is_none()
     }
 
-    /// Runs a statement that may leave a block or objects behind, and shows that the session goes on.
+    /// Runs a statement that may leave a block or objects behind, and shows that the session goes
+    /// on.
     fn goes_on(&mut self, name: &str, text: &str, clean: &str) {
         self.answer(name, text);
         let left = run(&mut self.session, &format!("rollback; {clean}"));

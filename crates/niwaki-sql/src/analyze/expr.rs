@@ -1,10 +1,10 @@
 //! Expressions.
 
-use niwaki_env::stack;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use niwaki_catalog::type_collation;
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 use pg_query::protobuf::{
     self, BoolExprType, BoolTestType, MinMaxOp, NullTestType, SqlValueFunctionOp, SubLinkType,

@@ -1,9 +1,9 @@
 //! FROM: tables, nested queries, functions and joins.
 
-use niwaki_env::stack;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};

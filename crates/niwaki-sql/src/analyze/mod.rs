@@ -210,7 +210,8 @@ fn analyzed(
     })
 }
 
-/// Makes a statement on one segment of the stack; reading its syntax takes `bytes` of it. What it took goes with the plan.
+/// Makes a statement on one segment of the stack; reading its syntax takes `bytes` of it. What it
+/// took goes with the plan.
 fn whole_statement(bytes: usize, build: impl Fn() -> Result<Statement>) -> Result<Statement> {
     let build = || stack::deeper_by(bytes, &build);
     let (statement, took) = stack::measured(|| stack::whole(build));

@@ -3,13 +3,13 @@
 //! A view is created by analyzing its text once while what each name means is noted ([`Names::Noted`]), and is read by
 //! analyzing the text again with these meanings given ([`Names::Given`]). The result is a query among the FROM items.
 
-use niwaki_env::stack;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use niwaki_catalog::{
     BoundName, LiteralSettings, Meaning, Oid, Relation, ViewDefinition, ViewSource,
 };
+use niwaki_env::stack;
 use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf;

@@ -20,8 +20,8 @@ pub struct Calls {
     depth: u32,
 }
 
-/// Calls inside of one another, however little stack each takes: each may hold a snapshot, of which a
-/// database has some thousands for all sessions.
+/// Calls inside of one another, however little stack each takes: each may hold a snapshot, of which
+/// a database has some thousands for all sessions.
 const DEPTH_MAX: u32 = 1_500;
 
 /// What to do about a function that calls itself for ever.

@@ -68,7 +68,8 @@ pub(crate) trait Step: Send {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool>;
 }
 
-/// A step, as who reads its rows has it: its steps below are reached, and dropped, through it, with a look at the stack.
+/// A step, as who reads its rows has it: its steps below are reached, and dropped, through it, with
+/// a look at the stack.
 pub(crate) struct Running(Option<Box<dyn Step>>);
 
 impl Running {

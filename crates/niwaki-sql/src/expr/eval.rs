@@ -460,7 +460,8 @@ fn call(
     }
 }
 
-/// Counts the work of a function that reads all of a value. What it does beyond that, it counts itself.
+/// Counts the work of a function that reads all of a value. What it does beyond that, it counts
+/// itself.
 ///
 /// # Errors
 /// What ends the statement.

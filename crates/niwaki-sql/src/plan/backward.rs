@@ -1,7 +1,8 @@
 //! Which plans PostgreSQL reads backward: cursors over these go back without being declared SCROLL.
 
-use super::{PathPlan, PlanNode, SetKind};
 use niwaki_env::stack;
+
+use super::{PathPlan, PlanNode, SetKind};
 
 impl PlanNode {
     /// Whether PostgreSQL's step of this kind, over inputs that can, gives its rows in either direction.

@@ -26,10 +26,10 @@ mod virtual_key;
 mod window;
 mod window_order;
 
-use niwaki_env::stack::Deep;
 use std::sync::Arc;
 
 use niwaki_catalog::{ColumnMap, Relation};
+use niwaki_env::stack::Deep;
 use niwaki_types::{ColumnType, TypeOid};
 
 use crate::aggregates::AggregateKind;

@@ -1,10 +1,10 @@
 //! From a query to the steps that answer it.
 
-use niwaki_env::stack::{self, Deep};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_catalog::Relation;
+use niwaki_env::stack::{self, Deep};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::conditions::mark;

@@ -25,13 +25,14 @@ mod sublinks;
 pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
+use niwaki_env::stack;
+
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
     Body, From, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource, Query,
     Select, SharedQuery, StatementBody, StatementQuery,
 };
-use niwaki_env::stack;
 
 /// Rewrites all queries of a statement.
 ///
@@ -78,8 +79,8 @@ impl Rewriter<'_, '_> {
         });
     }
 
-    /// Runs a part of rewriting that recurses. WITH queries that come to stand where they are named are nested
-    /// more deeply than anything that was analyzed.
+    /// Runs a part of rewriting that recurses. WITH queries that come to stand where they are named
+    /// are nested more deeply than anything that was analyzed.
     fn deeper(&mut self, run: impl FnOnce(&mut Self)) {
         let ran = stack::deeper(|| {
             run(self);

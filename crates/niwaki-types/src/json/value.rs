@@ -88,7 +88,8 @@ fn depth_over<'j>(parts: impl Iterator<Item = &'j Arc<Jsonb>>) -> Result<u16> {
     if below >= JSON_DEPTH_MAX { Err(too_deep()) } else { Ok(below + 1) }
 }
 
-/// What a container of parts takes, if a value may take it: parts that are shared are written each time.
+/// What a container of parts takes, if a value may take it: parts that are shared are written each
+/// time.
 fn bounded(bytes: usize, parts: &str) -> Result<usize> {
     if bytes > VALUE_BYTES_MAX {
         return Err(TypeError::new(

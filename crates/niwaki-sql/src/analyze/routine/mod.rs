@@ -10,12 +10,12 @@ mod define;
 mod parameters;
 mod shape;
 
-use niwaki_env::stack;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid, Relation};
+use niwaki_env::stack;
 use niwaki_types::{TextSettings, TypeOid};
 
 use super::Analyzer;

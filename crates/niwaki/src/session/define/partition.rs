@@ -92,7 +92,8 @@ impl Definer<'_> {
         Ok(Some((parent, bound)))
     }
 
-    /// 54001 where so many levels below a table would make its tree deeper than what walks it may go.
+    /// 54001 where so many levels below a table would make its tree deeper than what walks it may
+    /// go.
     fn refuse_levels(&mut self, parent: &Relation, below: usize) -> Result<()> {
         let state = self.state();
         let parent_of = |oid: &Oid| Some(state.relation(*oid)?.partition_of.as_ref()?.parent);
