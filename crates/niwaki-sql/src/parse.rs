@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_before_the_parser_sees_it() {
+    fn what_nests_too_deeply_is_refused() {
         let deep = format!("select {}1{}", "(".repeat(20_000), ")".repeat(20_000));
         assert_eq!(parse(&deep).unwrap_err().sqlstate, "54001");
         let long_sum = format!("select 1{}", " + 1".repeat(30_000));

@@ -22,7 +22,7 @@ pub struct Calls {
 
 /// Calls inside of one another, however little stack each takes: each may hold a snapshot, of which
 /// a database has some thousands for all sessions.
-const DEPTH_MAX: u32 = 1_500;
+const DEPTH_MAX: u32 = 1_000;
 
 /// What to do about a function that calls itself for ever.
 const HINT: &str = "A function calls itself too often, directly or through others.";
