@@ -138,6 +138,8 @@ fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
         return Err(SqlError::new("54000", "requested length too large"));
     }
     let mut result = GrowingText::new();
+    // Nothing, however often, is nothing.
+    let times = if piece.is_empty() { 0 } else { times };
     for _ in 0..times {
         result.push_str(piece)?;
     }
