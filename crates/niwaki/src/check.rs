@@ -318,3 +318,34 @@ fn of_file(corruption: &Corruption) -> Violation {
         detail: corruption.detail.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use niwaki_storage::{RelFile, Xid};
+
+    use crate::Database;
+
+    fn found(database: &Database) -> Vec<(String, String)> {
+        let violations = database.check().unwrap().violations;
+        violations.into_iter().map(|found| (found.invariant, found.file)).collect()
+    }
+
+    /// T6, both ways: a file that no relation has, and a relation whose file was never created.
+    #[test]
+    fn relations_and_the_table_of_files_name_the_same_files() {
+        let database = Database::in_memory().unwrap();
+        database.session().execute("create table t (i int)", ()).unwrap();
+        assert_eq!(found(&database), []);
+        let storage = database.engine().storage();
+        let nobodys = RelFile { id: storage.allocate_file(), logged: true };
+        storage.create_file(nobodys, Xid::INVALID).unwrap();
+        let named = |file: RelFile| ("T6".to_owned(), format!("file {}", file.id.0));
+        assert_eq!(found(&database), [named(nobodys)]);
+        storage.drop_file(nobodys).unwrap();
+        assert_eq!(found(&database), []);
+        let files = database.databases().all()[0].catalog().files();
+        let of_t = files.into_iter().max_by_key(|file| file.id).unwrap();
+        storage.drop_file(of_t).unwrap();
+        assert!(found(&database).contains(&named(of_t)));
+    }
+}
