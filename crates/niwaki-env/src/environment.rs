@@ -25,6 +25,10 @@ pub struct Env {
     pub on_abort: AbortHook,
 }
 
+/// Whether this build is one for simulations (feature `sim`). Its limits are tiny: what is done once
+/// enough of something has gathered is done for little, so that it happens in short runs.
+pub const SIMULATED: bool = cfg!(feature = "sim");
+
 /// How far a simulated clock moves at every reading.
 const SIMULATED_STEP: Duration = Duration::from_micros(10);
 

@@ -13,7 +13,7 @@
 //! An index-only scan that comes to a page for want of a bit in the visibility map has a reason of its own for a pass:
 //! the next scan need not come ([`Heap::show_to_all`]).
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
 use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, PageKind, Pin};
 use niwaki_txn::{Horizon, XidStatus};

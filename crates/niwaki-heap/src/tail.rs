@@ -12,7 +12,7 @@
 //! A crash between the steps leaves pages of which the map says nothing, which costs a look at them. Nobody but the
 //! lock's holder has an address on a page that goes: why, the README says ("The tail").
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Fork, OffsetNumber, PageKind};

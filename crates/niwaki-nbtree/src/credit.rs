@@ -7,7 +7,7 @@
 //!
 //! The credit is lost with the handle; nothing but the size of the index depends on it.
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
 /// What a shift costs that an index which only grows would not make, in deleted entries. It takes about as long

@@ -24,7 +24,7 @@
 //! Left alone are what merges and shifts leave alone: leaves of one key, the
 //! rightmost leaf, and each parent's last child, which only takes entries over.
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};

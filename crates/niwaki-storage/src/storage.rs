@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 use niwaki_env::Env;
+use niwaki_env::SIMULATED;
 use niwaki_env::critical::CriticalSection;
-use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};

@@ -34,7 +34,7 @@
 //! `records.rs`). Where something was missed (a full queue, a crash, an expression that fails by now) it stays for
 //! vacuum, which visits all entries.
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::{seeded_bug, sometimes};
 use niwaki_heap::{DeadProbe, Deadness, KeyObserver, RemovedVersion, VersionRow};
 use niwaki_nbtree::{EntryDecision, RemovedInterval};

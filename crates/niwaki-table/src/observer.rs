@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_env::{seeded_bug, sometimes};
 use niwaki_heap::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};

@@ -19,7 +19,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::sometimes;
 use niwaki_env::sync::Mutex;
 use niwaki_heap::{Arrived, RecordId};

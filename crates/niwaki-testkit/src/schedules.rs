@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use niwaki_env::rare;
 use niwaki_env::sync::bursts::Bursts;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
@@ -53,6 +55,7 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
 pub fn alone(body: impl Fn() + Send + Sync + 'static) {
     let mut config = config();
     config.max_steps = MaxSteps::None;
+    rare::start(None);
     Runner::new(RandomScheduler::new_from_seed(0, 1), config).run(body);
 }
 
@@ -68,19 +71,25 @@ fn config() -> Config {
 
 fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     let config = config();
-    let body = Arc::clone(body);
+    let (body, number) = (Arc::clone(body), AtomicU64::new(0));
+    let body = move || {
+        // Every other schedule goes along rare paths; replaying gives the same ones.
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        rare::start((number % 2 == 1).then(|| seed.wrapping_add(number << 32)));
+        body();
+    };
     match seed % 3 {
         0 => {
             let scheduler = Bursts::new(seed, schedules, BURST_POWERS);
-            Runner::new(scheduler, config).run(move || body());
+            Runner::new(scheduler, config).run(body);
         }
         1 => {
             let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, schedules);
-            Runner::new(scheduler, config).run(move || body());
+            Runner::new(scheduler, config).run(body);
         }
         _ => {
             let scheduler = RandomScheduler::new_from_seed(seed, schedules);
-            Runner::new(scheduler, config).run(move || body());
+            Runner::new(scheduler, config).run(body);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki_env::Env;
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
+use niwaki_env::SIMULATED;
 use niwaki_env::clock::{Clock, OsClock};
-use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{plain_atomic, thread};
 

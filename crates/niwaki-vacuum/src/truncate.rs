@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_heap::Heap;
 use niwaki_table::Result;

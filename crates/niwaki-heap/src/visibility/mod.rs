@@ -22,7 +22,7 @@ pub(crate) mod page;
 
 use std::ops::Range;
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::{Arc, Mutex, SCHEDULED};

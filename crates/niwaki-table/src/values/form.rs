@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_heap::{MAX_TUPLE_SIZE, TUPLE_HEADER_SIZE};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_types::{

@@ -14,7 +14,7 @@
 //! many bytes are left, so whoever follows an old pointer notices that he is elsewhere.
 #![deny(clippy::indexing_slicing)]
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_heap::{EndedRows, Heap, InsertOptions, NewRow, TUPLE_HEADER_SIZE};
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 use niwaki_txn::{Error as TxnError, Transaction};

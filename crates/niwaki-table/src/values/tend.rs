@@ -12,7 +12,7 @@
 //! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
 
-use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::SIMULATED;
 use niwaki_heap::Heap;
 use niwaki_txn::Horizon;
 
