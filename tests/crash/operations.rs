@@ -5,6 +5,9 @@
 //! gives an error of the right kind and does nothing, or the process ends; what was acknowledged is
 //! there, on the same machine and after a power loss.
 //!
+//! In place of failing, the operation panics: a fault in the code around it. The statement ends with
+//! the panic; another session goes on, unless the panic left a critical section.
+//!
 //! `NIWAKI_OPERATIONS_STRIDE` (1 unless given: each one fails) lets only each n-th fail.
 
 use std::collections::BTreeMap;
@@ -13,7 +16,8 @@ use std::sync::Arc;
 
 use niwaki::{Database, Options, Session};
 use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
-use niwaki_env::{Crashed, Env};
+use niwaki_env::{Crashed, Env, critical};
+use niwaki_testkit::crash::describe;
 use niwaki_testkit::schedules::alone;
 use niwaki_testkit::sql::query;
 
@@ -96,22 +100,26 @@ fn tells(answer: &str) -> bool {
 /// What a process did before it ended, or until all work was done.
 #[derive(Default)]
 struct Done {
-    /// The answer of each statement that ended.
-    answers: Vec<String>,
-    /// Whether the process ended within the next one.
+    /// What each statement answered; `None` where it panicked, or the process ended within it.
+    answers: Vec<Option<String>>,
+    /// Whether the process ended within the last one.
     died: bool,
 }
 
 impl Done {
-    /// The statements that had an effect, with their answers; `pending` says whether the one within
-    /// which the process died had one.
-    fn effective(&self, pending: bool) -> Vec<(usize, Option<&str>)> {
-        let ended = self.answers.iter().enumerate().filter(|(_, answer)| !tells(answer));
-        let mut effective: Vec<_> = ended.map(|(at, answer)| (at, Some(&**answer))).collect();
-        if pending {
-            effective.push((self.answers.len(), None));
-        }
-        effective
+    /// The statements that had an effect, with their answers. One without an answer had one or not:
+    /// both are right.
+    fn effective(&self) -> Vec<Vec<(usize, Option<&str>)>> {
+        let ended = self.answers.iter().enumerate();
+        let ended = ended.map(|(at, answer)| (at, answer.as_deref()));
+        let all = ended.filter(|(_, answer)| !answer.is_some_and(tells)).collect::<Vec<_>>();
+        let answered = all.iter().copied().filter(|(_, answer)| answer.is_some()).collect();
+        if all.iter().any(|(_, answer)| answer.is_none()) { vec![answered, all] } else { vec![all] }
+    }
+
+    /// Whether a client was told of a fault.
+    fn told(&self) -> bool {
+        self.answers.iter().any(|answer| answer.as_deref().is_none_or(tells))
     }
 }
 
@@ -143,26 +151,44 @@ impl Oracle {
         }
         answers.clone()
     }
+
+    /// All answers that are right after what was done.
+    fn right(&mut self, base: &MemoryVfs, done: &Done, what: &str) -> Vec<Vec<String>> {
+        let effective = done.effective();
+        effective.iter().map(|statements| self.answers(base, statements, what)).collect()
+    }
 }
 
 fn work(database: &Database) -> Done {
     let mut done = Done::default();
     let mut session = database.session();
+    let before = critical::panicked();
     for sql in WORK {
-        match catch_unwind(AssertUnwindSafe(|| run(&mut session, sql))) {
+        let ran = catch_unwind(AssertUnwindSafe(|| run(&mut session, sql)));
+        let reason = match ran {
             Ok(answer) => {
-                done.answers.push(answer);
+                done.answers.push(Some(answer));
+                continue;
             }
-            Err(reason) => {
-                assert!(reason.is::<Crashed>(), "{sql} panicked");
-                done.died = true;
-                // A process that ends undoes nothing.
-                std::mem::forget(session);
-                return done;
-            }
+            Err(reason) => reason,
+        };
+        done.answers.push(None);
+        if reason.is::<Crashed>() || critical::panicked() > before {
+            done.died = true;
+            // A process that ends undoes nothing.
+            std::mem::forget(session);
+            return done;
         }
+        assert!(injected(&*reason), "{sql} panicked");
+        // As the server does: the session ends, and others go on.
+        session = database.session();
     }
     done
+}
+
+/// Whether a panic is the one that a fault made.
+fn injected(reason: &(dyn std::any::Any + Send)) -> bool {
+    describe(reason).contains("(injected)")
 }
 
 /// The disk before the work: closed, or as a killed process leaves it.
@@ -188,7 +214,9 @@ fn counts(base: &MemoryVfs) -> BTreeMap<Operation, u64> {
     let vfs = FaultyVfs::from_memory(base);
     let database = open(&vfs).expect("nothing fails");
     let done = work(&database);
-    assert!(done.answers.iter().all(|answer| !answer.contains("error")), "{:?}", done.answers);
+    let failed =
+        |answer: &Option<String>| answer.as_ref().is_none_or(|text| text.contains("error"));
+    assert!(!done.answers.iter().any(failed), "{:?}", done.answers);
     database.close().expect("nothing is open");
     vfs.counts()
 }
@@ -206,10 +234,7 @@ fn kinds(operation: Operation) -> &'static [FaultKind] {
 
 /// Every answer is right after a restart on the same machine, and after a power loss.
 fn recovers(vfs: &FaultyVfs, base: &MemoryVfs, done: &Done, oracle: &mut Oracle, what: &str) {
-    let mut right = vec![oracle.answers(base, &done.effective(false), what)];
-    if done.died {
-        right.push(oracle.answers(base, &done.effective(true), what));
-    }
+    let right = oracle.right(base, done, what);
     let check = |world: &FaultyVfs, how: &str| {
         let database = open(world).unwrap_or_else(|error| panic!("{what}, {how}: {error}"));
         let found = answers(&database);
@@ -241,17 +266,15 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
                 std::mem::forget(database);
                 Outcome::Died
             } else {
-                assert_eq!(
-                    answers(&database),
-                    oracle.answers(base, &done.effective(false), &what),
-                    "{what}, before the end"
-                );
+                let (found, right) = (answers(&database), oracle.right(base, &done, &what));
+                assert!(right.contains(&found), "{what}, before the end\n{found:#?}\n{right:#?}");
                 match catch_unwind(AssertUnwindSafe(|| database.close())) {
-                    Ok(Ok(())) if done.answers.iter().any(|answer| tells(answer)) => Outcome::Told,
+                    Ok(Ok(())) if done.told() => Outcome::Told,
                     Ok(Ok(())) => Outcome::Hidden,
                     Ok(Err(_)) => Outcome::Told,
                     Err(reason) => {
-                        assert!(reason.is::<Crashed>(), "{what}: the close panicked");
+                        let expected = reason.is::<Crashed>() || injected(&*reason);
+                        assert!(expected, "{what}: the close panicked");
                         Outcome::Died
                     }
                 }
@@ -262,7 +285,8 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
             Outcome::Told
         }
         Err(reason) => {
-            assert!(reason.is::<Crashed>(), "{what}: the start panicked");
+            let expected = reason.is::<Crashed>() || injected(&*reason);
+            assert!(expected, "{what}: the start panicked");
             Outcome::Died
         }
     };
@@ -282,8 +306,8 @@ enum Outcome {
     Hidden,
 }
 
-/// Lets every operation of the work fail in each way, and counts what becomes of it.
-fn each_operation(closed: bool) {
+/// Lets every operation of the work fail in each of some ways, and counts what becomes of it.
+fn each_operation(closed: bool, kinds: impl Fn(Operation) -> &'static [FaultKind]) {
     let base = base(closed);
     let (mut outcomes, mut oracle) = (BTreeMap::<_, u64>::new(), Oracle::default());
     let stride = std::env::var("NIWAKI_OPERATIONS_STRIDE").ok();
@@ -312,10 +336,15 @@ fn each_operation(closed: bool) {
 
 #[test]
 fn an_operation_that_fails_loses_nothing() {
-    alone(|| each_operation(true));
+    alone(|| each_operation(true, kinds));
 }
 
 #[test]
 fn an_operation_that_fails_behind_a_kill_loses_nothing() {
-    alone(|| each_operation(false));
+    alone(|| each_operation(false, kinds));
+}
+
+#[test]
+fn an_operation_that_panics_loses_nothing() {
+    alone(|| each_operation(true, |_| &[FaultKind::Panic]));
 }

@@ -62,6 +62,8 @@ pub enum FaultKind {
     StorageFull,
     /// A write stops half-way, then fails for lack of space.
     ShortWrite,
+    /// The code that asked panics, and nothing changes.
+    Panic,
 }
 
 /// A fault, and when it happens.
@@ -351,6 +353,7 @@ impl State {
             Some(FaultKind::StorageFull) => {
                 Err(error(ErrorKind::StorageFull, path, "no space left on device (injected)"))
             }
+            Some(FaultKind::Panic) => panic!("{operation:?} of {path} panics (injected)"),
             other => Ok(other),
         }
     }
