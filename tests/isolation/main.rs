@@ -1,5 +1,7 @@
 //! Two and three sessions: what each isolation level forbids, and deadlocks.
 
+mod hermitage;
+
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
