@@ -299,15 +299,26 @@ impl CatalogState {
 
     /// How many composite types stand in one another in values of this type.
     pub fn depth_of(&self, oid: TypeOid) -> usize {
+        self.depth_beside(oid, &mut HashMap::new())
+    }
+
+    /// The same, with the depths that are known already: a type may be an attribute of many others.
+    fn depth_beside(&self, oid: TypeOid, known: &mut HashMap<TypeOid, usize>) -> usize {
         let inner = oid.element().unwrap_or(oid);
+        if let Some(depth) = known.get(&inner) {
+            return *depth;
+        }
         let number = inner.is_composite().then(|| inner.user_number()).flatten();
         let definition = number.and_then(|number| self.user_type(Oid(number)));
         let Some(attributes) = definition.and_then(|definition| definition.attributes()) else {
             return 0;
         };
         // Ends: a type is made of types that were there before it.
-        let deepest = attributes.iter().map(|a| TypeOid(a.type_oid));
-        deepest.map(|attribute| self.depth_of(attribute)).max().unwrap_or(0).saturating_add(1)
+        let attributes = attributes.iter().map(|a| TypeOid(a.type_oid));
+        let depths = attributes.map(|attribute| self.depth_beside(attribute, known));
+        let depth = depths.max().unwrap_or(0).saturating_add(1);
+        known.insert(inner, depth);
+        depth
     }
 
     /// Whether some value of the base type may be none of the domain.

@@ -553,6 +553,12 @@ fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'stati
             ],
         ),
         (
+            "composite types with two attributes of the one before",
+            "create type k0 as (a int)",
+            "create type k{n} as (x k{p}, y k{p})",
+            &["select null::k{n}", "create table kt (a k{n})", "drop type k0 cascade"],
+        ),
+        (
             "arrays in composite types",
             "create type k0 as (a int)",
             "create type k{n} as (x k{p}[])",
