@@ -24,6 +24,8 @@ use niwaki_testkit::{
     claims, crews, databases, intervals, restarts, scans, sequences, sharers, stories, strays,
     tails, transfers, upserts,
 };
+use niwaki_types::growing::Charge;
+use niwaki_types::{TypeError, work};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -39,7 +41,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 70] = [
+const BUGS: [(&str, &str, Suite); 72] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -134,6 +136,8 @@ const BUGS: [(&str, &str, Suite); 70] = [
     ("blocks_taken_twice", "two threads of a statement take the same blocks", crews),
     ("threads_unawaited", "a statement ends while a thread has rows", crews),
     ("error_of_a_thread", "a thread's error is its own", crews),
+    ("work_unasked", "nobody asks whether long work goes on", asked_work),
+    ("value_uncharged", "a value is built however long it becomes", charged_values),
     ("let-in", "a session comes into a database that is about to go", databases),
     ("over-any-version", "a leaf that has changed is taken to begin with what was over", over),
     ("over-any-snapshot", "what is over for a newer snapshot is left out for an older one", over),
@@ -155,6 +159,25 @@ fn alone(body: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Resul
         Ok(()) => result.lock().unwrap().clone(),
         Err(payload) => Err(crash::describe(&*payload)),
     }
+}
+
+/// A text that doubles until it is too long.
+fn charged_values() -> Result<(), String> {
+    alone(|| {
+        let mut charge = Charge::of(1);
+        let grown = (0..40).find_map(|power| charge.add(1 << power).err());
+        grown.map(drop).ok_or_else(|| "the value has a terabyte".to_owned())
+    })
+}
+
+/// Work that its session does not want any more.
+fn asked_work() -> Result<(), String> {
+    alone(|| {
+        let cancelled = Arc::new(|| Err(TypeError::new("57014", "cancelled")));
+        let _asking = work::asking(Some(cancelled));
+        let done = (0..4).try_for_each(|_| work::tick(work::UNITS));
+        done.map_or(Ok(()), |()| Err("the work went on".to_owned()))
+    })
 }
 
 /// Crash images of the storage layer.
@@ -441,7 +464,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 35] = [
+    let suites: [(&str, Suite); 37] = [
         ("pages", pages),
         ("restarting", restarting),
         ("strays-stay", strays_stay),
@@ -452,6 +475,8 @@ fn every_planted_bug_is_found() {
         ("claims", claims),
         ("sequences", sequences),
         ("crews", crews),
+        ("asked-work", asked_work),
+        ("charged-values", charged_values),
         ("databases", databases),
         ("over", over),
         ("together", together),

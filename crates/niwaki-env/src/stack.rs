@@ -384,6 +384,28 @@ mod tests {
         assert_eq!(in_small_thread(|| (down(usize::MAX), down(1_000))), (Err(TooDeep), Ok(1_000)));
     }
 
+    /// Set in a process that is to end where its stack does.
+    #[cfg(feature = "sim")]
+    const ENDS: &str = "NIWAKI_STACK_ENDS";
+
+    #[cfg(feature = "sim")]
+    #[test]
+    #[ignore = "plants a bug for the whole process: run alone"]
+    fn a_stack_that_does_not_grow_is_found() {
+        use std::os::unix::process::ExitStatusExt;
+        if std::env::var_os(ENDS).is_some() {
+            crate::bugs::plant(Some("stack_not_grown"));
+            let _ = in_small_thread(|| down(50_000));
+            return;
+        }
+        let here = std::env::current_exe().unwrap();
+        let name = "stack::tests::a_stack_that_does_not_grow_is_found";
+        let mut child = std::process::Command::new(here);
+        let child = child.args(["--exact", name, "--ignored"]).env(ENDS, "1");
+        let output = child.output().unwrap();
+        assert!(output.status.signal().is_some(), "planted and not found: {output:?}");
+    }
+
     #[test]
     fn what_was_measured_is_room_for_what_nobody_guards() {
         let deep = in_small_thread(|| {

@@ -36,7 +36,7 @@ impl Charge {
     pub fn add(&mut self, more: usize) -> Result<()> {
         work::tick(more)?;
         let bytes = self.bytes.saturating_add(more);
-        if bytes > TEXT_BYTES_MAX {
+        if bytes > TEXT_BYTES_MAX && !niwaki_env::seeded_bug!("value_uncharged") {
             return Err(too_long(self.bytes, more));
         }
         self.bytes = bytes;
