@@ -39,6 +39,6 @@ fn append_as(out: &mut Vec<u8>, kind: u8, severity: &str, error: &SqlError) {
 }
 
 /// A protocol error in the library's form.
-pub(crate) fn protocol(error: &ProtocolError) -> SqlError {
-    SqlError::new(error.sqlstate, error.message.clone())
+pub(crate) fn protocol(error: ProtocolError) -> SqlError {
+    SqlError::new(error.sqlstate, error.message)
 }

@@ -252,9 +252,13 @@ fn refuse(socket: &Socket) {
 }
 
 fn too_many_clients() -> SqlError {
-    SqlError::new("53300", "sorry, too many clients already")
+    SqlError::new(TOO_MANY_CLIENTS, "sorry, too many clients already")
         .with_hint("raise max_connections, or use a connection pool")
 }
+
+/// SQLSTATEs of what is refused before a client is let in.
+const NO_SUCH_USER: &str = "28000";
+const TOO_MANY_CLIENTS: &str = "53300";
 
 /// A place among the connections, at first as a stranger's; it is given back with this.
 struct Admission {
@@ -325,13 +329,21 @@ fn connection(admission: &Admission, socket: &Arc<Socket>) {
 /// Opens the session, serves it, and tells the client why it ends.
 fn run(admission: &Admission, socket: &Arc<Socket>, request: &Request, wire: &mut Wire<'_>) {
     let shared = &admission.shared;
-    let ended = shared
-        .database
-        .session_as(&request.user, &request.database, &request.settings)
-        .and_then(|session| {
-            let registration = register(admission, socket, &session)?;
-            Ok((registration, served(session, request, wire)))
-        });
+    if request.minor > 0 || !request.unknown.is_empty() {
+        let unknown: Vec<&str> = request.unknown.iter().map(String::as_str).collect();
+        backend::negotiate_protocol_version(&mut wire.output.bytes, 0, &unknown);
+    }
+    let session = shared.database.session_as(&request.user, &request.database, &request.settings);
+    if let Err(error) = &session
+        && !matches!(error.sqlstate, NO_SUCH_USER | TOO_MANY_CLIENTS)
+    {
+        // As PostgreSQL: who it is, is settled before the database and the settings are.
+        backend::authentication_ok(&mut wire.output.bytes);
+    }
+    let ended = session.and_then(|session| {
+        let registration = register(admission, socket, &session)?;
+        Ok((registration, served(session, wire)))
+    });
     match ended {
         Err(error) => session::fatal(wire, &error),
         // The session counts as one until its client was told.
@@ -368,17 +380,13 @@ fn register<'a>(
 }
 
 /// Tells the client about its session, and serves it to its end.
-fn served(mut session: Session, request: &Request, wire: &mut Wire<'_>) -> Result<(), SqlError> {
+fn served(mut session: Session, wire: &mut Wire<'_>) -> Result<(), SqlError> {
     let process_id = session.id();
     // If it cannot be set the socket is gone, and the first read says so.
     let _ = wire.socket.set_read_timeout(None);
     wire.output.set_session(Some(session.terminator()));
 
     let out = &mut wire.output.bytes;
-    if request.minor > 0 || !request.unknown.is_empty() {
-        let unknown: Vec<&str> = request.unknown.iter().map(String::as_str).collect();
-        backend::negotiate_protocol_version(out, 0, &unknown);
-    }
     backend::authentication_ok(out);
     for (name, value) in session.reported_settings() {
         backend::parameter_status(out, name, &value);

@@ -65,21 +65,22 @@ pub(crate) struct Wire<'c> {
     read_timeout: Option<Duration>,
 }
 
-/// Result format codes: none (all text), one for all, or one per column.
+/// Result format codes: none (all text), one for all, or one per column. One that is neither 0 nor 1
+/// is refused where rows would be sent in it.
 #[derive(Clone, Debug, Default)]
 struct Formats(Vec<u16>);
 
 impl Formats {
-    fn set(&mut self, codes: Integers<'_>) -> Result<(), SqlError> {
+    fn set(&mut self, codes: Integers<'_>) {
         self.0.clear();
-        for code in codes.iter() {
-            match code {
-                0 => self.0.push(0),
-                1 => self.0.push(1),
-                other => return Err(unsupported_format(other)),
-            }
-        }
-        Ok(())
+        // Two bytes each.
+        self.0.extend(codes.iter().map(|code| code as u16));
+    }
+
+    /// Fails on a code that rows of `columns` columns cannot be sent in.
+    fn check(&self, columns: usize) -> Result<(), SqlError> {
+        let wrong = self.0.iter().take(columns).find(|code| **code > 1);
+        wrong.map_or(Ok(()), |code| Err(unsupported_format((*code).into())))
     }
 
     fn of(&self, column: usize) -> u16 {
@@ -92,7 +93,7 @@ impl Formats {
 }
 
 fn unsupported_format(code: u32) -> SqlError {
-    SqlError::new("08P01", format!("unsupported format code: {code}"))
+    SqlError::new("22023", format!("unsupported format code: {code}"))
 }
 
 impl<'c> Wire<'c> {
@@ -176,6 +177,19 @@ impl<'c> Wire<'c> {
         self.types.extend(columns.iter().map(|column| column.oid()));
     }
 
+    /// A message that may not come while data flows. It ends the session: whether its client goes on
+    /// to send data is not known.
+    fn unexpected_in_copy(&mut self, kind: u8) -> SqlError {
+        self.broken = Some(Ending::Protocol(ProtocolError {
+            sqlstate: "08P01",
+            message: "terminating connection because protocol synchronization was lost".to_owned(),
+        }));
+        SqlError::new(
+            "08P01",
+            format!("unexpected message type 0x{kind:02X} during COPY from stdin"),
+        )
+    }
+
     /// Fails when the session's statement is to end.
     fn interrupted(&self) -> Result<(), SqlError> {
         self.output.session().map_or(Ok(()), niwaki::Terminator::interrupted)
@@ -193,7 +207,7 @@ impl<'c> Wire<'c> {
     /// Reads until a whole message is there; `None` at the end of the stream.
     fn wait_for_message(&mut self) -> Result<(), Ending> {
         loop {
-            match frontend::decode(self.input.pending()) {
+            match frontend::frame(self.input.pending()) {
                 Ok(Some(_)) => return Ok(()),
                 Ok(None) => match self.input.fill(self.socket) {
                     Ok(true) => {}
@@ -301,6 +315,11 @@ impl ResultSink for Wire<'_> {
                 Err(ending) => {
                     // A session that is to end is woken by the end of its stream.
                     self.interrupted()?;
+                    if let (Ending::Protocol(_), Some(kind)) =
+                        (&ending, self.input.pending().first())
+                    {
+                        return Err(self.unexpected_in_copy(*kind));
+                    }
                     self.broken = Some(ending);
                     return Err(SqlError::new(
                         "08006",
@@ -308,24 +327,28 @@ impl ResultSink for Wire<'_> {
                     ));
                 }
             }
-            let Ok(Some((message, used))) = frontend::decode(self.input.pending()) else {
+            let Ok(Some(frame)) = frontend::frame(self.input.pending()) else {
                 continue; // cannot happen: a whole message is there
             };
-            let outcome = match message {
-                Message::CopyData(bytes) => {
-                    buffer.extend_from_slice(bytes);
-                    Ok(true)
-                }
-                Message::CopyDone => Ok(false),
-                Message::CopyFail(reason) => {
-                    Err(SqlError::new("57014", format!("COPY from stdin failed: {reason}")))
-                }
+            let (kind, used) = (frame.kind(), frame.len());
+            let outcome = match kind {
+                b'd' | b'c' | b'f' => match frame.read() {
+                    Ok(Message::CopyData(bytes)) => {
+                        buffer.extend_from_slice(bytes);
+                        Ok(true)
+                    }
+                    Ok(Message::CopyFail(reason)) => {
+                        Err(SqlError::new("57014", format!("COPY from stdin failed: {reason}")))
+                    }
+                    Ok(_) => Ok(false),
+                    Err(error) => Err(report::protocol(error)),
+                },
                 // PostgreSQL ignores these while data flows.
-                Message::Flush | Message::Sync => {
+                b'H' | b'S' => {
                     self.input.consume(used);
                     continue;
                 }
-                _ => Err(SqlError::new("08P01", "unexpected message type during COPY from stdin")),
+                _ => Err(self.unexpected_in_copy(kind)),
             };
             self.input.consume(used);
             return outcome;
@@ -366,7 +389,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
         if session.is_terminated() {
             return Ending::Terminated;
         }
-        if frontend::decode(wire.input.pending()).is_ok_and(|message| message.is_none()) {
+        if frontend::frame(wire.input.pending()).is_ok_and(|frame| frame.is_none()) {
             let timeout = session.idle_timeout();
             if wire.wake.is_some() {
                 match wait_idle(session, wire, timeout) {
@@ -383,34 +406,33 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                     Ending::Client
                 }
                 Ending::Client if session.is_terminated() => Ending::Terminated,
-                Ending::Protocol(error) => {
-                    fatal(wire, &report::protocol(&error));
-                    Ending::Protocol(error)
-                }
-                other => other,
+                ending => ended(wire, ending),
             };
         }
         // The message borrows from the input while the session writes to the output.
         let input = std::mem::replace(&mut wire.input, Input::empty());
-        let Ok(Some((message, used))) = frontend::decode(input.pending()) else {
+        let Ok(Some(frame)) = frontend::frame(input.pending()) else {
             return Ending::Client; // cannot happen: a whole message is there
         };
-        let step = if skipping && !matches!(message, Message::Sync | Message::Terminate) {
+        let (used, is_extended) = (frame.len(), frame.is_extended());
+        let step = if skipping && !frame.is_never_skipped() {
             Ok(Next::Go)
         } else {
-            match message {
+            // It ends what was skipped, even one that cannot be read.
+            skipping = false;
+            match frame.read().map_err(report::protocol) {
                 // These two may read COPY data, so their text leaves the input first.
-                Message::Query(sql) => {
+                Ok(Message::Query(sql)) => {
                     let sql = sql.to_owned();
                     wire.input = input;
                     wire.input.consume(used);
                     query(session, wire, &sql);
                     if let Some(ending) = wire.broken.take() {
-                        return ending;
+                        return ended(wire, ending);
                     }
                     continue;
                 }
-                Message::Execute { portal, max_rows } => {
+                Ok(Message::Execute { portal, max_rows }) => {
                     let portal = portal.to_owned();
                     wire.input = input;
                     wire.input.consume(used);
@@ -418,28 +440,41 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                         skipping = fail(session, wire, &error);
                     }
                     if let Some(ending) = wire.broken.take() {
-                        return ending;
+                        return ended(wire, ending);
                     }
                     if session.is_terminated() {
                         return Ending::Terminated;
                     }
                     continue;
                 }
-                other => extended(session, wire, &mut portals, other),
+                Ok(other) => extended(session, wire, &mut portals, other),
+                Err(error) => Err(error),
             }
         };
         wire.input = input;
         wire.input.consume(used);
         match step {
             Ok(Next::Go) => {}
-            Ok(Next::Ready) => {
-                skipping = false;
-                ready(session, wire);
-            }
+            Ok(Next::Ready) => ready(session, wire),
             Ok(Next::End) => return Ending::Client,
-            Err(error) => skipping = fail(session, wire, &error),
+            Err(error) => {
+                fail(session, wire, &error);
+                if is_extended {
+                    skipping = true;
+                } else {
+                    ready(session, wire);
+                }
+            }
         }
     }
+}
+
+/// Tells the client why the session ends, if that is the client's own doing.
+fn ended(wire: &mut Wire<'_>, ending: Ending) -> Ending {
+    if let Ending::Protocol(error) = &ending {
+        fatal(wire, &report::protocol(error.clone()));
+    }
+    ending
 }
 
 /// What follows a message.
@@ -542,6 +577,7 @@ fn execute(
         wire.formats.clone_from(formats);
     }
     let columns = session.portal_columns(portal)?;
+    wire.formats.check(columns.len())?;
     wire.types.clear();
     wire.types.extend(columns.iter().map(|column| column.oid()));
     // Zero and negative numbers mean "all rows".
@@ -565,14 +601,14 @@ fn extended(
             session.parse(name, query, &types)?;
             backend::parse_complete(&mut wire.output.bytes);
         }
-        Message::Bind(bind) => {
+        Message::Bind(mut bind) => {
             // Parameters of types that users defined are read as the catalog has them now.
             session.refresh_types();
             let types = &session.text_settings().types;
             if !Arc::ptr_eq(&wire.text.types, types) {
                 wire.text.types = Arc::clone(types);
             }
-            bind_portal(session, &wire.text, portals, &bind)?;
+            bind_portal(session, &wire.text, portals, &mut bind)?;
             backend::bind_complete(&mut wire.output.bytes);
         }
         Message::DescribeStatement(name) => {
@@ -624,9 +660,6 @@ fn extended(
             return Err(SqlError::new("0A000", "function call messages are not supported")
                 .with_hint("call the function in a query: SELECT function(…)"));
         }
-        Message::Password => {
-            return Err(SqlError::new("08P01", "unexpected password message"));
-        }
         Message::Query(_) | Message::Execute { .. } => {}
     }
     Ok(Next::Go)
@@ -636,10 +669,12 @@ fn bind_portal(
     session: &mut Session,
     settings: &TextSettings,
     portals: &mut PortalFormats,
-    bind: &Bind<'_>,
+    bind: &mut Bind<'_>,
 ) -> Result<(), SqlError> {
-    let formats = bind.parameter_formats;
-    let count = bind.parameters.len();
+    // In PostgreSQL's order: a client sees the first of several faults.
+    session.statement(bind.statement)?;
+    let formats = bind.parameter_formats().map_err(report::protocol)?;
+    let count = bind.count().map_err(report::protocol)?;
     if formats.len() > 1 && formats.len() != count {
         return Err(SqlError::new(
             "08P01",
@@ -650,7 +685,7 @@ fn bind_portal(
     let now = session.database().env().clock.now_unix_us().saturating_sub(UNIX_TO_2000_US);
     let context = InputContext { settings, now };
     let kind = ColumnType::new;
-    let mut values = bind.parameters.iter();
+    let (portal, statement) = (bind.portal, bind.statement);
     let mut codes = formats.iter();
     let mut code = 0;
     let one_for_all = formats.len() == 1;
@@ -661,14 +696,14 @@ fn bind_portal(
         if !one_for_all {
             code = codes.next().unwrap_or(0);
         }
-        let Some(bytes) = values.next().flatten() else { return Ok(Datum::Null) };
+        let Some(bytes) = bind.value().map_err(report::protocol)? else { return Ok(Datum::Null) };
         let value = match code {
             0 => match std::str::from_utf8(bytes) {
                 // A name, which the session looks up.
                 Ok(text) if type_oid.is_object_name() => Ok(Datum::text(text)),
                 Ok(text) => niwaki_types::input(kind(type_oid), text, &context),
                 Err(error) => {
-                    return Err(report::protocol(&frontend::invalid_utf8(
+                    return Err(report::protocol(frontend::invalid_utf8(
                         bytes,
                         error.valid_up_to(),
                     )));
@@ -682,7 +717,7 @@ fn bind_portal(
             if error.message == niwaki_types::BYTES_LEFT_OVER {
                 error.message = format!("{} in bind parameter {}", error.message, number + 1);
             }
-            let portal = match bind.portal {
+            let portal = match portal {
                 "" => "unnamed portal".to_owned(),
                 name => format!("portal \"{name}\""),
             };
@@ -692,21 +727,22 @@ fn bind_portal(
                 .within_context(format!("{portal} parameter ${}{hidden}", number + 1))
         })
     };
-    session.bind(bind.portal, bind.statement, &mut next, count)?;
-    let columns = session.portal_columns(bind.portal)?.len();
-    let results = bind.result_formats.len();
+    session.bind(portal, statement, &mut next, count)?;
+    let result_formats = bind.result_formats().map_err(report::protocol)?;
+    let columns = session.portal_columns(portal)?.len();
+    let results = result_formats.len();
     if results > 1 && results != columns {
         return Err(SqlError::new(
             "08P01",
             format!("bind message has {results} result formats but query has {columns} columns"),
         ));
     }
-    if let Some(known) = portals.get_mut(bind.portal) {
-        return known.set(bind.result_formats);
+    if !portals.contains_key(portal) {
+        portals.insert(portal.to_owned(), Formats::default());
     }
-    let mut formats = Formats::default();
-    formats.set(bind.result_formats)?;
-    portals.insert(bind.portal.to_owned(), formats);
+    if let Some(known) = portals.get_mut(portal) {
+        known.set(result_formats);
+    }
     Ok(())
 }
 

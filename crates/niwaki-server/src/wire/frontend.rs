@@ -19,7 +19,7 @@ const PROTOCOL_SSL_REQUEST: u32 = 80_877_103;
 const PROTOCOL_GSS_REQUEST: u32 = 80_877_104;
 const PROTOCOL_CANCEL: u32 = 80_877_102;
 
-/// What is wrong with a message; the session answers with it and ends.
+/// What is wrong with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProtocolError {
     /// `08P01`, or `22021` for text that is not UTF-8, or `54000` for a message over the limit.
@@ -132,21 +132,38 @@ pub(crate) enum Message<'a> {
     CopyFail(&'a str),
     /// A function call, which Niwaki refuses by name.
     FunctionCall,
-    /// A password or SASL message, which nobody asked for.
-    Password,
 }
 
-/// The parts of a Bind message.
+/// A Bind message. What follows the names is read in order, as far as the session has a use for it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Bind<'a> {
     pub(crate) portal: &'a str,
     pub(crate) statement: &'a str,
+    rest: Reader<'a>,
+}
+
+impl<'a> Bind<'a> {
     /// Format codes of the parameters: none (all text), one (for all), or one each.
-    pub(crate) parameter_formats: Integers<'a>,
-    /// The values.
-    pub(crate) parameters: Values<'a>,
-    /// Format codes of the result columns, by the same rule.
-    pub(crate) result_formats: Integers<'a>,
+    pub(crate) fn parameter_formats(&mut self) -> Result<Integers<'a>> {
+        self.rest.integers(2)
+    }
+
+    /// How many values follow.
+    pub(crate) fn count(&mut self) -> Result<usize> {
+        self.rest.u16().map(usize::from)
+    }
+
+    /// The next value; `None` for NULL.
+    pub(crate) fn value(&mut self) -> Result<Option<&'a [u8]>> {
+        self.rest.value()
+    }
+
+    /// Format codes of the result columns, by the rule of the parameters, and the message's end.
+    pub(crate) fn result_formats(&mut self) -> Result<Integers<'a>> {
+        let formats = self.rest.integers(2)?;
+        self.rest.end()?;
+        Ok(formats)
+    }
 }
 
 /// A counted list of integers of 2 or 4 bytes, still in network order.
@@ -169,35 +186,23 @@ impl<'a> Integers<'a> {
     }
 }
 
-/// A counted list of values, each `None` for NULL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Values<'a> {
-    bytes: &'a [u8],
-    count: usize,
+/// A message that has arrived as a whole, and is not read yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Frame<'a> {
+    kind: u8,
+    body: &'a [u8],
 }
 
-impl<'a> Values<'a> {
-    pub(crate) fn len(self) -> usize {
-        self.count
-    }
-
-    /// The values in order. Lengths were checked when the message was decoded.
-    pub(crate) fn iter(self) -> impl Iterator<Item = Option<&'a [u8]>> {
-        let mut reader = Reader { bytes: self.bytes };
-        (0..self.count).map(move |_| reader.value().unwrap_or(None))
-    }
-}
-
-/// Decodes one message from the front of `input`; `None` while it is not complete. The second
-/// value is how many bytes it took. A body is read strictly inside its own length.
+/// Finds the first message in `input`; `None` while it is not complete.
 ///
 /// # Errors
-/// [`ProtocolError`] on an unknown type, a length out of range, or a malformed body.
-pub(crate) fn decode(input: &[u8]) -> Result<Option<(Message<'_>, usize)>> {
+/// [`ProtocolError`] on an unknown type, or a length out of range. Where the next message begins is
+/// not known then.
+pub(crate) fn frame(input: &[u8]) -> Result<Option<Frame<'_>>> {
     let Some((&kind, rest)) = input.split_first() else { return Ok(None) };
     let limit = match kind {
         b'Q' | b'P' | b'B' | b'd' | b'F' => LARGE_MAX_BYTES,
-        b'D' | b'E' | b'C' | b'H' | b'S' | b'X' | b'c' | b'f' | b'p' => SMALL_MAX_BYTES,
+        b'D' | b'E' | b'C' | b'H' | b'S' | b'X' | b'c' | b'f' => SMALL_MAX_BYTES,
         other => {
             return Err(ProtocolError::violation(format!("invalid frontend message type {other}")));
         }
@@ -216,69 +221,85 @@ pub(crate) fn decode(input: &[u8]) -> Result<Option<(Message<'_>, usize)>> {
             ),
         });
     }
-    let Some(body) = rest.get(4..length) else { return Ok(None) };
-    let mut reader = Reader { bytes: body };
-    let message = match kind {
-        b'Q' => Message::Query(reader.cstring()?),
-        b'P' => Message::Parse {
-            name: reader.cstring()?,
-            query: reader.cstring()?,
-            types: reader.integers(4)?,
-        },
-        b'B' => Message::Bind(Bind {
-            portal: reader.cstring()?,
-            statement: reader.cstring()?,
-            parameter_formats: reader.integers(2)?,
-            parameters: reader.values()?,
-            result_formats: reader.integers(2)?,
-        }),
-        b'D' | b'C' => {
-            let target = reader.u8()?;
-            let name = reader.cstring()?;
-            match (kind, target) {
-                (b'D', b'S') => Message::DescribeStatement(name),
-                (b'D', b'P') => Message::DescribePortal(name),
-                (b'C', b'S') => Message::CloseStatement(name),
-                (b'C', b'P') => Message::ClosePortal(name),
-                (b'D', other) => {
-                    return Err(ProtocolError::violation(format!(
-                        "invalid DESCRIBE message subtype {other}"
-                    )));
-                }
-                (_, other) => {
-                    return Err(ProtocolError::violation(format!(
-                        "invalid CLOSE message subtype {other}"
-                    )));
+    Ok(rest.get(4..length).map(|body| Frame { kind, body }))
+}
+
+impl<'a> Frame<'a> {
+    /// The byte that says what it is.
+    pub(crate) fn kind(self) -> u8 {
+        self.kind
+    }
+
+    /// Bytes that it takes in the input.
+    pub(crate) fn len(self) -> usize {
+        // The type byte and the length word's own value: at most the limit that was checked.
+        self.body.len().saturating_add(5)
+    }
+
+    /// Whether its failure has all up to the next Sync skipped.
+    pub(crate) fn is_extended(self) -> bool {
+        matches!(self.kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H')
+    }
+
+    /// Whether it is acted on while others are skipped.
+    pub(crate) fn is_never_skipped(self) -> bool {
+        matches!(self.kind, b'S' | b'X')
+    }
+
+    /// Reads the body, strictly inside its own length.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] on a malformed body. The next message can be read all the same.
+    pub(crate) fn read(self) -> Result<Message<'a>> {
+        let mut reader = Reader { bytes: self.body };
+        let message = match self.kind {
+            b'Q' => Message::Query(reader.cstring()?),
+            b'P' => Message::Parse {
+                name: reader.cstring()?,
+                query: reader.cstring()?,
+                types: reader.integers(4)?,
+            },
+            b'B' => {
+                let (portal, statement) = (reader.cstring()?, reader.cstring()?);
+                return Ok(Message::Bind(Bind { portal, statement, rest: reader }));
+            }
+            b'D' | b'C' => {
+                let target = reader.u8()?;
+                let name = reader.cstring()?;
+                reader.end()?;
+                match (self.kind, target) {
+                    (b'D', b'S') => Message::DescribeStatement(name),
+                    (b'D', b'P') => Message::DescribePortal(name),
+                    (b'C', b'S') => Message::CloseStatement(name),
+                    (b'C', b'P') => Message::ClosePortal(name),
+                    (kind, other) => {
+                        let kind = if kind == b'D' { "DESCRIBE" } else { "CLOSE" };
+                        return Err(ProtocolError::violation(format!(
+                            "invalid {kind} message subtype {other}"
+                        )));
+                    }
                 }
             }
-        }
-        b'E' => Message::Execute {
-            portal: reader.cstring()?,
-            max_rows: i32::from_be_bytes(reader.u32()?.to_be_bytes()),
-        },
-        b'H' => Message::Flush,
-        b'S' => Message::Sync,
-        b'X' => Message::Terminate,
-        b'c' => Message::CopyDone,
-        b'f' => Message::CopyFail(reader.cstring()?),
-        b'd' => Message::CopyData(reader.take_rest()),
-        b'F' => {
-            reader.take_rest();
-            Message::FunctionCall
-        }
-        _ => {
-            reader.take_rest();
-            Message::Password
-        }
-    };
-    if !reader.bytes.is_empty() {
-        return Err(ProtocolError::violation("invalid message format"));
+            b'E' => Message::Execute {
+                portal: reader.cstring()?,
+                max_rows: i32::from_be_bytes(reader.u32()?.to_be_bytes()),
+            },
+            b'H' => Message::Flush,
+            b'S' => Message::Sync,
+            // What these hold is of no interest.
+            b'X' => return Ok(Message::Terminate),
+            b'c' => return Ok(Message::CopyDone),
+            b'f' => Message::CopyFail(reader.cstring()?),
+            b'd' => return Ok(Message::CopyData(self.body)),
+            _ => return Ok(Message::FunctionCall),
+        };
+        reader.end()?;
+        Ok(message)
     }
-    // The type byte and the length word's own value: at most the limit checked above.
-    Ok(Some((message, length.saturating_add(1))))
 }
 
 /// Takes fields from the front of a message body.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Reader<'a> {
     bytes: &'a [u8],
 }
@@ -293,8 +314,12 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn take_rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.bytes)
+    /// Fails if something is left.
+    fn end(&self) -> Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        Err(ProtocolError::violation("invalid message format"))
     }
 
     fn peek_u32(&self) -> Option<u32> {
@@ -302,7 +327,12 @@ impl<'a> Reader<'a> {
     }
 
     fn u8(&mut self) -> Result<u8> {
-        Ok(self.take(1)?.first().copied().unwrap_or(0))
+        let (first, rest) = self
+            .bytes
+            .split_first()
+            .ok_or_else(|| ProtocolError::violation("no data left in message"))?;
+        self.bytes = rest;
+        Ok(*first)
     }
 
     fn u16(&mut self) -> Result<u16> {
@@ -333,26 +363,14 @@ impl<'a> Reader<'a> {
         Ok(Integers { bytes: self.take(count.saturating_mul(width))?, width })
     }
 
-    /// A 16-bit count, then as many values, each checked to lie inside the message.
-    fn values(&mut self) -> Result<Values<'a>> {
-        let count = usize::from(self.u16()?);
-        let before = self.bytes;
-        for _ in 0..count {
-            self.value()?;
-        }
-        let used = before.len().saturating_sub(self.bytes.len());
-        Ok(Values { bytes: before.get(..used).unwrap_or_default(), count })
-    }
-
     /// A 32-bit length (-1: NULL), then as many bytes.
     fn value(&mut self) -> Result<Option<&'a [u8]>> {
         let length = i32::from_be_bytes(self.u32()?.to_be_bytes());
         if length == -1 {
             return Ok(None);
         }
-        let length = usize::try_from(length)
-            .map_err(|_| ProtocolError::violation("invalid length of a parameter value"))?;
-        self.take(length).map(Some)
+        // One that is negative is longer than any message.
+        self.take(usize::try_from(length).unwrap_or(usize::MAX)).map(Some)
     }
 }
 
@@ -384,31 +402,73 @@ mod tests {
 
     const BIND: &[u8] = b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x04abcd\xff\xff\xff\xff\0\x01\0\0";
 
+    /// Reads one message, whole.
+    fn decode(input: &[u8]) -> Result<Option<(Message<'_>, usize)>> {
+        let Some(frame) = frame(input)? else { return Ok(None) };
+        frame.read().map(|message| Some((message, frame.len())))
+    }
+
+    /// Parameter formats, values, and result formats.
+    type Parts<'a> = (Vec<u32>, Vec<Option<&'a [u8]>>, Vec<u32>);
+
+    fn parts<'a>(bind: &mut Bind<'a>) -> Result<Parts<'a>> {
+        let formats = bind.parameter_formats()?.iter().collect();
+        let values = (0..bind.count()?).map(|_| bind.value()).collect::<Result<_>>()?;
+        Ok((formats, values, bind.result_formats()?.iter().collect()))
+    }
+
     #[test]
     fn bind_gives_all_its_parts() {
         let bytes = framed(b'B', BIND);
         let (message, used) = decode(&bytes).unwrap().unwrap();
         assert_eq!(used, bytes.len());
-        let Message::Bind(bind) = message else { panic!("not a Bind") };
+        let Message::Bind(mut bind) = message else { panic!("not a Bind") };
         assert_eq!((bind.portal, bind.statement), ("p", "s"));
-        assert_eq!(bind.parameter_formats.iter().collect::<Vec<_>>(), [1]);
-        assert_eq!(bind.parameters.len(), 2);
-        assert_eq!(bind.parameters.iter().collect::<Vec<_>>(), [Some(&b"abcd"[..]), None]);
-        assert_eq!(bind.result_formats.iter().collect::<Vec<_>>(), [0]);
+        let found = parts(&mut bind).unwrap();
+        assert_eq!(found, (vec![1], vec![Some(&b"abcd"[..]), None], vec![0]));
     }
 
     /// A body cut short must not read on into the message behind it.
     #[test]
     fn a_body_is_read_inside_its_own_length() {
-        for cut in 0..BIND.len() {
-            let mut bytes = framed(b'B', &BIND[..cut]);
+        let read = |body: &[u8]| {
+            let mut bytes = framed(b'B', body);
             bytes.extend(framed(b'S', b""));
-            let error = decode(&bytes).expect_err("a cut body was accepted");
+            let (message, used) = decode(&bytes)?.expect("a whole message");
+            assert_eq!(used, body.len() + 5);
+            let Message::Bind(mut bind) = message else { panic!("not a Bind") };
+            parts(&mut bind).map(drop)
+        };
+        for cut in 0..BIND.len() {
+            let error = read(&BIND[..cut]).expect_err("a cut body was accepted");
             assert_eq!(error.sqlstate, "08P01", "cut at {cut}");
         }
         let mut long = BIND.to_vec();
         long.push(0);
-        assert!(decode(&framed(b'B', &long)).is_err(), "bytes behind the last field");
+        assert_eq!(read(&long).unwrap_err().message, "invalid message format");
+    }
+
+    /// After a message that cannot be read, the next one is where it should be.
+    #[test]
+    fn a_malformed_body_loses_only_its_message() {
+        let cases: [(u8, &[u8], &str); 8] = [
+            (b'Q', b"select 1", "invalid string in message"),
+            (b'Q', b"select 1\0x", "invalid message format"),
+            (b'D', b"", "no data left in message"),
+            (b'D', b"Qx\0", "invalid DESCRIBE message subtype 81"),
+            (b'C', b"Qx\0", "invalid CLOSE message subtype 81"),
+            (b'C', b"Qx\0\0", "invalid message format"),
+            (b'E', b"\0\0\0", "insufficient data left in message"),
+            (b'S', b"\0", "invalid message format"),
+        ];
+        for (kind, body, message) in cases {
+            let mut bytes = framed(kind, body);
+            let begun = bytes.len();
+            bytes.extend(framed(b'S', b""));
+            let found = frame(&bytes).unwrap().unwrap();
+            assert_eq!(found.read().unwrap_err().message, message);
+            assert_eq!(found.len(), begun);
+        }
     }
 
     #[test]
@@ -465,8 +525,8 @@ mod tests {
             bytes[1..4].fill(0);
             if let Ok(Some((message, used))) = decode(&bytes) {
                 assert!(used <= bytes.len());
-                if let Message::Bind(bind) = message {
-                    assert_eq!(bind.parameters.iter().count(), bind.parameters.len());
+                if let Message::Bind(mut bind) = message {
+                    let _ = parts(&mut bind);
                 }
             }
             let _ = decode_startup(&bytes[1..]).map(|m| {

@@ -180,7 +180,7 @@ impl Session {
             }
         }
         if !portal.is_empty() && self.portals.contains_key(portal) {
-            return Err(SqlError::new("42P03", format!("portal \"{portal}\" already exists")));
+            return Err(SqlError::new("42P03", format!("cursor \"{portal}\" already exists")));
         }
         let mut parameters = std::mem::take(&mut self.spare_parameters);
         parameters.clear();
@@ -239,7 +239,7 @@ impl Session {
             self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
         self.begin_statement(running.statement.text())?;
         self.report_text_settings(out);
-        let outcome = match running.check_usable(&name) {
+        let outcome = match self.check_portal(&name, &running) {
             Ok(()) => self.run_portal(&mut running, max_rows, out),
             Err(error) => Err(error),
         };
@@ -248,6 +248,16 @@ impl Session {
         let ran = matches!(outcome, Ok(ExecuteOutcome::Complete | ExecuteOutcome::Suspended));
         self.ran.message |= ran && self.block == Block::Implicit;
         outcome
+    }
+
+    /// 25P02 in a transaction that failed, 55000 for what cannot be run again.
+    fn check_portal(&self, name: &str, portal: &Portal) -> Result<()> {
+        match &portal.statement.action {
+            Action::Empty => return Ok(()),
+            Action::Utility(utility) if utility.ends_failed_transaction() => {}
+            Action::Utility(_) | Action::Query(_) => self.refuse_in_failed_block()?,
+        }
+        portal.check_usable(name)
     }
 
     pub(super) fn run_portal(
@@ -265,9 +275,6 @@ impl Session {
                 self.execute_utility_with_rows(portal, max_rows, out)
             }
             Action::Utility(_) => {
-                if portal.state == PortalState::Done {
-                    return Err(already_done());
-                }
                 out.whole_or_nothing();
                 self.run_utility_of(portal, out)?;
                 self.complete(out);
@@ -309,8 +316,6 @@ impl Session {
             let mut kept = self.new_kept(0);
             self.run_utility_of(portal, &mut kept.filled_by(out))?;
             portal.ran_into(kept, &self.tag);
-        } else {
-            self.refuse_in_failed_block()?;
         }
         let rows = self.forward(portal, (max_rows > 0).then_some(max_rows), out)?;
         if !portal.place.at_end {
@@ -349,10 +354,6 @@ impl Session {
                 return Ok(ExecuteOutcome::Complete);
             }
             PortalState::Ready => self.start_portal(portal)?,
-            // PostgreSQL gives no more rows of a finished SELECT, and refuses to repeat others.
-            PortalState::Done if portal.statement.described.columns.is_none() => {
-                return Err(already_done());
-            }
             PortalState::Begun | PortalState::Done | PortalState::Failed => {}
         }
         let rows = self.forward(portal, (max_rows > 0).then_some(max_rows), out)?;
@@ -478,10 +479,6 @@ impl Session {
         }
         out.complete(&self.tag);
     }
-}
-
-fn already_done() -> SqlError {
-    SqlError::new("55000", "portal cannot be run anymore")
 }
 
 fn no_portal(name: &str) -> SqlError {

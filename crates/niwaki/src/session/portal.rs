@@ -308,10 +308,13 @@ impl Portal {
         (!self.tables().is_empty()).then_some(columns.len())
     }
 
-    /// 55000 if it failed before.
+    /// 55000 if it failed before, or did what is done once. One that gave rows has no more of them.
     pub(super) fn check_usable(&self, name: &str) -> Result<()> {
-        if self.state != PortalState::Failed {
-            return Ok(());
+        let gives_rows = self.statement.described.columns.is_some();
+        match self.state {
+            PortalState::Ready | PortalState::Begun => return Ok(()),
+            PortalState::Done if gives_rows => return Ok(()),
+            PortalState::Done | PortalState::Failed => {}
         }
         Err(SqlError::new("55000", format!("portal \"{name}\" cannot be run")))
     }
@@ -326,13 +329,16 @@ impl Portal {
 }
 
 impl Session {
-    /// Puts a portal back that was used, unless its transaction is over.
+    /// Puts a portal back that was used, unless its transaction is over. What ended the transaction
+    /// stays until the next one ends: running it again is another error than none of its name.
     pub(super) fn put_back(&mut self, name: String, mut portal: Portal, failed: bool) {
         if failed {
             portal.state = PortalState::Failed;
             portal.running = None;
         }
-        if portal.held || self.transaction.is_some() {
+        let is_utility = matches!(portal.statement.action, Action::Utility(_));
+        let has_ended = is_utility && portal.state == PortalState::Done;
+        if portal.held || has_ended || self.transaction.is_some() {
             self.portals.insert(name, portal);
         }
     }
