@@ -81,6 +81,77 @@ fn no_job_is_claimed_twice() {
     assert_eq!((found.as_str(), rows.as_str()), ("", "1|10|0|a\n2|20|0|new\n3|30|0|new"));
 }
 
+/// A claim takes the jobs that it has locked as they are now, and the next one where the first is
+/// claimed by another.
+#[test]
+fn a_claim_passes_over_a_job_that_was_claimed_meanwhile() {
+    let claim = "with c as (select id from t where s = 'new' order by id limit 1 for update) \
+                 update t set s = 'b', n = t.n + 1 from c where c.id = t.id returning t.*";
+    let (found, rows) = beside("update t set s = 'a', n = 7 where id = 1", claim);
+    assert_eq!(found, "2|20|1|b");
+    assert_eq!(rows, "1|10|7|a\n2|20|1|b\n3|30|0|new");
+    let two = "with c as (select id from t where s = 'new' order by id limit 2 for update) \
+               update t set s = 'b', n = t.n + 1 from c where c.id = t.id returning t.*";
+    let (found, _) = beside("update t set k = 11, n = 5 where id = 1", two);
+    assert_eq!(found, "1|11|6|b\n2|20|1|b");
+    // The row that somebody holds is not the first.
+    let (found, _) = beside("update t set k = 21, n = 5 where id = 2", two);
+    assert_eq!(found, "1|10|1|b\n2|21|6|b");
+}
+
+/// The statement has locked the row, and waits; the key that the row had goes to another row.
+#[test]
+fn a_key_that_another_row_took_meanwhile_is_not_written_again() {
+    let (database, mut a, b) = sessions();
+    run(&mut a, "select pg_advisory_lock(7)");
+    assert_eq!(run(&mut a, "begin; update t set k = 11 where id = 1"), "");
+    let (found, mut b) = blocked_until(
+        &database,
+        &mut a,
+        "commit; begin; insert into t values (7, 10, 0, 'a'); commit; \
+         select where pg_advisory_unlock(7) is null",
+        b,
+        "with c as materialized (select id from t where id = 1 for update), \
+         g as materialized (select id, pg_advisory_xact_lock(7) from c) \
+         update t set s = 'b' from g where g.id = t.id returning t.*",
+    );
+    assert_eq!(found, "1|11|0|b");
+    assert_eq!(run(&mut b, ROWS), "1|11|0|b\n2|20|0|new\n3|30|0|new\n7|10|0|a");
+    assert_eq!(database.check().unwrap().violations, []);
+}
+
+/// Two changes in one statement, of which the first does not hold for the newest version.
+#[test]
+fn what_the_first_change_leaves_alone_the_second_changes() {
+    let change = "update t set n = 150 where id = 1";
+    for statement in [
+        "with x as (update t set s = 'x' where id = 1 and n < 100 returning id) \
+         update t set s = 'y', n = n + 1 where id = 1 returning *",
+        "with x as (delete from t where id = 1 and n < 100 returning id) \
+         update t set s = 'y', n = n + 1 where id = 1 returning *",
+    ] {
+        let (found, rows) = beside(change, statement);
+        assert_eq!(found, "1|10|151|y", "{statement}");
+        assert_eq!(rows, "1|10|151|y\n2|20|0|new\n3|30|0|new", "{statement}");
+    }
+    // ON CONFLICT meets the row that the statement itself has changed.
+    let (found, rows) = beside(
+        change,
+        "with x as (insert into t values (1, 1, 1, 'i') on conflict (id) \
+         do update set s = 'x' where t.n < 100 returning id) \
+         update t set s = 'y', n = n + 1 where id = 1 returning *",
+    );
+    assert!(found.starts_with("error 21000"), "{found}");
+    assert_eq!(rows, "1|10|150|new\n2|20|0|new\n3|30|0|new");
+    // MERGE goes on to its next action.
+    let (_, rows) = beside(
+        change,
+        "merge into t using (values (1, 100)) m(id, below) on t.id = m.id \
+         when matched and t.n < below then update set s = 'm' when matched then do nothing",
+    );
+    assert_eq!(rows, "1|10|150|new\n2|20|0|new\n3|30|0|new");
+}
+
 #[test]
 fn an_archive_gets_the_newest_version() {
     let (found, _) = beside(
@@ -95,6 +166,11 @@ fn an_archive_gets_the_newest_version() {
         "delete from t where id in (select id from t where id = 1 for update) returning *",
     );
     assert_eq!(found, "1|10|5|new");
+    let (found, _) = beside(
+        "update t set n = 5 where id = 1",
+        "insert into t select id + 100, k + 1, n, s from t where id = 1 for update returning *",
+    );
+    assert_eq!(found, "101|11|5|new");
 }
 
 /// The first match does not hold for the newest version, the second does.
@@ -136,6 +212,11 @@ fn a_join_is_judged_with_every_row_at_its_locked_version() {
         "select x.n, y.n from t x join t y on x.id = y.id where x.id = 1 for update of x",
     );
     assert_eq!(found, "9|0");
+    let (found, _) = beside(
+        "update t set n = 9 where id = 1",
+        "select x.n, y.n from t x join t y on x.id = y.id where x.id = 1 for update",
+    );
+    assert_eq!(found, "9|9");
 }
 
 /// A semi-join keeps the row that it found; an anti-join has none, so its query is asked again.
@@ -183,6 +264,19 @@ fn a_lock_leaves_nothing_to_another_change() {
     );
     assert_eq!(found, "1|10|9|f9");
     assert_eq!(rows, "1|10|9|f9\n2|20|0|new\n3|30|0|new");
+    // A reference locks the row, too.
+    let (database, mut a, mut b) = sessions();
+    run(&mut b, "create table child (of_t int references t)");
+    run(&mut a, "begin; update t set n = 9 where id = 1");
+    let (found, _) = blocked_until(
+        &database,
+        &mut a,
+        "commit",
+        b,
+        "with i as (insert into child values (1) returning of_t) \
+         update t set s = 'f' from i where i.of_t = t.id returning t.*",
+    );
+    assert_eq!(found, "1|10|9|f");
     // Row 1 of each table has the same address.
     let (database, mut a, mut b) = sessions();
     run(&mut b, "create table other (id int primary key, n int); insert into other values (1, 0)");
