@@ -2,8 +2,12 @@
 
 mod killed;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
 use niwaki::{Database, Datum, Options};
 use niwaki_env::Env;
+use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, Operation, Vfs};
 
 fn one(db: &Database, sql: &str) -> String {
     let mut s = db.session();
@@ -141,6 +145,46 @@ fn a_table_with_as_many_rows_as_ever_keeps_its_size_however_often_it_is_killed()
             let most = if vacuum { first } else { first + first / 4 };
             assert!(size(&db) <= most, "round {round}: {} after {first}, clean {clean}", size(&db));
         }
+        assert_eq!(db.check().unwrap().violations, []);
+    }
+}
+
+/// The sync of a table's file fails, which ends the process. The next one starts on the same machine,
+/// whose memory calls the lost writes clean, and makes a checkpoint; then the power goes.
+#[test]
+fn changes_outlive_a_failed_sync_and_a_restart_on_the_same_machine() {
+    let open = |vfs: Arc<dyn Vfs>| {
+        Database::open_with(Env::simulated(vfs, 1), Options::new()).expect("it opens")
+    };
+    let changed = |db: &Database| one(db, "select count(*) from t where b = 'new'");
+    let vfs = FaultyVfs::new();
+    let db = open(Arc::new(vfs.clone()));
+    let mut s = db.session();
+    s.execute("create table t (id int primary key, b text)", ()).unwrap();
+    s.execute("insert into t select g, 'old' from generate_series(1, 50) g", ()).unwrap();
+    db.checkpoint().unwrap();
+    s.execute("update t set b = 'new'", ()).unwrap();
+    vfs.inject(Fault {
+        kind: FaultKind::SyncLosesBytes,
+        operation: Operation::SyncData,
+        path_contains: "base/".to_owned(),
+        after: 0,
+        sticky: false,
+    });
+    let ended = catch_unwind(AssertUnwindSafe(|| db.checkpoint()));
+    assert!(ended.is_err(), "the process goes on after a failed sync");
+    std::mem::forget((s, db));
+    let world = vfs.restarted();
+    let db = open(Arc::new(world.clone()));
+    assert_eq!(changed(&db), "50");
+    db.checkpoint().unwrap();
+    std::mem::forget(db);
+    world.crash();
+    let images = world.crash_images(&CrashOptions { images_max: 3, ..CrashOptions::default() });
+    assert!(!images.is_empty());
+    for image in images {
+        let db = open(Arc::new(image.vfs));
+        assert_eq!(changed(&db), "50", "{}", image.survivors);
         assert_eq!(db.check().unwrap().violations, []);
     }
 }
