@@ -2,11 +2,11 @@
 //!
 //! Eight clients move money between accounts and write what they did into `entry`; each remembers
 //! what the server acknowledged, and what it read of the others. Beside them pgbench runs, and
-//! somebody makes checkpoints, vacuums and builds indexes. The server is killed, some rounds again
-//! during recovery, and started again. Then for every client its entries are there without a gap up
-//! to at least the last one acknowledged or read; at most the one commit in flight may be there
-//! beyond; balances and counts equal those of the entries; the sums of pgbench agree; `niwaki check`
-//! is clean.
+//! somebody makes checkpoints, vacuums, builds indexes and replaces them. The server is killed,
+//! some rounds again during recovery, and started again. Then for every client its entries are
+//! there without a gap up to at least the last one acknowledged or read; at most the one commit in
+//! flight may be there beyond; balances and counts equal those of the entries; the sums of pgbench
+//! agree; `niwaki check` is clean.
 //!
 //! No moment is a time: the server dies when the clients together have seen so many commits
 //! acknowledged, a recovery when it has read and written so many bytes. `NIWAKI_KILL_SEED` (1 unless
@@ -48,6 +48,7 @@ fn setup(server: &Server) {
              create table entry (client int, seq int, account int, delta int8 not null,
                                  primary key (client, seq));
              create index entry_account on entry (account);
+             create index account_balance on account (balance);
              insert into account select i, 0, 0 from generate_series(0, 49) as i",
         )
         .expect("the tables");
@@ -98,21 +99,30 @@ fn work(
     }
 }
 
-/// A checkpoint, a vacuum or an index build whenever one is asked for, until the connection breaks
-/// or nobody asks.
+/// A checkpoint, a vacuum, an index that is built or one that is replaced beside the writers,
+/// whenever one is asked for, until the connection breaks or nobody asks.
 fn maintain(
     mut client: postgres::Client,
     asked: &mpsc::Receiver<()>,
     mut random: Random,
 ) -> Result<(), postgres::Error> {
     while asked.recv().is_ok() {
-        client.batch_execute(match random.below(5) {
-            0 => "checkpoint",
-            1 => "vacuum account",
-            2 => "vacuum entry",
-            3 => "vacuum pgbench_branches",
-            _ => "create index entry_extra on entry (delta); drop index entry_extra",
-        })?;
+        let statements: &[&str] = match random.below(8) {
+            0 => &["checkpoint"],
+            1 => &["vacuum account"],
+            2 => &["vacuum entry"],
+            3 => &["vacuum pgbench_branches"],
+            4 => &["create index entry_extra on entry (delta); drop index entry_extra"],
+            // Writers take entries away from the old index until it goes.
+            5 | 6 => &["reindex table concurrently account"],
+            _ => &[
+                "drop index concurrently if exists account_balance",
+                "create index concurrently account_balance on account (balance)",
+            ],
+        };
+        for statement in statements {
+            client.batch_execute(statement)?;
+        }
     }
     Ok(())
 }
