@@ -90,6 +90,10 @@ fn answered() -> Vec<(&'static str, String)> {
             ),
         ),
         ("union all", format!("select 1{}", " union all select 1".repeat(2_000))),
+        (
+            "insert union all",
+            format!("insert into u select 1{}; truncate u", " union all select 1".repeat(2_000)),
+        ),
         ("sum", format!("select 1{}", " + 1".repeat(1_000))),
         ("texts", format!("select length('a'{})", " || 'a'".repeat(1_000))),
         ("case", around(1_000, "case when false then 0 else ", "1", " end")),

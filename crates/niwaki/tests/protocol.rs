@@ -350,7 +350,12 @@ fn utility_statements_give_their_rows_in_parts() {
     s.execute("prepare named as select a from t where a <= 3 order by a", ()).unwrap();
     s.execute("begin", ()).unwrap();
     s.execute("declare c cursor for select a from t where a <= 3 order by a", ()).unwrap();
-    for (sql, last) in [("fetch 3 from c", "FETCH 3"), ("execute named", "SELECT 1")] {
+    s.execute("declare d cursor for select a from t where a <= 3 order by a", ()).unwrap();
+    for (sql, last) in [
+        ("fetch 3 from c", "FETCH 3"),
+        ("fetch all from d", "FETCH 3"),
+        ("execute named", "SELECT 1"),
+    ] {
         s.parse("", sql, &[]).unwrap();
         bind(&mut s, "", "", &[]).unwrap();
         let (outcome, sink) = run(&mut s, "", 2).unwrap();
