@@ -146,6 +146,30 @@ fn a_session_that_is_idle_in_a_transaction_is_terminated() {
     drop(server.stop());
 }
 
+/// What it held goes with it: its snapshot, and its place among the sessions.
+#[test]
+fn a_session_that_is_idle_with_a_snapshot_is_terminated() {
+    let database = database();
+    let server = start(&database);
+    let mut other = Client::ready(&server, "postgres");
+    other.run("create table t (a int)");
+    let mut idle = Client::ready(&server, "postgres");
+    let pid = idle.run("select pg_backend_pid()").expect("a number");
+    idle.run("begin isolation level repeatable read");
+    idle.run("select count(*) from t");
+    let held = format!("select count(*) from niwaki_snapshots where pid = {pid}");
+    assert_eq!(other.run(&held).as_deref(), Some("1"));
+    assert_eq!(other.run(&format!("select pg_terminate_backend({pid})")).as_deref(), Some("t"));
+    // Its stream ends when it has.
+    assert_eq!(idle.last_words(), ["57P01"]);
+    let began = Instant::now();
+    let sessions = format!("select count(*) from pg_stat_activity where pid = {pid}");
+    while [&held, &sessions].iter().any(|sql| other.run(sql).as_deref() != Some("0")) {
+        assert!(began.elapsed() < LONG, "something of it stays");
+    }
+    drop(server.stop());
+}
+
 #[test]
 fn sessions_that_listen_or_copy_or_sleep_are_terminated() {
     let database = database();
