@@ -137,6 +137,9 @@ impl Table {
     /// Sees to a batch: of each index to as many suspects as are due if it has so many bytes. Of all indexes, or of one after another until
     /// these were twice what came: what one write does for others is to be little, also where an old snapshot's end leaves much in each.
     fn tend_by(&self, weight: impl Fn(u64) -> u64, of_all: bool) -> Result<()> {
+        // An expression that fails is passed over. An interrupt in it would be used up, and lost to
+        // the statement that tends.
+        let _asking = niwaki_types::work::asking(None);
         let mut come = self.heap().take_told(BATCH_MAX);
         // They leave some entries each.
         let removed = self.heap().take_removed(if of_all { BATCH_MAX } else { BATCH });

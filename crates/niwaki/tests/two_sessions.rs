@@ -215,6 +215,16 @@ fn lock_timeout_cancel_and_terminate_end_a_wait() {
     assert!(handle.join().unwrap().is_terminated());
 }
 
+/// Constants are computed before rows are asked for, and what fails then is left to the rows. An
+/// interrupt that was met there was used up: the statement ran on for as long as it liked.
+#[test]
+fn a_timeout_while_constants_are_computed_is_not_lost() {
+    let (_db, mut a, _b) = database();
+    a.execute("set statement_timeout = 1", ()).unwrap();
+    let sql = "select length(repeat('x', 2000000)) from generate_series(1, 1000)";
+    assert_eq!(a.query(sql, ()).unwrap_err().sqlstate, "57014");
+}
+
 #[test]
 fn row_locks() {
     let (_db, mut a, mut b) = database();

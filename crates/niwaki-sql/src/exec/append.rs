@@ -38,7 +38,9 @@ pub(super) fn admitted(
     }
     let width = plan.relation.columns.len();
     let slot_of = |column: usize| (column < width).then_some(plan.start + column);
-    // A value that cannot be computed is met again by the scans, if there are rows.
+    // A value that cannot be computed is met again by the scans, if there are rows. An interrupt
+    // would not be met again, so nobody asks for one.
+    let _asking = niwaki_types::work::asking(None);
     let mut value = |expr: &crate::expr::Expr| match is_early(expr, plan) {
         true => expr.eval(row, rt).ok(),
         false => None,

@@ -7,7 +7,7 @@
 //! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
 //! parameter bounds a range or is a pattern, what share of the rows there is depends on it.
 
-use niwaki_types::{ColumnType, Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid, work};
 
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Runtime, State, coerce_length};
@@ -103,6 +103,8 @@ pub(super) fn fold(expr: &mut Expr) {
         expr.for_each_child(&mut |child| failing = failing || child.any(&mut fails));
         (!failing).then_some(Datum::Null)
     } else if is_of_constants(expr) && is_immutable(expr) {
+        // An error is left to the rows here; of an interrupt they would never hear again.
+        let _asking = work::asking(None);
         sessionless::with_context(|exec| {
             let mut state = State::default();
             expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state }).ok()
