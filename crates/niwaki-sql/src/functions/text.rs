@@ -131,6 +131,10 @@ fn characters_of(characters: impl Iterator<Item = char>) -> Result<Datum> {
     Ok(result.finish())
 }
 
+/// Bytes of pieces that [`repeat`] appends at once: far below what is done between two looks for
+/// interrupts.
+const REPEATED_BYTES: usize = 16 << 10;
+
 fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
     let piece = text(a)?;
     let times = usize::try_from(int(times)?).unwrap_or(0);
@@ -140,7 +144,13 @@ fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
     let mut result = GrowingText::new();
     // Nothing, however often, is nothing.
     let times = if piece.is_empty() { 0 } else { times };
-    for _ in 0..times {
+    // Many short pieces go in at once: each call counts its work.
+    let many = (REPEATED_BYTES / piece.len().max(1)).clamp(1, times.max(1));
+    let pieces = piece.repeat(many);
+    for _ in 0..times / many {
+        result.push_str(&pieces)?;
+    }
+    for _ in 0..times % many {
         result.push_str(piece)?;
     }
     Ok(result.finish())
