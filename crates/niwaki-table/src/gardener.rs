@@ -96,6 +96,15 @@ impl Table {
         self.tend_values()
     }
 
+    /// [`Table::tend`] for so many rows that were written at once: a call sees to what a few rows
+    /// leave, and who writes many shall not leave more behind than it takes.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub(crate) fn tend_after(&self, rows: usize) -> Result<()> {
+        (0..rows.div_ceil(BATCH)).try_for_each(|_| self.tend())
+    }
+
     /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
     pub(crate) fn gardener_is_half_full(&self) -> bool {
         self.heap().removed_is_half_full()

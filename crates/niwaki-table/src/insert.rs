@@ -96,6 +96,8 @@ impl Table {
             parts.into_iter().map(|(formed, range)| formed.row(&work.row[range])).collect();
         work.tids.clear();
         self.heap().insert_many(tx, &new, options, &mut work.tids)?;
+        // Of what their pages lost; and before an index refuses one of the rows.
+        self.tend_after(rows.len())?;
         for index in 0..self.indexes.len() {
             for (number, row) in rows.iter().enumerate() {
                 let root = work.tids[number];

@@ -133,6 +133,15 @@ fn insertions_of_many_rows_that_fail_take_no_room() {
     );
 }
 
+/// Rows of COPY go in many at once, and the gardener was asked once for all of them: it fell behind,
+/// and not at all when an index refused a row.
+#[test]
+fn copies_that_fail_take_no_room() {
+    let rows: Vec<String> =
+        (1000..1100).map(|id| format!("{id}\t{id}\t{}", "v".repeat(100))).collect();
+    under_failing(&format!("copy t from stdin\n{}\n1\t1\tv", rows.join("\n")), "23505");
+}
+
 #[test]
 fn conflicting_insertions_that_are_rolled_back_take_no_room() {
     under_failing(
