@@ -143,7 +143,7 @@ impl Table {
             if !self.try_insert_entry(tx, index, &entry, work)? {
                 if !seeded_bug!("conflict-take-back") {
                     self.heap().take_back(tx, root)?;
-                    self.end_values(tx, &work.values)?;
+                    self.end_values(tx, &work.values, &[])?;
                 }
                 return Ok(None);
             }

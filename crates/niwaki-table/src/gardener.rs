@@ -105,6 +105,16 @@ impl Table {
         (0..rows.div_ceil(BATCH)).try_for_each(|_| self.tend())
     }
 
+    /// Sees to the keys of all removed versions that wait, before pieces of their values go. Those
+    /// that come meanwhile have theirs still.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub(crate) fn tend_keys(&self) -> Result<()> {
+        let batches = self.heap().removed_waiting().div_ceil(BATCH);
+        (0..batches).try_for_each(|_| self.tend_now())
+    }
+
     /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
     pub(crate) fn gardener_is_half_full(&self) -> bool {
         self.heap().removed_is_half_full()

@@ -146,6 +146,27 @@ fn a_row_too_wide_for_pointers_is_refused() {
     run(&mut s, &format!("insert into t values ({values})"));
 }
 
+/// Pieces of a value that is a key went as soon as nobody saw it, and then nobody could tell the key
+/// of the version that had it: all its entries stayed, and 40 rows had an index of 50 MB.
+#[test]
+fn an_index_of_values_out_of_line_keeps_its_size() {
+    let db = Database::in_memory().unwrap();
+    let mut s = db.session();
+    run(&mut s, "create table t (id int primary key, k text)");
+    run(&mut s, "create index t_k on t (k)");
+    run(&mut s, "insert into t select g, 'k' || g from generate_series(1, 40) g");
+    let mut sizes = Vec::new();
+    for turn in 0..3 {
+        for number in 0..400 {
+            let key = noise(1000 * turn + number, 75);
+            run(&mut s, &format!("update t set k = {key} where id = {}", number % 40 + 1));
+        }
+        sizes.push(one(&mut s, "select pg_relation_size('t_k')").parse::<u64>().unwrap());
+    }
+    assert!(sizes[2] < 2 * sizes[0], "{sizes:?}");
+    assert_sound(&db);
+}
+
 /// Whoever replaces large values for ever does not fill the disk, whether or not anybody vacuums.
 #[test]
 fn a_queue_of_large_values_keeps_its_size() {

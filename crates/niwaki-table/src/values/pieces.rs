@@ -160,11 +160,17 @@ pub(super) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<
     Ok(Ok(bytes))
 }
 
-/// Ends every piece of a value, for `tx`, and tells the value heap that their room will be free.
+/// Ends every piece of a value, for `tx`. If `told`, the value heap learns that their room will be
+/// free; else that waits until the version that names them is pruned.
 ///
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's.
-pub(super) fn end(heap: Heap<'_>, tx: &Transaction, pointer: &ValuePointer) -> Result<Walked<()>> {
+pub(super) fn end(
+    heap: Heap<'_>,
+    tx: &Transaction,
+    pointer: &ValuePointer,
+    told: bool,
+) -> Result<Walked<()>> {
     let mut walk = Walk::new(pointer);
     let mut blocks = Vec::new();
     while !walk.is_over() {
@@ -175,7 +181,9 @@ pub(super) fn end(heap: Heap<'_>, tx: &Transaction, pointer: &ValuePointer) -> R
         }
         blocks.push(at.block.0);
     }
-    note_ended(heap, pointer, blocks);
+    if told {
+        note_ended(heap, pointer, blocks);
+    }
     Ok(Ok(()))
 }
 

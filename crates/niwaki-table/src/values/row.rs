@@ -165,7 +165,7 @@ impl Table {
         let row = formed.row(&work.row);
         let outcome = self.attempt(tx, queue, || heap.update(view, target, row, kind))?;
         if matches!(outcome, Outcome::Done { .. }) {
-            self.end_values(tx, &dropped)?;
+            self.end_values(tx, &dropped, &self.key_pointers_of(&before)?)?;
         }
         Ok(outcome)
     }
@@ -213,26 +213,50 @@ impl Table {
 
     /// The pointers of a version.
     pub(crate) fn pointers_of(&self, version: &VersionRow) -> Result<Vec<ValuePointer>> {
+        self.pointers_where(version, |_| true)
+    }
+
+    /// The pointers of a version to values that keys of indexes are made of.
+    pub(crate) fn key_pointers_of(&self, version: &VersionRow) -> Result<Vec<ValuePointer>> {
+        let read = |column| (0..self.indexes.len()).any(|index| self.index_reads(index, column));
+        self.pointers_where(version, read)
+    }
+
+    fn pointers_where(
+        &self,
+        version: &VersionRow,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<Vec<ValuePointer>> {
         let VersionRow { natts, has_nulls, bytes } = version;
         let columns = &self.definition.columns;
         let mut view = RowView::new(columns, usize::from(*natts), *has_nulls, bytes)?;
         let mut pointers = Vec::new();
         for column in 0..usize::from(*natts) {
-            if let Some(Apart::OutOfLine(pointer)) = view.get_apart(column)? {
+            if let Some(Apart::OutOfLine(pointer)) = view.get_apart(column)?
+                && wanted(column)
+            {
                 pointers.push(pointer);
             }
         }
         Ok(pointers)
     }
 
-    /// Ends values that no version names any more once this transaction has committed.
+    /// Ends values that no version names any more once this transaction has committed. The pieces of
+    /// those that are also `of_keys` stay until the version is pruned and its entries are seen to:
+    /// nobody else could tell its keys then.
     ///
     /// # Errors
     /// Storage's, interrupts; XX001 when a value is not whole.
-    pub(crate) fn end_values(&self, tx: &Transaction, pointers: &[ValuePointer]) -> Result<()> {
+    pub(crate) fn end_values(
+        &self,
+        tx: &Transaction,
+        pointers: &[ValuePointer],
+        of_keys: &[ValuePointer],
+    ) -> Result<()> {
         for pointer in pointers {
+            let told = !of_keys.contains(pointer);
             let lost = match self.value_heap() {
-                Some(heap) => pieces::end(heap, tx, pointer)?.err(),
+                Some(heap) => pieces::end(heap, tx, pointer, told)?.err(),
                 None => {
                     Some(Lost { at: pieces::first_piece(pointer), rest: pointer.stored_length })
                 }

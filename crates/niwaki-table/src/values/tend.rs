@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A piece can go as soon as no snapshot is in its life, whether or not the versions that named it are pruned: these are
-//! removable too then, and nobody reads them. All pieces of a value have one life, so the first speaks for all.
+//! removable too then, and nobody reads them; but the gardener does, where keys are made of the value: such a piece goes
+//! when its version was pruned, and behind the version's keys. All pieces of a value have one life, so the first speaks for all.
 //! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
 
@@ -42,6 +43,8 @@ impl Table {
         }
         let horizon = self.engine.transactions().horizon();
         if removed {
+            // Keys of these versions may be made of values whose pieces go here.
+            self.tend_keys()?;
             self.tend_removed(values, &horizon)?;
         }
         // While all can go, so that what one statement left behind goes soon.
