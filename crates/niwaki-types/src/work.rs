@@ -6,8 +6,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use crate::error::Result;
+use niwaki_env::sync::plain_atomic::AtomicUsize;
+
+use crate::error::{Result, TypeError};
 
 /// Bytes read or written between two questions: about a millisecond of work.
 pub const UNITS: usize = 1 << 20;
@@ -37,6 +40,18 @@ impl Drop for Asking {
 /// Has `asker` asked for the work of this thread, until the result goes.
 pub fn asking(asker: Option<Asker>) -> Asking {
     Asking(ASKER.with(|known| known.replace(asker)))
+}
+
+/// Questions that work ahead is ended after: some 50 ms of work.
+const AHEAD_MAX: usize = 64;
+
+/// Ends what takes long: for work that is tried ahead of rows, and done again where they are.
+pub fn ahead() -> Asker {
+    let left = AtomicUsize::new(AHEAD_MAX);
+    Arc::new(move || {
+        let asked = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        asked.map(drop).map_err(|_| TypeError::new("57014", "too much work to be done ahead"))
+    })
 }
 
 /// What is asked in this thread: for another one that works for it.
@@ -73,7 +88,6 @@ fn ask(left: &Cell<usize>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::TypeError;
 
     #[test]
     fn work_is_ended_by_what_is_asked_and_only_as_long_as_it_is() {
@@ -91,5 +105,12 @@ mod tests {
             assert!(asked().is_some());
         }
         assert_eq!(work(), Ok(()));
+    }
+
+    #[test]
+    fn work_ahead_is_bounded() {
+        let _asking = asking(Some(ahead()));
+        let ended = (0..2 * AHEAD_MAX).position(|_| tick(2 * UNITS).is_err());
+        assert_eq!(ended, Some(AHEAD_MAX));
     }
 }

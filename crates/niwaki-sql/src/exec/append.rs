@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::Datum;
+use niwaki_types::{Datum, work};
 
 use super::{Demand, Running, Step, start_for};
 use crate::error::{Result, SqlError};
@@ -38,9 +38,8 @@ pub(super) fn admitted(
     }
     let width = plan.relation.columns.len();
     let slot_of = |column: usize| (column < width).then_some(plan.start + column);
-    // A value that cannot be computed is met again by the scans, if there are rows. An interrupt
-    // would not be met again, so nobody asks for one.
-    let _asking = niwaki_types::work::asking(None);
+    // A value that cannot be computed, or takes long, is met again by the scans, if there are rows.
+    let _asking = work::asking(Some(work::ahead()));
     let mut value = |expr: &crate::expr::Expr| match is_early(expr, plan) {
         true => expr.eval(row, rt).ok(),
         false => None,

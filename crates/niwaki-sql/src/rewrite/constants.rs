@@ -103,8 +103,9 @@ pub(super) fn fold(expr: &mut Expr) {
         expr.for_each_child(&mut |child| failing = failing || child.any(&mut fails));
         (!failing).then_some(Datum::Null)
     } else if is_of_constants(expr) && is_immutable(expr) {
-        // An error is left to the rows here; of an interrupt they would never hear again.
-        let _asking = work::asking(None);
+        // An error is left to the rows here, so no interrupt is used up: what takes long is left to
+        // them, too.
+        let _asking = work::asking(Some(work::ahead()));
         sessionless::with_context(|exec| {
             let mut state = State::default();
             expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state }).ok()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{RowsOf, Utility};
-use niwaki_sql::{ColumnInfo, CommandTag, Completion, Planned, SqlError, Statement as Analyzed};
+use niwaki_sql::{ColumnInfo, Completion, Planned, SqlError, Statement as Analyzed};
 use niwaki_types::{Datum, TypeOid};
 
 use super::cursor::statement_of;
@@ -322,9 +322,12 @@ impl Session {
             return Ok(ExecuteOutcome::Suspended);
         }
         portal.utility_tag().clone_into(&mut self.tag);
-        if self.tag.starts_with("SELECT ") {
-            // The tag of a SELECT counts the rows of its last call.
-            Completion { tag: CommandTag::Select, rows }.write_tag(&mut self.tag);
+        // A tag that counts rows counts those of the last call.
+        if let Some(end) = self.tag.rfind(' ')
+            && self.tag[end + 1..].parse::<u64>().is_ok()
+        {
+            self.tag.truncate(end + 1);
+            self.tag.push_str(&rows.to_string());
         }
         self.complete(out);
         Ok(ExecuteOutcome::Complete)
@@ -360,10 +363,15 @@ impl Session {
         if !portal.place.at_end {
             return Ok(ExecuteOutcome::Suspended);
         }
-        // The tag of a SELECT counts the rows of its last call.
-        let changed = portal.take_completion().filter(|done| done.tag != CommandTag::Select);
-        let selected = Completion { tag: CommandTag::Select, rows };
-        changed.unwrap_or(selected).write_tag(&mut self.tag);
+        let mut done = portal.take_completion();
+        if portal.statement.described.columns.is_some()
+            && let Action::Query(planned) = &portal.statement.action
+        {
+            // Where rows are given, the tag counts those of the last call.
+            done = Some(Completion { tag: planned.tag(), rows });
+        }
+        let done = done.ok_or_else(|| SqlError::internal("a statement without an end"))?;
+        done.write_tag(&mut self.tag);
         self.complete(out);
         Ok(ExecuteOutcome::Complete)
     }
