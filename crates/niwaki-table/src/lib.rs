@@ -78,7 +78,7 @@ pub use sort::{SortSpace, Sorted, Sorter};
 pub use stale::{StaleEntries, StaleScan};
 pub use stats::TableStats;
 pub use table::Table;
-pub use temp::{TempFile, TempFiles, TempQuota, TempSpace};
+pub use temp::{TempCounts, TempFile, TempFiles, TempQuota, TempSpace};
 pub use update_stats::UpdateStats;
 pub use values::can_have_large_values;
 pub use workspace::Workspace;

@@ -27,20 +27,45 @@ pub struct TempFiles {
     made: AtomicU64,
 }
 
+/// What sessions made of temporary files, those that are gone included.
+#[derive(Debug, Default)]
+pub struct TempCounts {
+    made: AtomicU64,
+    written: AtomicU64,
+}
+
+impl TempCounts {
+    /// How many were made.
+    pub fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written to them.
+    pub fn bytes_written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
 /// Temporary files of one session: how many bytes they may hold together, and do.
 #[derive(Debug)]
 pub struct TempQuota {
     limit: AtomicU64,
     used: AtomicU64,
+    counts: Arc<TempCounts>,
 }
 
 impl Default for TempQuota {
     fn default() -> Self {
-        Self { limit: AtomicU64::new(UNLIMITED), used: AtomicU64::new(0) }
+        Self::counted_by(Arc::default())
     }
 }
 
 impl TempQuota {
+    /// Without a limit; `counts` hears of each file, and of what is written.
+    pub fn counted_by(counts: Arc<TempCounts>) -> Self {
+        Self { limit: AtomicU64::new(UNLIMITED), used: AtomicU64::new(0), counts }
+    }
+
     /// From now on at most so many bytes at once; `None` for any number.
     pub fn set_limit(&self, bytes: Option<u64>) {
         self.limit.store(bytes.unwrap_or(UNLIMITED), Ordering::Relaxed);
@@ -142,6 +167,7 @@ impl TempSpace {
         vfs.create_dir(DIR).map_err(|e| failed("create the folder of", &path, e))?;
         let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| failed("create", &path, e))?;
         self.files.made.fetch_add(1, Ordering::Relaxed);
+        self.quota.counts.made.fetch_add(1, Ordering::Relaxed);
         Ok(TempFile { space: self.clone(), path, file, len: 0 })
     }
 }
@@ -160,6 +186,7 @@ impl TempFile {
         }
         self.len += more;
         self.space.files.written.fetch_add(more, Ordering::Relaxed);
+        self.space.quota.counts.written.fetch_add(more, Ordering::Relaxed);
         Ok(())
     }
 

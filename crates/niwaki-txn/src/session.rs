@@ -54,6 +54,8 @@ pub struct SessionControl {
     /// When the running statement began, in microseconds since 1970; 0 if nobody said so.
     statement_us: plain_atomic::AtomicI64,
     turns: Turns,
+    /// Deadlocks that ended one of its waits, and that nobody has taken yet.
+    deadlocks: plain_atomic::AtomicU64,
     /// Ends a wait that the parker does not know of: for its client.
     when_terminated: Mutex<Option<Wake>>,
 }
@@ -103,6 +105,7 @@ impl SessionControl {
             gives_way: AtomicBool::new(false),
             statement_us: plain_atomic::AtomicI64::new(0),
             turns: Turns::new(),
+            deadlocks: plain_atomic::AtomicU64::new(0),
             when_terminated: Mutex::new(None),
         }
     }
@@ -205,6 +208,20 @@ impl SessionControl {
 
     pub(crate) fn statement_us(&self) -> Option<i64> {
         Some(self.statement_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
+    }
+
+    /// A wait of the session ended because of a deadlock.
+    pub(crate) fn note_deadlock(&self) {
+        // Relaxed, here and where it is read: it stands for itself.
+        self.deadlocks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Deadlocks that ended one of its waits since the last call.
+    pub fn take_deadlocks(&self) -> u64 {
+        match self.deadlocks.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.deadlocks.swap(0, Ordering::Relaxed),
+        }
     }
 
     /// The statement ended: its time limit ends with it.

@@ -52,14 +52,21 @@ impl BufferPool {
 
     /// Counters of the whole pool. Costs a walk over all frames.
     pub fn statistics(&self) -> PoolStatistics {
-        let mut sum = PoolStatistics::default();
+        self.statistics_of_files(|_| true)
+    }
+
+    /// Counters of all forks of the files for which `mine` holds. Costs a walk over all frames.
+    pub fn statistics_of_files(&self, mine: impl Fn(RelFileId) -> bool) -> FileStatistics {
+        let mut sum = FileStatistics::default();
         for open in self.files.open_forks() {
-            sum.reads += open.counters.reads.load(Ordering::Relaxed);
-            sum.written += open.counters.written.load(Ordering::Relaxed);
-            sum.hits += open.counters.hits.load(Ordering::Relaxed);
-            sum.dirtied += open.counters.dirtied.load(Ordering::Relaxed);
+            if mine(open.name().0) {
+                sum.reads += open.counters.reads.load(Ordering::Relaxed);
+                sum.written += open.counters.written.load(Ordering::Relaxed);
+                sum.hits += open.counters.hits.load(Ordering::Relaxed);
+                sum.dirtied += open.counters.dirtied.load(Ordering::Relaxed);
+            }
         }
-        self.add_frames(&mut sum, |_| true);
+        self.add_frames(&mut sum, |id| mine(id.file));
         sum
     }
 

@@ -82,6 +82,7 @@ impl SessionControl {
             if now >= deadlock_at {
                 deadlock_at = now.saturating_add(options.deadlock_timeout * RECHECK_AFTER);
                 if let Some(detail) = find_deadlock() {
+                    self.note_deadlock();
                     return Err(Error::Deadlock { detail });
                 }
                 continue;
