@@ -8,6 +8,9 @@ use crate::definition::Oid;
 use crate::error::Result;
 use crate::state::{CatalogState, SearchPath};
 
+/// The first id that a transaction gets.
+const FIRST_XID: u64 = 3;
+
 /// The one value of a column that a reader wants; never NULL.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'k> {
@@ -76,6 +79,20 @@ pub trait SystemSource {
     fn cancel(&self, session: i32) -> bool;
     /// Asks another session to end; false when there is no such session.
     fn terminate(&self, session: i32) -> bool;
+    /// Whether there is a session of this number.
+    fn is_session(&self, _session: i32) -> bool {
+        false
+    }
+    /// When the database was opened, in microseconds since 2000-01-01 UTC.
+    fn opened_us(&self) -> i64 {
+        0
+    }
+    /// The next transaction id that is given out.
+    fn next_xid(&self) -> u64 {
+        FIRST_XID
+    }
+    /// Has the counters of the session's database, and of all in it, shown from 0 again.
+    fn reset_statistics(&self, _state: &CatalogState) {}
     /// Sessions that the given one waits for.
     fn blocking(&self, session: i32) -> Vec<i32>;
     /// Rows of a view that only the library can compute (`pg_settings`, `pg_stat_activity`, …): each

@@ -296,6 +296,8 @@ pub trait Environment {
     fn transaction_id(&mut self) -> Result<u64> {
         Err(crate::SqlError::unsupported("a transaction id outside of a session"))
     }
+    /// Sends a notice or warning when the statement ends, if `client_min_messages` lets it through.
+    fn tell(&mut self, _notice: crate::SqlError) {}
     /// Locks a table in SHARE mode until the transaction ends: others may read it.
     ///
     /// # Errors

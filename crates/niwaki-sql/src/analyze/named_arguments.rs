@@ -53,6 +53,7 @@ const FUNCTIONS: &[Parameters] = &[
         names: &["years", "months", "weeks", "days", "hours", "mins", "secs"],
         required: 0,
     },
+    Parameters { function: "pg_terminate_backend", names: &["pid", "timeout"], required: 1 },
 ];
 
 /// Whether an argument of the call has a name.

@@ -5,6 +5,7 @@ mod arrays;
 mod binary;
 pub(crate) mod catalog;
 pub(crate) mod collated;
+mod column_size;
 mod definitions;
 mod enums;
 mod format;
@@ -292,6 +293,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
         &[
             information::FUNCTIONS,
             sizes::FUNCTIONS,
+            column_size::FUNCTIONS,
             system::FUNCTIONS,
             catalog::FUNCTIONS,
             definitions::FUNCTIONS,

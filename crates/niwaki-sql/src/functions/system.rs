@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
-use crate::error::{Result, SqlError};
+use crate::error::{Result, Severity, SqlError};
 use crate::expr::row_type_name;
 
 fn wrong() -> SqlError {
@@ -300,14 +300,87 @@ fn lsn_smaller(a: &Datum, b: &Datum) -> Result<Datum> {
     Ok(Datum::Lsn(*a.min(b)))
 }
 
-fn cancel_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let [Datum::Int4(session)] = values else { return Err(wrong()) };
-    Ok(Datum::Bool(exec.source.cancel(*session)))
+fn warn(exec: &mut ExecContext<'_>, message: String) {
+    exec.environment.tell(SqlError::new("01000", message).with_severity(Severity::Warning));
 }
 
-fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+/// Whether a session was found, after a warning if it was not.
+fn whether_found(exec: &mut ExecContext<'_>, session: i32, is_found: bool) -> Datum {
+    if !is_found {
+        warn(exec, format!("PID {session} is not a PostgreSQL backend process"));
+    }
+    Datum::Bool(is_found)
+}
+
+fn cancel_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(session)] = values else { return Err(wrong()) };
-    Ok(Datum::Bool(exec.source.terminate(*session)))
+    let is_found = exec.source.cancel(*session);
+    Ok(whether_found(exec, *session, is_found))
+}
+
+/// `pg_terminate_backend(session [, timeout])`: with a timeout, in milliseconds, whether the session
+/// has ended by then.
+fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    /// Between two looks, in microseconds, as in PostgreSQL.
+    const NAP_US: u64 = 100_000;
+    let (session, timeout) = match values {
+        [Datum::Int4(session)] => (*session, 0),
+        [Datum::Int4(session), Datum::Int8(timeout)] => (*session, *timeout),
+        _ => return Err(wrong()),
+    };
+    let Ok(milliseconds) = u64::try_from(timeout) else {
+        return Err(SqlError::new("22003", "\"timeout\" must not be negative"));
+    };
+    if !exec.source.terminate(session) {
+        return Ok(whether_found(exec, session, false));
+    }
+    let mut left = milliseconds.saturating_mul(1_000);
+    // Ends: each turn takes something off what is left, and sleeps for it.
+    while left > 0 && exec.source.is_session(session) {
+        let nap = left.min(NAP_US);
+        exec.environment.sleep(nap)?;
+        left -= nap;
+    }
+    if milliseconds == 0 || !exec.source.is_session(session) {
+        return Ok(Datum::Bool(true));
+    }
+    let unit = if milliseconds == 1 { "millisecond" } else { "milliseconds" };
+    warn(
+        exec,
+        format!("backend with PID {session} did not terminate within {milliseconds} {unit}"),
+    );
+    Ok(Datum::Bool(false))
+}
+
+/// When the database was opened, which a server does when it starts.
+fn postmaster_start_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(Datum::TimestampTz(exec.source.opened_us()))
+}
+
+/// PostgreSQL reads its files again. There are none here.
+fn reload_conf(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    let message = "settings are read when the server starts, so nothing was changed";
+    exec.environment.tell(SqlError::new("00000", message).with_severity(Severity::Notice));
+    Ok(Datum::Bool(true))
+}
+
+fn stat_reset(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    exec.source.reset_statistics(exec.catalog);
+    // A void function shows as an empty string.
+    Ok(Datum::text(""))
+}
+
+/// `age(xid)`: by how many transactions the next one is ahead. As in PostgreSQL, only 32 bits count,
+/// and the numbers with a meaning of their own are infinitely old.
+fn age_of_xid(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    const FIRST_NORMAL: u32 = 3;
+    let xid = oid(&values[0])?;
+    if xid < FIRST_NORMAL {
+        return Ok(Datum::Int4(i32::MAX));
+    }
+    let next = exec.source.next_xid() & u64::from(u32::MAX);
+    let next = u32::try_from(next).map_err(|_| wrong())?;
+    Ok(Datum::Int4(next.wrapping_sub(xid).cast_signed()))
 }
 
 fn blocking_pids(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -480,6 +553,11 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_lsn_smaller" (LSN, LSN) LSN strict single immutable Binary(lsn_smaller);
     "pg_cancel_backend" (INT4) BOOL strict single volatile Context(cancel_backend);
     "pg_terminate_backend" (INT4) BOOL strict single volatile Context(terminate_backend);
+    "pg_terminate_backend" (INT4, INT8) BOOL strict single volatile Context(terminate_backend);
+    "pg_postmaster_start_time" () TIMESTAMPTZ strict single stable Context(postmaster_start_time);
+    "pg_reload_conf" () BOOL strict single volatile Context(reload_conf);
+    "pg_stat_reset" () VOID nullable single volatile Context(stat_reset);
+    "age" (XID) INT4 strict single stable Context(age_of_xid);
     "pg_blocking_pids" (INT4) INTS strict single volatile Context(blocking_pids);
     "txid_current" () INT8 strict single stable Context(txid_current);
     "pg_isolation_test_session_is_blocked" (INT4, INTS) BOOL strict single volatile Context(is_blocked);

@@ -223,6 +223,10 @@ impl Environment for SessionEnvironment<'_> {
             .ok_or_else(|| SqlError::internal("a transaction without a number"))
     }
 
+    fn tell(&mut self, notice: SqlError) {
+        self.warnings.push(notice);
+    }
+
     fn lock_against_writers(&mut self, table: u32) -> Result<()> {
         self.lock_table(table, TableLockMode::Share)
     }
@@ -246,8 +250,7 @@ impl Environment for SessionEnvironment<'_> {
         if !had {
             let mode = if lock.shared { "ShareLock" } else { "ExclusiveLock" };
             let message = format!("you don't own a lock of type {mode}");
-            let warning = SqlError::new("01000", message);
-            self.warnings.push(warning.with_severity(niwaki_sql::Severity::Warning));
+            self.tell(SqlError::new("01000", message).with_severity(niwaki_sql::Severity::Warning));
         }
         Ok(had)
     }
