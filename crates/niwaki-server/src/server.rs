@@ -124,6 +124,7 @@ impl Server {
             None => None,
             Some(dir) => Some(bind_unix(dir, address.port())?),
         };
+        database.listens_on(address.port());
         let shared = Arc::new(Shared {
             database,
             max_connections: options.max_connections,

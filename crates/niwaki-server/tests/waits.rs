@@ -146,6 +146,28 @@ fn a_session_that_is_idle_in_a_transaction_is_terminated() {
     drop(server.stop());
 }
 
+/// With a timeout, who terminates waits for the end, and hears whether it came.
+#[test]
+fn the_end_of_a_terminated_session_is_waited_for() {
+    let database = database();
+    let server = start(&database);
+    let mut other = Client::ready(&server, "postgres");
+    let port = server.address().port().to_string();
+    assert_eq!(other.run("show port").as_deref(), Some(&*port));
+    let mut idle = Client::ready(&server, "postgres");
+    let pid = idle.run("select pg_backend_pid()").expect("a number");
+    let wait = format!("select pg_terminate_backend({pid}, 20000)");
+    assert_eq!(other.run(&wait).as_deref(), Some("t"));
+    assert_eq!(other.run(&wait).as_deref(), Some("f"), "there is none any more");
+    let killed = "select sessions_killed from pg_stat_database where datname = 'postgres'";
+    assert_eq!(other.run(killed).as_deref(), Some("1"));
+    // A session of this program's, which nobody uses and nobody drops.
+    let kept = database.session();
+    let wait = format!("select pg_terminate_backend({}, 1)", kept.id());
+    assert_eq!(other.run(&wait).as_deref(), Some("f"));
+    drop((kept, server.stop()));
+}
+
 /// What it held goes with it: its snapshot, and its place among the sessions.
 #[test]
 fn a_session_that_is_idle_with_a_snapshot_is_terminated() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicU16, Ordering};
 use niwaki_env::vfs::OverlayVfs;
 use niwaki_sql::settings::Settings;
 use niwaki_storage::record::CheckpointParticipant;
@@ -134,6 +135,10 @@ struct Inner {
     rounds: Mutex<Option<Gardener>>,
     helpers: Helpers,
     closes_on_drop: bool,
+    /// When it was opened, in microseconds since 1970.
+    opened_us: i64,
+    /// The TCP port of the server that works with it; 0 without one.
+    port: AtomicU16,
     sockets_max: usize,
     close_patience: Duration,
     /// The last checkpoint is written. The closing thread holds it.
@@ -184,6 +189,7 @@ impl Database {
     /// # Errors
     /// As [`Database::open`]; also unknown settings and bad values.
     pub fn open_with(env: Env, options: Options) -> Result<Self> {
+        let opened_us = env.clock.now_unix_us();
         let mut settings = Settings::new();
         for (name, value) in &options.settings {
             settings.set_at_start(name, value, true)?;
@@ -272,6 +278,8 @@ impl Database {
                 rounds: Mutex::default(),
                 helpers: Helpers::new(),
                 closes_on_drop: options.background,
+                opened_us,
+                port: AtomicU16::new(0),
                 sockets_max,
                 close_patience: options.close_patience,
                 closed: Mutex::new(false),
@@ -306,7 +314,7 @@ impl Database {
             let message = format!("database \"{database}\" is not currently accepting connections");
             return Err(SqlError::new("55000", message));
         }
-        let mut own = self.inner.settings.for_session();
+        let mut own = self.settings_of_sessions();
         for (name, value) in &definition.settings {
             // They were checked when they were set; one that has become bad keeps nobody out.
             let _ = own.set_at_start(name, value, false);
@@ -315,7 +323,9 @@ impl Database {
             own.set_at_start(name, value, false)?;
         }
         let opened = self.inner.databases.get(&definition)?;
-        self.connect(&opened, database, own, user)
+        let session = self.connect(&opened, database, own, user)?;
+        opened.statistics().session_began();
+        Ok(session)
     }
 
     /// A session of the database's own, for work in one of the databases.
@@ -323,8 +333,28 @@ impl Database {
     /// # Errors
     /// Too many sessions (53300); the database is about to go (3D000).
     pub(crate) fn session_in(&self, database: &Arc<OpenDatabase>) -> Result<Session> {
-        let settings = self.inner.settings.for_session();
+        let settings = self.settings_of_sessions();
         self.connect(database, &database.name(), settings, "postgres")
+    }
+
+    fn settings_of_sessions(&self) -> Settings {
+        let mut settings = self.inner.settings.for_session();
+        // Relaxed: it stands for itself, and is set before anybody can connect.
+        match self.inner.port.load(Ordering::Relaxed) {
+            0 => {}
+            port => settings.set_port(port),
+        }
+        settings
+    }
+
+    /// A server listens on this TCP port: the setting `port` of sessions that begin from now on.
+    pub fn listens_on(&self, port: u16) {
+        self.inner.port.store(port, Ordering::Relaxed);
+    }
+
+    /// When it was opened, in microseconds since 1970.
+    pub(crate) fn opened_us(&self) -> i64 {
+        self.inner.opened_us
     }
 
     fn connect(

@@ -20,6 +20,7 @@ mod read_ahead;
 mod result;
 mod session;
 mod snapshots;
+mod statistics;
 mod system;
 mod table_counters;
 mod vacuum_options;

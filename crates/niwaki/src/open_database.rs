@@ -10,6 +10,7 @@ use niwaki_env::sync::{Condvar, Mutex};
 use niwaki_txn::SessionControl;
 
 use crate::notifications::Notifications;
+use crate::statistics::DatabaseCounters;
 use crate::{Result, SqlError};
 
 /// A database that is to go waits so long, and so often, for sessions that are about to end, as PostgreSQL does: clients disconnect, and
@@ -22,6 +23,7 @@ const PATIENCE_NAPS: u32 = 50;
 pub(crate) struct OpenDatabase {
     catalog: Arc<Catalog>,
     notifications: Notifications,
+    statistics: DatabaseCounters,
     connections: Mutex<Connections>,
     /// Signalled when one ends.
     ended: Condvar,
@@ -47,6 +49,7 @@ impl OpenDatabase {
         Self {
             catalog,
             notifications: Notifications::default(),
+            statistics: DatabaseCounters::default(),
             connections: Mutex::default(),
             ended: Condvar::new(),
         }
@@ -70,6 +73,11 @@ impl OpenDatabase {
     /// Messages between its sessions.
     pub(crate) fn notifications(&self) -> &Notifications {
         &self.notifications
+    }
+
+    /// What is counted of it.
+    pub(crate) fn statistics(&self) -> &DatabaseCounters {
+        &self.statistics
     }
 
     /// Connects a session, which finds the database under this name.

@@ -829,3 +829,18 @@ fn definitions_of_dumps() {
 fn exists_asked_once() {
     check("exists_asked_once", include_str!("../testscripts/exists_asked_once.test"));
 }
+
+#[test]
+fn column_sizes() {
+    check("column_sizes", include_str!("../testscripts/column_sizes.test"));
+}
+
+#[test]
+fn names_of_monitoring() {
+    check_told("names_of_monitoring", include_str!("../testscripts/names_of_monitoring.test"));
+}
+
+#[test]
+fn statistics_of_databases() {
+    check("statistics_of_databases", include_str!("../testscripts/statistics_of_databases.test"));
+}

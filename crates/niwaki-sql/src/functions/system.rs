@@ -318,8 +318,8 @@ fn cancel_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
     Ok(whether_found(exec, *session, is_found))
 }
 
-/// `pg_terminate_backend(session [, timeout])`: with a timeout, in milliseconds, whether the session
-/// has ended by then.
+/// `pg_terminate_backend(session [, timeout])`: with a timeout, in milliseconds, whether the
+/// session has ended by then.
 fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     /// Between two looks, in microseconds, as in PostgreSQL.
     const NAP_US: u64 = 100_000;
@@ -370,8 +370,8 @@ fn stat_reset(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     Ok(Datum::text(""))
 }
 
-/// `age(xid)`: by how many transactions the next one is ahead. As in PostgreSQL, only 32 bits count,
-/// and the numbers with a meaning of their own are infinitely old.
+/// `age(xid)`: by how many transactions the next one is ahead. As in PostgreSQL, only 32 bits
+/// count, and the numbers with a meaning of their own are infinitely old.
 fn age_of_xid(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     const FIRST_NORMAL: u32 = 3;
     let xid = oid(&values[0])?;

@@ -246,6 +246,14 @@ impl Settings {
         }
     }
 
+    /// Takes over the TCP port that the server listens on, which nobody else can set.
+    pub fn set_port(&mut self, port: u16) {
+        if let Some(index) = position("port") {
+            self.values[index] = Value::Int(port.into());
+            self.reset[index] = Value::Int(port.into());
+        }
+    }
+
     /// What statements read at run time.
     #[inline]
     pub fn hot(&self) -> &HotSettings {
@@ -271,6 +279,11 @@ impl Settings {
         let definition = &SETTINGS[index];
         match definition.context {
             Context::Internal => return Err(cannot_change(definition)),
+            Context::FixedAtStart | Context::FixedInFile if server => {
+                return Err(cannot_change(definition));
+            }
+            Context::FixedInFile => return Err(not_now(definition)),
+            Context::FixedAtStart => return Err(needs_restart(definition)),
             Context::Server if !server => return Err(needs_restart(definition)),
             _ => {}
         }
@@ -500,7 +513,8 @@ impl Settings {
         match definition.context {
             Context::User => Ok(()),
             Context::Internal => Err(cannot_change(definition)),
-            Context::Server => Err(needs_restart(definition)),
+            Context::Server | Context::FixedAtStart => Err(needs_restart(definition)),
+            Context::FixedInFile => Err(not_now(definition)),
             Context::SessionStart => Err(SettingError::new(
                 "55P02",
                 format!("parameter \"{}\" cannot be set after connection start", definition.name),
@@ -651,6 +665,10 @@ fn unknown(name: &str) -> SettingError {
 
 fn cannot_change(definition: &SettingDefinition) -> SettingError {
     SettingError::new("55P02", format!("parameter \"{}\" cannot be changed", definition.name))
+}
+
+fn not_now(definition: &SettingDefinition) -> SettingError {
+    SettingError::new("55P02", format!("parameter \"{}\" cannot be changed now", definition.name))
 }
 
 fn needs_restart(definition: &SettingDefinition) -> SettingError {

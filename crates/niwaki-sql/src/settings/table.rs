@@ -61,6 +61,10 @@ pub enum Context {
     Internal,
     /// At server start only.
     Server,
+    /// By nobody. In PostgreSQL: at server start.
+    FixedAtStart,
+    /// By nobody. In PostgreSQL: in its file.
+    FixedInFile,
     /// When a session starts only.
     SessionStart,
     /// Any time, by anybody.
@@ -128,7 +132,7 @@ const fn milliseconds(min: f64, max: f64, default: f64) -> Kind {
 
 const INT_MAX: i64 = i32::MAX as i64;
 
-use Context::{Internal, Server, SessionStart, User};
+use Context::{FixedAtStart, FixedInFile, Internal, Server, SessionStart, User};
 use Kind::{Bool, Enum, Text};
 
 /// All settings in the order of their names, letters compared without case.
@@ -417,6 +421,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Multiple of work_mem to use for hash tables.",
     ),
     setting(
+        "hot_standby",
+        Bool(true),
+        FixedAtStart,
+        "Allows connections and queries during recovery; there is no standby.",
+    ),
+    setting(
         "idle_in_transaction_session_timeout",
         int(Unit::Milliseconds, 0, INT_MAX, 0),
         User,
@@ -602,6 +612,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Controls the planner's selection of custom or generic plan.",
     ),
+    setting(
+        "port",
+        int(Unit::None, 1, 65_535, 5432),
+        FixedAtStart,
+        "Shows the TCP port that the server listens on.",
+    ),
     ignored("quote_all_identifiers", Bool(false), User),
     setting(
         "random_page_cost",
@@ -650,6 +666,13 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Server,
         "Sets the number of shared memory buffers used by the server.",
     ),
+    setting(
+        "shared_preload_libraries",
+        Text(""),
+        FixedAtStart,
+        "Lists shared libraries to preload into server; there are none.",
+    ),
+    setting("ssl", Bool(false), FixedInFile, "Shows whether connections may be encrypted."),
     reported(
         "standard_conforming_strings",
         Enum(&["on", "off"]),

@@ -41,7 +41,7 @@ use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{Name, OnCommit, TransactionModes};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
-use niwaki_table::{Engine, Lookup, TempSpace, Workspace};
+use niwaki_table::{Engine, Lookup, TempQuota, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, TextSettings, TypeOid, UserTypes, quote_identifier};
 
@@ -203,7 +203,8 @@ impl Session {
         let catalog = CatalogTransaction::new(Arc::clone(connection.catalog()));
         let activity = database.activities().add(control.backend(), BackendType::Client);
         activity.lock().database = Some(connection.oid());
-        let temp = database.engine().temporary_space(Arc::default());
+        let quota = TempQuota::counted_by(Arc::clone(connection.statistics().temp()));
+        let temp = database.engine().temporary_space(Arc::new(quota));
         let asked = Arc::clone(&control);
         let asker: niwaki_types::work::Asker = Arc::new(move || {
             let interrupted = asked.check_interrupts().map_err(niwaki_txn::Error::from);
@@ -604,6 +605,10 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
+        let of_client = self.activity.lock().backend_type == BackendType::Client;
+        if of_client && self.is_terminated() {
+            self.connection.statistics().session_killed();
+        }
         self.connection.notifications().forget(self.id());
         self.end_temporary();
         self.database.activities().remove(self.id(), &self.activity);

@@ -205,6 +205,7 @@ impl Session {
         let catalog = RefCell::new(&mut self.catalog);
         let source = SessionSource {
             database: &self.database,
+            statistics: self.connection.statistics(),
             session: self.control.backend(),
             path: &path,
             settings: &settings,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use niwaki_catalog::{
     CatalogState, FIRST_DATABASE, Oid, Relation, RelationKind, SearchPath, SystemSource,
     of_table_number,
@@ -25,6 +25,7 @@ use crate::index_counters::{self, STAT_INDEXES};
 use crate::open_database::OpenDatabase;
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
+use crate::statistics::{self, DatabaseCounters, DatabaseNumbers, FileNumbers, Reset};
 use crate::system::{PROGRESS, PROGRESS_VACUUM};
 use crate::table_counters::{self, STAT_TABLES};
 
@@ -33,6 +34,8 @@ type Result<T> = niwaki_catalog::Result<T>;
 /// The database as one session's statements see it.
 pub(super) struct SessionSource<'s> {
     pub(super) database: &'s Database,
+    /// What is counted of the session's own.
+    pub(super) statistics: &'s DatabaseCounters,
     pub(super) session: i32,
     pub(super) path: &'s SearchPath,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
@@ -150,6 +153,42 @@ impl SystemSource for SessionSource<'_> {
         })
     }
 
+    fn is_session(&self, session: i32) -> bool {
+        self.database.transactions().session(session).is_some()
+    }
+
+    fn opened_us(&self) -> i64 {
+        self.database.opened_us() - UNIX_TO_POSTGRES_US
+    }
+
+    fn next_xid(&self) -> u64 {
+        self.database.transactions().next_xid().0
+    }
+
+    fn reset_statistics(&self, state: &CatalogState) {
+        let now_us = self.database.env().clock.now_unix_us() - UNIX_TO_POSTGRES_US;
+        let mut reset = Reset { at_us: Some(now_us), ..Reset::default() };
+        for relation in state.with_rows() {
+            let Some(table) = &relation.table else { continue };
+            reset.tables.insert(relation.oid.0, statistics::of_table(table));
+            for (position, index) in table.definition().indexes.iter().enumerate() {
+                let oid = of_table_number(index.id).1.0;
+                reset.indexes.insert(oid, statistics::of_index(table.index(position)));
+            }
+        }
+        for relation in state.with_rows().filter(|table| !table.is_partitioned()) {
+            let indexes = relation.indexes.iter().filter_map(|entry| state.relation(entry.oid));
+            for file in indexes.map(|index| index.file).chain([relation.file]) {
+                reset.files.insert(file, self.file_counts(file));
+            }
+        }
+        let databases = self.database.databases().all();
+        if let Some(own) = databases.iter().find(|open| open.oid() == state.database_oid()) {
+            reset.database = self.database_numbers(own);
+        }
+        self.statistics.reset(reset);
+    }
+
     fn blocking(&self, session: i32) -> Vec<i32> {
         self.database.transactions().locks().blocking_backends(session)
     }
@@ -163,6 +202,7 @@ impl SystemSource for SessionSource<'_> {
         match view {
             "pg_settings" => self.settings_rows(row),
             "pg_stat_activity" => self.activity_rows(state, row),
+            "pg_stat_database" => self.database_rows(state, row),
             "pg_locks" => self.lock_rows(state, row),
             "pg_stat_user_tables" => self.table_rows(state, row),
             "pg_stat_user_indexes" => self.index_rows(state, row),
@@ -204,9 +244,15 @@ impl SessionSource<'_> {
             let optional = |t: Option<String>| t.map_or(Datum::Null, text);
             let context = match definition.context {
                 Context::Internal => "internal",
-                Context::Server => "postmaster",
+                Context::Server | Context::FixedAtStart => "postmaster",
+                Context::FixedInFile => "sighup",
                 Context::SessionStart => "backend",
                 Context::User => "user",
+            };
+            let source = match definition.context {
+                _ if setting.plain == setting.boot => "default",
+                Context::Server | Context::FixedAtStart => "command line",
+                _ => "session",
             };
             row(&[
                 text(setting.name),
@@ -216,7 +262,7 @@ impl SessionSource<'_> {
                 text(setting.description),
                 text(context),
                 text(vartype),
-                text(if setting.plain == setting.boot { "default" } else { "session" }),
+                text(source),
                 optional(min),
                 optional(max),
                 words.map_or(Datum::Null, |words| {
@@ -319,8 +365,10 @@ impl SessionSource<'_> {
     ) -> Result<()> {
         for relation in state.with_rows() {
             let Some(table) = &relation.table else { continue };
-            let stats = table.stats();
-            let (updated, heap_only) = (stats.updates.total(), stats.updates.heap_only_total());
+            let numbers = statistics::of_table(table);
+            let numbers = self.statistics.shown_of_table(relation.oid.0, numbers);
+            let [seq_scans, seq_rows, index_scans, index_rows, ..] = numbers;
+            let [.., inserted, updated, heap_only, deleted] = numbers;
             let maintained = table.maintenance_stats();
             let live = relation.stats.tuples.max(0.0) + maintained.rows_more as f64;
             let last = |visits: Visits| {
@@ -333,13 +381,13 @@ impl SessionSource<'_> {
                 oid,
                 schema,
                 name,
-                count(stats.seq_scans),
-                count(stats.seq_rows),
-                count(stats.index_scans),
-                count(stats.index_rows),
-                count(stats.inserted),
+                count(seq_scans),
+                count(seq_rows),
+                count(index_scans),
+                count(index_rows),
+                count(inserted),
                 count(updated),
-                count(stats.deleted),
+                count(deleted),
                 count(heap_only),
                 count(live.round().max(0.0) as u64),
                 count(maintained.dead),
@@ -365,15 +413,75 @@ impl SessionSource<'_> {
     ) -> Result<()> {
         for_each_index(state, &mut |names, index, _| {
             let [oid, own, schema, table, name] = names;
-            let stats = index.stats();
-            row(&[oid, own, schema, table, name, count(stats.scans), count(stats.entries_read)])
+            let mut numbers = statistics::of_index(index);
+            if let Datum::Oid(own) = own {
+                numbers = self.statistics.shown_of_index(own, numbers);
+            }
+            let [scans, entries] = numbers;
+            row(&[oid, own, schema, table, name, count(scans), count(entries)])
         })
     }
 
-    fn file_io(&self, file: u64) -> (u64, u64) {
+    /// Since the database was opened.
+    fn file_counts(&self, file: u64) -> FileNumbers {
         let stats =
             self.database.engine().storage().pool().statistics_of(RelFileId(file), Fork::Main);
-        (stats.reads, stats.hits)
+        [stats.reads, stats.hits]
+    }
+
+    /// Since the last reset.
+    fn file_io(&self, file: u64) -> (u64, u64) {
+        let [read, hit] = self.statistics.shown_of_file(file, self.file_counts(file));
+        (read, hit)
+    }
+
+    /// What a database, its tables and its files counted since it was opened.
+    fn database_numbers(&self, open: &OpenDatabase) -> DatabaseNumbers {
+        let state = open.catalog().state_arc();
+        let mut rows = [0; 5];
+        for relation in state.with_rows() {
+            let Some(table) = &relation.table else { continue };
+            let [_, scanned, _, fetched, inserted, updated, _, deleted] =
+                statistics::of_table(table);
+            let indexes = 0..table.definition().indexes.len();
+            let entries: u64 = indexes.map(|at| table.index(at).stats().entries_read).sum();
+            let more = [scanned + entries, fetched, inserted, updated, deleted];
+            for (sum, more) in rows.iter_mut().zip(more) {
+                *sum += more;
+            }
+        }
+        let files: HashSet<RelFileId> =
+            open.catalog().files().into_iter().map(|file| file.id).collect();
+        let pool = self.database.engine().storage().pool();
+        let blocks = pool.statistics_of_files(|file| files.contains(&file));
+        open.statistics().numbers([blocks.reads, blocks.hits], rows)
+    }
+
+    /// The objects of no database, then each database.
+    fn database_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        let mut sessions: HashMap<u32, i32> = HashMap::new();
+        for session in self.database.transactions().session_infos() {
+            let activity = self.database.activities().of(session.backend);
+            if let Some(database) = activity.and_then(|activity| activity.database) {
+                *sessions.entry(database.0).or_default() += 1;
+            }
+        }
+        let shared = [Datum::Oid(0), Datum::Null];
+        row(&database_row(shared, 0, DatabaseNumbers::default(), None))?;
+        for open in self.database.databases().all() {
+            let names = database_of(state, Some(open.oid()));
+            if matches!(names, [Datum::Null, _]) {
+                continue;
+            }
+            let numbers = open.statistics().shown(self.database_numbers(&open));
+            let connected = sessions.get(&open.oid().0).copied().unwrap_or(0);
+            row(&database_row(names, connected, numbers, open.statistics().reset_at_us()))?;
+        }
+        Ok(())
     }
 
     fn table_io_rows(
@@ -536,6 +644,23 @@ impl SessionSource<'_> {
             Datum::Null,
         ])
     }
+}
+
+/// A row of `pg_stat_database`, in the order of the columns that its list says.
+fn database_row(
+    [oid, name]: [Datum; 2],
+    sessions: i32,
+    numbers: DatabaseNumbers,
+    reset_at_us: Option<i64>,
+) -> Vec<Datum> {
+    let mut row = vec![oid, name, Datum::Int4(sessions)];
+    row.extend(numbers.map(count));
+    // What nobody counts: conflicts with recovery, times, sessions that were lost or failed.
+    row.push(count(0));
+    row.extend(std::iter::repeat_n(Datum::Float8(0.0), 5));
+    row.extend([count(0), count(0)]);
+    row.push(reset_at_us.map_or(Datum::Null, Datum::TimestampTz));
+    row
 }
 
 /// Takes an index: what its statistics begin with, its handle, whether it is valid.

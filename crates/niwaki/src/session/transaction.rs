@@ -149,6 +149,7 @@ impl Session {
         };
         self.advisory.transaction_ended();
         self.freeing.clear();
+        self.count_end(result.is_ok());
         match result {
             Ok(_) => {
                 self.catalog.committed();
@@ -196,6 +197,7 @@ impl Session {
         self.catalog.rolled_back();
         if let Some(transaction) = self.transaction.take() {
             transaction.abort();
+            self.count_end(false);
         }
         self.advisory.transaction_ended();
         self.freeing.clear();
@@ -203,6 +205,12 @@ impl Session {
             self.settings.rollback();
             self.settings_changed();
         }
+    }
+
+    /// Counts a transaction that has ended, and the deadlocks that it met with.
+    fn count_end(&self, committed: bool) {
+        let deadlocks = self.control.take_deadlocks();
+        self.connection.statistics().transaction_ended(committed, deadlocks);
     }
 
     /// Forgets what constraints were to check: the transaction ends.

@@ -135,7 +135,6 @@ const REFUSED: &[&str] = &[
     "pg_file_settings",
     "pg_hba_file_rules",
     "pg_shmem_allocations",
-    "pg_stat_database",
     "pg_stat_database_conflicts",
     "pg_stat_recovery_prefetch",
     "pg_stat_slru",

@@ -72,6 +72,7 @@ pub(super) const PG_DATABASE: Computed = Computed {
         "dattablespace",
         "datcollate",
         "datctype",
+        "datfrozenxid",
     ],
     keys: &[],
     rows: pg_database,
@@ -81,6 +82,7 @@ pub(super) const PG_DATABASE: Computed = Computed {
 const TABLESPACE: u32 = 1663;
 
 fn pg_database(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let frozen = reader.frozen_xid();
     for database in reader.state.databases().iter() {
         let limit = database.connection_limit.and_then(|limit| i32::try_from(limit).ok());
         emit(&[
@@ -96,6 +98,7 @@ fn pg_database(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Oid(TABLESPACE),
             text("C.UTF-8"),
             text("C.UTF-8"),
+            frozen.clone(),
         ])?;
     }
     Ok(())

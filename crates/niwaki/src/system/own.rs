@@ -28,6 +28,7 @@ pub(super) fn source_of(name: &str) -> Option<(&'static str, Columns)> {
     Some(match name {
         "pg_settings" => ("pg_settings", PG_SETTINGS),
         "pg_stat_activity" => ("pg_stat_activity", PG_STAT_ACTIVITY),
+        "pg_stat_database" => ("pg_stat_database", PG_STAT_DATABASE),
         "pg_locks" => ("pg_locks", PG_LOCKS),
         "pg_stat_user_tables" | "pg_stat_all_tables" => ("pg_stat_user_tables", PG_STAT_TABLES),
         "pg_stat_user_indexes" | "pg_stat_all_indexes" => ("pg_stat_user_indexes", PG_STAT_INDEXES),
@@ -114,6 +115,35 @@ const PG_STAT_ACTIVITY: Columns = &[
     ("backend_xid", TypeOid::XID),
     ("query", TEXT),
     ("backend_type", TEXT),
+];
+/// Without what nobody counts and PostgreSQL may show as NULL: failures of checksums.
+const PG_STAT_DATABASE: Columns = &[
+    ("datid", OID),
+    ("datname", NAME),
+    ("numbackends", INT4),
+    ("xact_commit", INT8),
+    ("xact_rollback", INT8),
+    ("blks_read", INT8),
+    ("blks_hit", INT8),
+    ("tup_returned", INT8),
+    ("tup_fetched", INT8),
+    ("tup_inserted", INT8),
+    ("tup_updated", INT8),
+    ("tup_deleted", INT8),
+    ("temp_files", INT8),
+    ("temp_bytes", INT8),
+    ("deadlocks", INT8),
+    ("sessions", INT8),
+    ("sessions_killed", INT8),
+    ("conflicts", INT8),
+    ("blk_read_time", TypeOid::FLOAT8),
+    ("blk_write_time", TypeOid::FLOAT8),
+    ("session_time", TypeOid::FLOAT8),
+    ("active_time", TypeOid::FLOAT8),
+    ("idle_in_transaction_time", TypeOid::FLOAT8),
+    ("sessions_abandoned", INT8),
+    ("sessions_fatal", INT8),
+    ("stats_reset", TypeOid::TIMESTAMPTZ),
 ];
 const PG_LOCKS: Columns = &[
     ("locktype", TEXT),

@@ -77,6 +77,7 @@ pub(super) const PG_CLASS: Computed = Computed {
         "relhassubclass",
         "relispartition",
         "relpartbound",
+        "relfrozenxid",
     ],
     keys: &["oid", "relname"],
     rows: pg_class,
@@ -109,6 +110,7 @@ fn has_parts(state: &CatalogState, relation: &Relation) -> bool {
 
 fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let state = reader.state;
+    let frozen = reader.frozen_xid();
     for relation in wanted(reader, "oid", Some("relname")) {
         let kind = kind_letter(relation);
         let method = match kind {
@@ -170,6 +172,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(has_parts(state, relation)),
             Datum::Bool(bound.is_some() || part.is_some()),
             bound.map_or(Datum::Null, text),
+            if matches!(kind, "r" | "m" | "t") { frozen.clone() } else { Datum::Oid(0) },
         ])?;
     }
     composite_classes(reader, emit)
@@ -209,6 +212,7 @@ fn composite_classes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(false),
             Datum::Bool(false),
             Datum::Null,
+            Datum::Oid(0),
         ])?;
     }
     Ok(())

@@ -20,6 +20,7 @@ pub(super) struct Reader<'r> {
     /// The session's search path.
     pub(super) path: Option<&'r SearchPath>,
     key: Option<(&'r str, &'r Datum)>,
+    source: &'r dyn SystemSource,
 }
 
 impl Reader<'_> {
@@ -32,6 +33,14 @@ impl Reader<'_> {
     /// Name of the database.
     pub(super) fn database(&self) -> Datum {
         database_of(self.state)
+    }
+
+    /// `datfrozenxid`, `relfrozenxid`: the next number, so that `age` of it is 0. Transaction
+    /// numbers of 64 bits do not run out, and no vacuum is due for their sake.
+    pub(super) fn frozen_xid(&self) -> Datum {
+        let low = u32::try_from(self.source.next_xid() & u64::from(u32::MAX)).unwrap_or(0);
+        // The numbers below have a meaning of their own.
+        Datum::Oid(low.max(3))
     }
 
     /// The number that is wanted in this column.
@@ -196,7 +205,8 @@ impl VirtualTable for SystemTable {
                     let (name, _) = self.columns.get(key.column)?;
                     Some((*name, key.value))
                 });
-                (computed.rows)(&Reader { state, path: source.search_path(), key }, &mut emit)
+                let reader = Reader { state, path: source.search_path(), key, source };
+                (computed.rows)(&reader, &mut emit)
             }
         }
     }
