@@ -435,7 +435,8 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         }
         PlanNode::Filter { input, condition } => {
             let mut child = describe_child(input, names, with);
-            child.detail("Filter", show(condition));
+            let once = matches!(**input, PlanNode::Result);
+            child.detail(if once { "One-Time Filter" } else { "Filter" }, show(condition));
             child
         }
         PlanNode::Gate { input, condition } => {

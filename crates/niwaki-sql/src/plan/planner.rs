@@ -533,6 +533,7 @@ impl Planner<'_> {
         }
         let Some(mut tree) = tree else {
             let node = PlanNode::Result;
+            conditions.retain(|part| !matches!(part.kind, ExprKind::Const(Datum::Bool(true))));
             let node = match conjunction(conditions) {
                 Some(condition) => PlanNode::Filter { input: Arc::new(node), condition },
                 None => node,

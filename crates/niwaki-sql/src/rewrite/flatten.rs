@@ -1,21 +1,88 @@
 //! Queries among the FROM items that become part of the query around them.
+//!
+//! One without FROM, or VALUES of one row, has one row whatever else there is. Its expressions stand
+//! where its columns are read, and its item leaves the tree, as in PostgreSQL. A query in a
+//! condition that read such a column is then asked once, not for each row.
 
 use super::Level;
 use super::nulls::null_with;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, FromItem, ItemKind, JoinTree, JoinType, Query, expr_outer_slots_mut,
-    reads_slots, shift_depth, volatile_inside,
+    Body, Distinct, From, FromItem, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
+    expr_outer_slots_mut, reads_slots, shift_depth, volatile_inside,
 };
 
-/// Makes every simple query among the FROM items part of the level.
-pub(super) fn flatten(level: &mut Level<'_>) {
+/// Makes every simple query among the FROM items part of the level. Returns whether one of them had
+/// no FROM: constants may stand in conditions then.
+pub(super) fn flatten(level: &mut Level<'_>) -> bool {
+    let mut without_from = false;
     // Items that come with a query are simple no more, or were looked at when that query was rewritten.
     for number in 0..level.from.items.len() {
-        if is_simple(level.from, number) {
+        if is_one_row(level.from, number) {
+            pull_up(level, number);
+            without_from = true;
+        } else if is_simple(level.from, number) {
             pull_up(level, number);
         }
     }
+    without_from
+}
+
+/// Whether an item is a query without FROM, or VALUES of one row, whose columns may become what it
+/// computes, and whose one row may leave the tree.
+fn is_one_row(from: &From, number: usize) -> bool {
+    let (item, Some(tree)) = (&from.items[number], &from.tree) else { return false };
+    let ItemKind::Query(query) = &item.kind else { return false };
+    let (values, conditions): (&[Expr], &[Expr]) = match &query.body {
+        Body::Select(select) if select.from.tree.is_none() && is_plain(query, select) => {
+            (select.targets.as_slice(), select.from.conditions.as_slice())
+        }
+        Body::Values(rows) if is_unordered(query) => match rows.as_slice() {
+            [row] => (row.as_slice(), &[]),
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let mut columns = values.iter().zip(&query.columns);
+    let typed = columns.all(|(value, column)| value.column_type() == column.column_type);
+    typed
+        && !item.is_barrier()
+        && !values.iter().chain(conditions).any(volatile_inside)
+        && !tree.is_nullable(number)
+        && can_go(tree, number) == Some(true)
+}
+
+/// Whether a row that is always there can leave the tree: the join that it is in then leaves what its
+/// ON admits. `None` if the item is not in the tree.
+fn can_go(tree: &JoinTree, number: usize) -> Option<bool> {
+    let is_it = |side: &JoinTree| matches!(side, JoinTree::Item(item) if *item == number);
+    let join = match tree {
+        // There is nothing else.
+        JoinTree::Item(_) => return is_it(tree).then_some(true),
+        JoinTree::Join(join) => join,
+    };
+    if is_it(&join.left) {
+        return Some(join.kind == JoinType::Inner);
+    }
+    if is_it(&join.right) {
+        return Some(matches!(join.kind, JoinType::Inner | JoinType::Semi));
+    }
+    can_go(&join.left, number).or_else(|| can_go(&join.right, number))
+}
+
+fn is_unordered(query: &Query) -> bool {
+    query.order.is_empty() && query.limit.is_none() && query.offset.is_none()
+}
+
+/// Whether a query has FROM, WHERE and a target list only.
+fn is_plain(query: &Query, select: &Select) -> bool {
+    is_unordered(query)
+        && select.grouping.is_none()
+        && select.windowing.is_empty()
+        && select.sets.is_empty()
+        && select.locks.is_empty()
+        && select.distinct == Distinct::None
+        && select.from.recheck.is_none()
 }
 
 /// Whether an item is a query of FROM, WHERE and a target list only, that means the same when it is merged.
@@ -29,16 +96,7 @@ fn is_simple(from: &From, number: usize) -> bool {
     let Some(tree) = &from.tree else { return false };
     let inside = &select.from;
     let Some(inside_tree) = &inside.tree else { return false };
-    let plain = select.grouping.is_none()
-        && select.windowing.is_empty()
-        && select.sets.is_empty()
-        && select.locks.is_empty()
-        && select.distinct == Distinct::None
-        && query.order.is_empty()
-        && query.limit.is_none()
-        && query.offset.is_none()
-        && inside.recheck.is_none();
-    if !plain {
+    if !is_plain(query, select) {
         return false;
     }
     let volatile = select.targets.iter().chain(&inside.conditions).any(volatile_inside);
@@ -109,16 +167,22 @@ fn pull_up(level: &mut Level<'_>, number: usize) {
     let empty = ItemKind::Query(Box::new(Query::empty()));
     let kind = std::mem::replace(&mut level.from.items[number].kind, empty);
     let ItemKind::Query(query) = kind else { return };
-    let Body::Select(select) = query.body else { return };
-    let mut inside = select.from;
+    let (targets, mut inside) = match query.body {
+        Body::Select(select) => {
+            let Select { targets, from, .. } = *select;
+            (targets, from)
+        }
+        Body::Values(rows) => (rows.into_iter().flatten().collect(), From::default()),
+        Body::Set(_) | Body::Modify(_) => return,
+    };
     let conditions = std::mem::take(&mut inside.conditions);
     let offset = level.from.width;
-    let Some(subtree) = merge(level.from, inside) else { return };
+    let subtree = merge(level.from, inside);
     let conditions: Vec<Expr> = conditions.into_iter().map(|c| moved(c, offset)).collect();
-    let targets: Vec<Expr> = select.targets.into_iter().map(|t| moved(t, offset)).collect();
+    let targets: Vec<Expr> = targets.into_iter().map(|t| moved(t, offset)).collect();
     if let Some(tree) = level.from.tree.take() {
         let (tree, rest) = place(tree, number, &mut Some((subtree, conditions)));
-        level.from.tree = Some(tree);
+        level.from.tree = tree;
         // The others are of a side whose rows a join leaves out, or fills up with NULLs.
         if let Some(recheck) = &mut level.from.recheck {
             recheck.extend(rest.iter().cloned());
@@ -142,28 +206,37 @@ fn pull_up(level: &mut Level<'_>, number: usize) {
     level.exprs.iter_mut().for_each(|expr| expr_outer_slots_mut(expr, 0, &mut put));
 }
 
-/// Puts a subtree in the place of an item. Returns the conditions that have found no join on the way up.
+/// Puts a subtree in the place of an item, or nothing if it is one row that is always there. Returns
+/// what is left of the tree, and the conditions that have found no join on the way up.
 fn place(
     tree: JoinTree,
     number: usize,
-    what: &mut Option<(JoinTree, Vec<Expr>)>,
-) -> (JoinTree, Vec<Expr>) {
-    match tree {
-        JoinTree::Item(item) if item == number => match what.take() {
-            Some((tree, conditions)) => (tree, conditions),
-            None => (JoinTree::Item(item), Vec::new()),
-        },
-        JoinTree::Item(item) => (JoinTree::Item(item), Vec::new()),
-        JoinTree::Join(mut join) => {
-            let (left, mut above) = place(join.left, number, what);
-            let (right, from_right) = place(join.right, number, what);
-            (join.left, join.right) = (left, right);
-            // ON may judge the right side's rows; those of the left side would stay.
-            join.on.extend(from_right);
-            if join.kind == JoinType::Inner {
-                join.on.append(&mut above);
+    what: &mut Option<(Option<JoinTree>, Vec<Expr>)>,
+) -> (Option<JoinTree>, Vec<Expr>) {
+    let join = match tree {
+        JoinTree::Item(item) => {
+            let placed = if item == number { what.take() } else { None };
+            return placed.unwrap_or((Some(tree), Vec::new()));
+        }
+        JoinTree::Join(join) => join,
+    };
+    let JoinNode { kind, left, right, mut on, form } = *join;
+    let (left, mut above) = place(left, number, what);
+    let (right, from_right) = place(right, number, what);
+    // ON may judge the right side's rows; those of the left side would stay.
+    on.extend(from_right);
+    match (left, right) {
+        (Some(left), Some(right)) => {
+            if kind == JoinType::Inner {
+                on.append(&mut above);
             }
-            (JoinTree::Join(join), above)
+            let join = JoinNode { kind, left, right, on, form };
+            (Some(JoinTree::Join(Box::new(join))), above)
+        }
+        // One side of an inner join, or the right one of a semi join.
+        (side, None) | (None, side) => {
+            on.append(&mut above);
+            (side, on)
         }
     }
 }

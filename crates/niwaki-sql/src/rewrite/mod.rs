@@ -6,7 +6,8 @@
 //! 1. a WITH query that is named once becomes a FROM item ([`shared`]); constants in conditions are computed
 //!    ([`constants`]); what all sides of an OR ask for stands beside it ([`common_parts`]);
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
-//! 3. simple queries among the FROM items become part of the query ([`flatten`]);
+//! 3. simple queries among the FROM items become part of the query ([`flatten`]); those without FROM
+//!    leave constants in conditions, which are computed again;
 //! 4. an outer join becomes an inner one where a condition refuses the rows that it adds ([`outer_joins`]);
 //! 5. what follows from equalities is added ([`equalities`]);
 //! 6. conditions go into the queries among the FROM items ([`push_down`]).
@@ -170,7 +171,9 @@ impl Rewriter<'_, '_> {
         common_parts::take_out(level.from);
         hoist(level.from);
         sublinks::pull_up(level);
-        flatten::flatten(level);
+        if flatten::flatten(level) {
+            constants::compute(level.from, self.values);
+        }
         hoist(level.from);
         outer_joins::reduce(level.from);
         hoist(level.from);
