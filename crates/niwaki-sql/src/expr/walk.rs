@@ -283,6 +283,7 @@ impl Expr {
                 ExprKind::Subscript { array: a, subscripts: m },
                 ExprKind::Subscript { array: b, subscripts: n },
             ) => a.same(b) && m.same(n),
+            (ExprKind::SubQuery(a), ExprKind::SubQuery(b)) => a.same(b),
             _ => false,
         }
     }

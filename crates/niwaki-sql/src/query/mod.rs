@@ -5,6 +5,7 @@
 //! level, an expression reads `Slot { depth, slot }`.
 
 mod grouping_sets;
+mod same;
 mod walk;
 
 use std::sync::Arc;
