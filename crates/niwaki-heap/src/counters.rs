@@ -45,7 +45,8 @@ counters! {
     freed,
     /// Removed versions that may have left index entries behind: the gardener was told of them, if its queue had room.
     told,
-    /// Of those, how many it had no room for.
+    /// Of those, how many it had no room for, and roots that a change of the indexes made forgotten:
+    /// they wait for vacuum.
     forgotten,
 }
 

@@ -201,15 +201,18 @@ impl Records {
         }
     }
 
-    /// The table has other indexes.
-    pub(crate) fn end_all(&self) {
+    /// The table has other indexes. Returns how many records end.
+    pub(crate) fn end_all(&self) -> usize {
         // In this order: who asks the observer of before meets its epoch's end in the record, or its record ends.
         let epoch = self.observers.end();
+        let mut ended = 0;
         for part in &self.parts {
             let mut part = part.lock();
+            ended += part.count;
             part.end_all();
             part.epoch = part.epoch.max(epoch);
         }
+        ended
     }
 
     /// Whether this root has a record, and no version of it is unseen; with `payloads`, none is old either.

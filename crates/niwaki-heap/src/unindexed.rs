@@ -33,6 +33,7 @@ use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Mixed, OffsetNumber, RelFileId, Tid};
 
+use crate::counters::{HeapCounters, count};
 use crate::relation::{Heap, Shared};
 
 /// Most indexes of a table that it works with.
@@ -152,9 +153,15 @@ impl Unindexed {
         }
     }
 
-    /// The table has other indexes.
-    pub(crate) fn forget_all(&self) {
-        self.parts.iter().for_each(|part| part.lock().forget_all());
+    /// The table has other indexes. Returns how many roots are forgotten.
+    pub(crate) fn forget_all(&self) -> usize {
+        let mut roots = 0;
+        for part in &self.parts {
+            let mut part = part.lock();
+            roots += part.roots;
+            part.forget_all();
+        }
+        roots
     }
 }
 
@@ -162,6 +169,7 @@ impl Unindexed {
 #[derive(Debug)]
 pub struct FreeingPaused {
     shared: Arc<Shared>,
+    counters: Arc<HeapCounters>,
     forgets: bool,
 }
 
@@ -177,8 +185,10 @@ impl FreeingPaused {
 impl Drop for FreeingPaused {
     fn drop(&mut self) {
         if self.forgets {
-            self.shared.unindexed.forget_all();
-            self.shared.records.end_all();
+            let roots = self.shared.unindexed.forget_all();
+            let records = self.shared.records.end_all();
+            // Most are in both. They wait for vacuum now, which is to know that it is wanted.
+            count(&self.counters.forgotten, roots.max(records));
         }
         self.shared.unindexed.paused.fetch_sub(1, Ordering::SeqCst);
     }
@@ -189,7 +199,8 @@ impl Heap<'_> {
     /// it freed the last (rule 9b.10), and for index builds (rule 9b.12).
     pub fn pause_freeing(&self) -> FreeingPaused {
         self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
-        FreeingPaused { shared: Arc::clone(&self.relation.shared), forgets: false }
+        let (shared, counters) = (&self.relation.shared, &self.relation.counters);
+        FreeingPaused { shared: shared.clone(), counters: counters.clone(), forgets: false }
     }
 
     /// Whether somebody does; asked under a page's latch, it lasts until that is released.
@@ -273,11 +284,12 @@ mod tests {
     fn nothing_is_freed_while_somebody_remembers_roots() {
         let map = VisibilityMap::new(MapOptions::default(), Arc::default());
         let shared = Arc::new(Shared::new(map, Arc::default()));
+        let counters = Arc::new(HeapCounters::default());
         let indexes = files(&[7]);
         shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
         let pause = |forgets| {
             shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
-            FreeingPaused { shared: Arc::clone(&shared), forgets }
+            FreeingPaused { shared: Arc::clone(&shared), counters: Arc::clone(&counters), forgets }
         };
         let (vacuum, other) = (pause(false), pause(false));
         assert!(shared.unindexed.on(1).is_empty());
@@ -285,7 +297,9 @@ mod tests {
         assert!(shared.unindexed.on(1).is_empty());
         drop(other);
         assert_eq!(shared.unindexed.on(1), [4]);
+        assert_eq!(counters.read().forgotten, 0);
         drop(pause(true));
         assert!(shared.unindexed.on(1).is_empty());
+        assert_eq!(counters.read().forgotten, 1, "vacuum is told of it");
     }
 }

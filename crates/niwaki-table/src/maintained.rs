@@ -105,7 +105,7 @@ impl Maintained {
 }
 
 /// Each update and each deletion ends a version, or leaves one that an abort made; each pass counts what it removes. Also
-/// what the gardener had no room for waits for vacuum.
+/// what the gardener had no room for, or forgot when the indexes changed, waits for vacuum.
 fn garbage(stats: &TableStats) -> i64 {
     let heap = &stats.heap;
     let left = stats.updates.total() + stats.deleted + heap.forgotten + stats.suspects_forgotten;
