@@ -257,6 +257,9 @@ fn too_many_clients() -> SqlError {
         .with_hint("raise max_connections, or use a connection pool")
 }
 
+/// The newest protocol that is spoken: 3.0.
+const PROTOCOL_VERSION: u32 = 3 << 16;
+
 /// SQLSTATEs of what is refused before a client is let in.
 const NO_SUCH_USER: &str = "28000";
 const TOO_MANY_CLIENTS: &str = "53300";
@@ -332,7 +335,7 @@ fn run(admission: &Admission, socket: &Arc<Socket>, request: &Request, wire: &mu
     let shared = &admission.shared;
     if request.minor > 0 || !request.unknown.is_empty() {
         let unknown: Vec<&str> = request.unknown.iter().map(String::as_str).collect();
-        backend::negotiate_protocol_version(&mut wire.output.bytes, 0, &unknown);
+        backend::negotiate_protocol_version(&mut wire.output.bytes, PROTOCOL_VERSION, &unknown);
     }
     let session = shared.database.session_as(&request.user, &request.database, &request.settings);
     if let Err(error) = &session

@@ -43,9 +43,10 @@ pub(crate) fn backend_key_data(out: &mut Vec<u8>, process_id: i32, secret: u32) 
     });
 }
 
-pub(crate) fn negotiate_protocol_version(out: &mut Vec<u8>, minor: u32, unknown: &[&str]) {
+/// `version`: the newest one, its major number in the upper half.
+pub(crate) fn negotiate_protocol_version(out: &mut Vec<u8>, version: u32, unknown: &[&str]) {
     message(out, b'v', |out| {
-        out.extend_from_slice(&minor.to_be_bytes());
+        out.extend_from_slice(&version.to_be_bytes());
         let number = u32::try_from(unknown.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(&number.to_be_bytes());
         for name in unknown {

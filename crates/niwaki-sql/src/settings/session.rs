@@ -740,8 +740,10 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
             Err(invalid().with_detail("List syntax is invalid.".to_owned()))
         }
         "application_name" => {
-            let printable: String =
-                given.chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).collect();
+            let printable: String = given
+                .bytes()
+                .map(|b| if (b' '..=b'~').contains(&b) { b.into() } else { '?' })
+                .collect();
             Ok(Value::Text(Arc::from(printable.get(..63).unwrap_or(&printable))))
         }
         _ => Ok(value),

@@ -1,5 +1,6 @@
 //! COPY.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
@@ -228,7 +229,7 @@ impl Session {
         let mut total = 0;
         skip_header(reader, &mut input, out)?;
         loop {
-            let line = input.next_line(&mut |buffer| out.copy_in_data(buffer))?;
+            let line = next_line(reader, &mut input, out)?;
             let full = rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES;
             if (line.is_none() || full) && !rows.is_empty() {
                 self.insert_batch(relation, table, &rows, reader.options.freeze, first_line)?;
@@ -300,7 +301,7 @@ impl Session {
         skip_header(reader, &mut input, out)?;
         // The statement ends with the last row. An error ends it too.
         self.in_parts = true;
-        while let Some(line) = input.next_line(&mut |buffer| out.copy_in_data(buffer))? {
+        while let Some(line) = next_line(reader, &mut input, out)? {
             let number = input.line_number();
             reader.read(input.line(&line), number, &mut row)?;
             if !self.passes(reader, number, input.line(&line), &row)? {
@@ -486,9 +487,22 @@ fn skip_header(
     out: &mut dyn ResultSink,
 ) -> Result<()> {
     if reader.options.header {
-        input.next_line(&mut |buffer| out.copy_in_data(buffer))?;
+        next_line(reader, input, out)?;
     }
     Ok(())
+}
+
+/// The next line, whose number an error names.
+fn next_line(
+    reader: &LineReader<'_>,
+    input: &mut CopyInput,
+    out: &mut dyn ResultSink,
+) -> Result<Option<Range<usize>>> {
+    let number = input.line_number() + 1;
+    let line = input.next_line(&mut |buffer| out.copy_in_data(buffer));
+    line.map_err(|error| {
+        error.with_context(format!("COPY {}, line {number}", reader.relation.name))
+    })
 }
 
 /// Which of the columns that are copied an option names.

@@ -76,9 +76,8 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn cursor_columns(&self, name: &str) -> Result<Option<Arc<[ColumnInfo]>>> {
-        let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
-        Ok(portal.statement.described.columns.clone())
+    pub(super) fn cursor_columns(&self, name: &str) -> Option<Arc<[ColumnInfo]>> {
+        self.portals.get(name)?.statement.described.columns.clone()
     }
 
     /// Whether the statement gives rows of a BINARY cursor.

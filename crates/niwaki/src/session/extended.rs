@@ -119,7 +119,15 @@ impl Session {
                     let inner = statement_of(query, &parsed.source);
                     self.prepare_parsed(Some(inner), given_types.clone())?.described.parameters
                 }
-                None => Arc::from([]),
+                None => {
+                    let unknown = |kind: &TypeOid| matches!(*kind, TypeOid(0) | TypeOid::UNKNOWN);
+                    if let Some(at) = given_types.iter().position(unknown) {
+                        let message =
+                            format!("could not determine data type of parameter ${}", at + 1);
+                        return Err(SqlError::new("42P18", message));
+                    }
+                    Arc::from(given_types.clone())
+                }
             };
             return Ok(Statement {
                 described: Prepared { parameters, columns },
@@ -163,6 +171,7 @@ impl Session {
         count: usize,
     ) -> Result<()> {
         let found = self.used_statement(statement)?;
+        let found = self.with_columns_of_now(found)?;
         let types = &found.described.parameters;
         if types.len() != count {
             return Err(SqlError::new(
@@ -199,6 +208,26 @@ impl Session {
         let portal_entry = self.new_portal(found, parameters);
         self.portals.insert(portal.to_owned(), portal_entry);
         Ok(())
+    }
+
+    /// What FETCH and EXECUTE give depends on what has their name when they are bound.
+    fn with_columns_of_now(&mut self, statement: Arc<Statement>) -> Result<Arc<Statement>> {
+        let Action::Utility(utility) = &statement.action else { return Ok(statement) };
+        if !matches!(**utility, Utility::Fetch(_) | Utility::Execute { .. }) {
+            return Ok(statement);
+        }
+        let described = Prepared {
+            parameters: Arc::clone(&statement.described.parameters),
+            columns: self.utility_columns(utility)?,
+        };
+        Ok(Arc::new(Statement {
+            described,
+            parsed: statement.parsed.clone(),
+            given_types: statement.given_types.clone(),
+            action: statement.action.clone(),
+            version: statement.version,
+            custom: CustomPlans::default(),
+        }))
     }
 
     /// A portal that has not begun.

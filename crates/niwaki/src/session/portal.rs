@@ -329,16 +329,13 @@ impl Portal {
 }
 
 impl Session {
-    /// Puts a portal back that was used, unless its transaction is over. What ended the transaction
-    /// stays until the next one ends: running it again is another error than none of its name.
+    /// Puts a portal back that was used, unless its transaction is over.
     pub(super) fn put_back(&mut self, name: String, mut portal: Portal, failed: bool) {
         if failed {
             portal.state = PortalState::Failed;
             portal.running = None;
         }
-        let is_utility = matches!(portal.statement.action, Action::Utility(_));
-        let has_ended = is_utility && portal.state == PortalState::Done;
-        if portal.held || has_ended || self.transaction.is_some() {
+        if portal.held || self.transaction.is_some() {
             self.portals.insert(name, portal);
         }
     }

@@ -12,7 +12,6 @@ use niwaki_txn::{Isolation, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
 
-use super::prepared::no_statement;
 use super::store::read_only;
 use super::{Block, Session, define};
 use crate::Result;
@@ -39,7 +38,7 @@ impl Session {
                 self.settings.show(name)?;
                 Some(Arc::from([text_column(&self.settings.canonical_name(name))]))
             }
-            Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name)?,
+            Utility::Fetch(fetch) if !fetch.is_move => self.cursor_columns(&fetch.name),
             Utility::ExplainExecute { explain, .. } => {
                 let NodeEnum::ExplainStmt(explain) = &***explain else {
                     return Err(SqlError::internal("EXPLAIN EXECUTE without an EXPLAIN"));
@@ -47,8 +46,8 @@ impl Session {
                 Some(Arc::from([ExplainOptions::parse(&explain.options)?.column()]))
             }
             Utility::Execute { name, .. } => {
-                let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
-                named.statement.described.columns.clone()
+                let named = self.statements.get(name);
+                named.and_then(|named| named.statement.described.columns.clone())
             }
             _ => None,
         })
