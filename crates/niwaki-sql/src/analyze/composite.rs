@@ -18,7 +18,7 @@ use crate::functions::compare_function;
 use crate::types::{CastContext, element_of};
 
 /// Most fields of a row, as of columns of a result.
-const FIELDS_MAX: usize = 1664;
+pub(super) const FIELDS_MAX: usize = 1664;
 
 impl Analyzer<'_> {
     /// `ROW(…)`; `x.*` inside stands for all columns of `x`.

@@ -2,9 +2,10 @@
 
 use pg_query::{Node, NodeEnum, protobuf};
 
+use super::composite::FIELDS_MAX;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 
 /// One output column, or an expression that is only sorted by.
@@ -47,6 +48,10 @@ impl Analyzer<'_> {
                 target.name.clone()
             };
             targets.push(Target { expr, name, origin, junk: false });
+        }
+        if targets.len() > FIELDS_MAX {
+            let message = format!("target lists can have at most {FIELDS_MAX} entries");
+            return Err(SqlError::new("54011", message));
         }
         Ok(targets)
     }
