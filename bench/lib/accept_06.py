@@ -3,6 +3,7 @@
 import os
 import re
 
+import bombs
 from servers import Niwaki
 from steps import BINARY, SETTINGS, TARGET, build_beside_postgres as build, cargo_test, command, instructions
 
@@ -71,6 +72,20 @@ def planted(_long):
     return found >= 60, f"{found} bugs", {}
 
 
+def exploding(long):
+    """Statements that ask for more memory than there is: the server lives, others are answered, memory comes back."""
+    shown, numbers = [], {}
+    for limit in (512, 3072) if long else (512,):
+        size = {} if long else {"rows": 1_000_000, "seconds": 4}
+        outcomes, wrong = bombs.run(limit, say=lambda _: None, **size)
+        if wrong:
+            raise RuntimeError("\n".join(wrong))
+        worst = max(one.select_ms for one in outcomes)
+        shown.append(f"{len(outcomes)} bombs in {limit} MB, select 1 {worst:.0f} ms at most")
+        numbers[limit] = {one.name: [one.answer, one.select_ms, one.connect_ms, one.resident] for one in outcomes}
+    return True, "; ".join(shown), numbers
+
+
 # The commit before this issue.
 BEFORE = "9a3fd319"
 SCRIPTS = {
@@ -118,4 +133,4 @@ def instruction_counts(_long):
 
 
 STEPS = {"build": build, "kinds": kinds, "operations": operations, "faults": faults, "everything": everything_at_once, "planted": planted,
-         **COMPARISONS, "instructions": instruction_counts}
+         "bombs": exploding, **COMPARISONS, "instructions": instruction_counts}

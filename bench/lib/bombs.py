@@ -41,8 +41,11 @@ SETTINGS = {
 class Drained(Client):
     """A client that throws rows away while they arrive, whatever their size."""
 
+    # Of the last error: it says what the account of memory was.
+    detail = ""
+
     def answers(self, copy_data=None):
-        found, tag_failure = [], None
+        found = []
         while True:
             head = self.take(5)
             kind, length = head[:1], struct.unpack("!I", head[1:])[0] - 4
@@ -56,8 +59,8 @@ class Drained(Client):
             elif kind == b"C":
                 found.append(Result(tag=body[:-1].decode()))
             elif kind == b"E":
-                tag_failure = failure(body)
-                found.append(tag_failure)
+                found.append(failure(body))
+                self.detail = next((part[1:].decode() for part in body.split(b"\0") if part[:1] == b"D"), "")
             elif kind == b"Z":
                 self.status = body
                 return found
@@ -489,11 +492,12 @@ class Outcome:
     select_ms: float = 0
     connect_ms: float = 0
     resident: int = 0
+    detail: str = ""
 
 
 def explode(port, name, bomb, limit_seconds):
     """Runs one bomb in a session of its own."""
-    begun = time.monotonic()
+    begun, client = time.monotonic(), None
     try:
         with contextlib.closing(Drained(port, timeout=limit_seconds + GRACE_SECONDS, settings={"application_name": name})) as client:
             client.query(f"set statement_timeout = '{limit_seconds}s'")
@@ -506,7 +510,7 @@ def explode(port, name, bomb, limit_seconds):
     except MemoryError:
         answer = "the client is out of memory"
     ended = time.monotonic()
-    return Outcome(name, answer, ended - begun, begun, ended)
+    return Outcome(name, answer, ended - begun, begun, ended, detail=client.detail if client else "")
 
 
 def run(limit_mb, *, seed=1, only=None, rows=10_000_000, seconds=10, together=4, say=print):
@@ -562,7 +566,7 @@ def run(limit_mb, *, seed=1, only=None, rows=10_000_000, seconds=10, together=4,
                         outcome.resident = max(outcome.resident, value)
             outcomes.append(outcome)
             say(f"{outcome.name:24} {outcome.answer[:40]:40} {outcome.seconds:6.1f} s   select 1 {outcome.select_ms:7.1f} ms   "
-                f"connect {outcome.connect_ms:7.1f} ms   resident {outcome.resident >> 20:5} MB")
+                f"connect {outcome.connect_ms:7.1f} ms   resident {outcome.resident >> 20:5} MB   {outcome.detail}")
 
         while any(thread.is_alive() for thread in threads) or not done.empty():
             gather()
