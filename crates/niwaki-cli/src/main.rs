@@ -12,6 +12,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+/// Keeps the account of what sessions take.
+#[global_allocator]
+static ALLOCATOR: niwaki_env::memory::Counting<std::alloc::System> =
+    niwaki_env::memory::Counting(std::alloc::System);
+
 /// A PostgreSQL-compatible database whose tables and indexes keep their size.
 #[derive(Debug, Parser)]
 #[command(name = "niwaki", version, about, arg_required_else_help = true)]

@@ -47,6 +47,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     niwaki_env::vfs::raise_open_files_limit();
     let database = arguments.data.open()?;
     log::line(&format!("reading ahead: {}", database.io_method()));
+    if let Some(bytes) = database.memory_limit() {
+        niwaki_env::memory::set_limit(bytes);
+        log::line(&format!("memory: {} MB at most", bytes >> 20));
+    }
     let options = ServerOptions {
         listen: arguments.listen,
         socket_dir: arguments.socket_dir.clone(),

@@ -6,6 +6,7 @@ pub mod critical;
 mod environment;
 #[doc(hidden)]
 pub mod hostile;
+pub mod memory;
 pub mod outside;
 pub mod rare;
 pub mod rng;

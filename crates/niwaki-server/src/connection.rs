@@ -119,7 +119,7 @@ impl Input {
     /// Waits for more bytes; false at the end of the stream.
     ///
     /// The buffer doubles only when it is full of bytes that really arrived, so a client's
-    /// announced length never makes it grow.
+    /// announced length never makes it grow. `OutOfMemory` when the server has no room for more.
     pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
         if self.end == self.buffer.len() {
             if self.start > 0 {
@@ -127,6 +127,9 @@ impl Input {
                 self.end -= self.start;
                 self.start = 0;
             } else {
+                if niwaki_env::memory::room(self.buffer.len()).is_err() {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
                 self.buffer.resize(self.buffer.len() * 2, 0);
             }
         }

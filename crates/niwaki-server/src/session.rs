@@ -362,6 +362,7 @@ impl ResultSink for Wire<'_> {
     }
 
     fn copy_out(&mut self, line: &[u8]) -> Result<(), SqlError> {
+        charge_more(0, line.len())?;
         backend::copy_data(&mut self.output.bytes, line);
         self.flush_if_large();
         Ok(())
@@ -404,6 +405,10 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                 Ending::Socket(error) if is_timeout(&error) => {
                     fatal(wire, &session.idle_timeout_error());
                     Ending::Client
+                }
+                Ending::Socket(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                    fatal(wire, &message_too_large());
+                    Ending::Socket(error)
                 }
                 Ending::Client if session.is_terminated() => Ending::Terminated,
                 ending => ended(wire, ending),
@@ -477,6 +482,13 @@ fn ended(wire: &mut Wire<'_>, ending: Ending) -> Ending {
     ending
 }
 
+/// The rest of such a message is not read, so the session ends with it.
+fn message_too_large() -> SqlError {
+    SqlError::new("53200", "out of memory")
+        .with_detail("There is no room for a message of the client.")
+        .with_hint(niwaki_env::memory::FULL_HINT)
+}
+
 /// What follows a message.
 enum Next {
     /// The next message.
@@ -499,6 +511,7 @@ fn ready(session: &mut Session, wire: &mut Wire<'_>) {
     notify(session, wire);
     backend::ready_for_query(&mut wire.output.bytes, session.transaction_status());
     wire.flush();
+    niwaki_env::memory::give_back();
 }
 
 /// Sends what other sessions have for this one, unless a transaction is open.

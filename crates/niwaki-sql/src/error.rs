@@ -235,6 +235,13 @@ impl From<niwaki_env::stack::TooDeep> for SqlError {
     }
 }
 
+impl From<niwaki_env::memory::Full> for SqlError {
+    #[cold]
+    fn from(full: niwaki_env::memory::Full) -> Self {
+        niwaki_types::TypeError::from(full).into()
+    }
+}
+
 impl From<niwaki_storage::Error> for SqlError {
     fn from(error: niwaki_storage::Error) -> Self {
         use niwaki_storage::Error as E;

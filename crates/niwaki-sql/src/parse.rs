@@ -22,6 +22,13 @@ const OPERATOR_DEPTH: usize = 2;
 const SELECT_DEPTH: usize = 8;
 const CLAUSE_DEPTH: usize = 4;
 
+/// Texts below this take no memory worth a look, in bytes.
+const SMALL_TEXT_BYTES: usize = 16 << 10;
+/// Memory that the library takes for a word or sign of a text, and for a statement, in bytes: measured
+/// (lists of numbers, of rows, of targets; statements with a semicolon between).
+const WORD_MEMORY_BYTES: usize = 400;
+const STATEMENT_MEMORY_BYTES: usize = 2_000;
+
 /// One statement of a query text.
 #[derive(Clone, Debug)]
 pub struct ParsedStatement {
@@ -59,10 +66,38 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
     if query.as_bytes().contains(&0) {
         return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
+    let memory = if query.len() < SMALL_TEXT_BYTES { 0 } else { memory_bytes(query) };
+    niwaki_env::memory::room(memory)?;
+    let _held = niwaki_env::memory::Held::own(memory);
     let bytes = stack_bytes(query);
     // The library asks the system how much stack is left, and refuses what it deems too deep for
     // it.
     stack::of_thread(bytes, || parse_here(query, bytes))
+}
+
+/// Memory that the library takes for reading `query`, in bytes, roughly. A literal is one word; what
+/// it holds is not looked at more closely than that.
+fn memory_bytes(query: &str) -> usize {
+    let (mut words, mut statements, mut quoted, mut in_word) = (0usize, 0usize, false, false);
+    for byte in query.bytes() {
+        if byte == b'\'' {
+            quoted = !quoted;
+            in_word = false;
+        } else if quoted || byte.is_ascii_whitespace() {
+            in_word = false;
+        } else if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | 0x80..) {
+            words += usize::from(!in_word);
+            in_word = true;
+        } else {
+            words += 1;
+            statements += usize::from(byte == b';');
+            in_word = false;
+        }
+    }
+    // The text is copied a few times.
+    (words * WORD_MEMORY_BYTES)
+        .saturating_add(statements * STATEMENT_MEMORY_BYTES)
+        .saturating_add(query.len() * 4)
 }
 
 /// Stack that reading the syntax tree of `source` takes, in bytes.

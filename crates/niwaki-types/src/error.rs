@@ -16,6 +16,15 @@ pub struct TypeError {
     pub context: Option<Box<str>>,
 }
 
+impl From<niwaki_env::memory::Full> for TypeError {
+    #[cold]
+    fn from(full: niwaki_env::memory::Full) -> Self {
+        Self::new("53200", "out of memory")
+            .with_detail(full.to_string())
+            .with_hint(niwaki_env::memory::FULL_HINT)
+    }
+}
+
 impl TypeError {
     /// An error without a detail line.
     #[cold]

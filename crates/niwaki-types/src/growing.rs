@@ -16,6 +16,15 @@ const LENGTH_BYTES: usize = 4;
 /// Longest text or byte string, in bytes.
 pub const TEXT_BYTES_MAX: usize = VALUE_BYTES_MAX - LENGTH_BYTES;
 
+/// What is asked for before it is taken, and not only when it has been: in bytes.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Asks for room for a part of a value, if it is large.
+#[inline]
+fn ask_for(bytes: usize) -> Result<()> {
+    if bytes >= LARGE_BYTES { Ok(niwaki_env::memory::room(bytes)?) } else { Ok(()) }
+}
+
 /// What a value that is being built takes so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charge {
@@ -31,7 +40,7 @@ impl Charge {
     /// Charges `more` bytes, before they are taken.
     ///
     /// # Errors
-    /// `54000` where the value would be longer than a value may be.
+    /// `54000` where the value would be longer than a value may be, `53200` where there is no memory.
     #[inline]
     pub fn add(&mut self, more: usize) -> Result<()> {
         work::tick(more)?;
@@ -39,6 +48,7 @@ impl Charge {
         if bytes > TEXT_BYTES_MAX && !niwaki_env::seeded_bug!("value_uncharged") {
             return Err(too_long(self.bytes, more));
         }
+        ask_for(more)?;
         self.bytes = bytes;
         Ok(())
     }
@@ -62,7 +72,7 @@ pub fn charge_whole(bytes: usize) -> Result<()> {
         let bytes = bytes.saturating_add(LENGTH_BYTES);
         return Err(TypeError::new("54000", format!("invalid memory alloc request size {bytes}")));
     }
-    Ok(())
+    ask_for(bytes)
 }
 
 /// Charges `more` bytes of a value that has some.
@@ -198,6 +208,7 @@ pub fn charge_elements(charge: &mut Charge, count: usize, bytes: usize) -> Resul
             format!("array size exceeds the maximum allowed ({VALUE_BYTES_MAX})"),
         ));
     }
+    ask_for(more)?;
     charge.bytes = all;
     Ok(())
 }

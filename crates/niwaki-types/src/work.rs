@@ -80,6 +80,7 @@ fn ask(left: &Cell<usize>) -> Result<()> {
     if niwaki_env::seeded_bug!("work_unasked") {
         return Ok(());
     }
+    niwaki_env::memory::check()?;
     // Not held while it is asked.
     let asker = asked();
     asker.map_or(Ok(()), |asker| asker())

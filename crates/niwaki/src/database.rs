@@ -378,6 +378,16 @@ impl Database {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
     }
 
+    /// Memory that the process may take, in bytes (`max_server_memory`); `None` when it is not known.
+    pub fn memory_limit(&self) -> Option<usize> {
+        let set = usize::try_from(self.inner.settings.int("max_server_memory")).unwrap_or(0);
+        if set > 0 {
+            return set.checked_mul(1024);
+        }
+        let system = niwaki_env::memory::of_process()?;
+        usize::try_from(system / 4 * 3).ok()
+    }
+
     /// Connections that a server may hold at once, those that have not logged in included: beside them
     /// descriptors are left for relation files, the log, and what else the database opens.
     pub fn sockets_max(&self) -> usize {

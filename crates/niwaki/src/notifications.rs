@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use hashbrown::{HashMap, HashSet};
+use niwaki_env::memory;
 use niwaki_env::sync::Mutex;
 use niwaki_sql::SqlError;
 use niwaki_txn::SessionControl;
@@ -86,6 +87,7 @@ impl Notifications {
         let mut inner = self.inner.lock();
         let next = inner.listeners.get_mut(&backend)?.waiting.pop_front()?;
         inner.bytes = inner.bytes.saturating_sub(next.bytes());
+        memory::take_over(next.bytes());
         Some(next)
     }
 
@@ -138,6 +140,7 @@ impl Notifications {
                     if listener.channels.contains(&note.channel) {
                         inner.bytes += note.bytes();
                         listener.waiting.push_back(note.clone());
+                        memory::hand_over(note.bytes());
                         woken.push((listener.session.clone(), listener.waker.clone()));
                     }
                 }

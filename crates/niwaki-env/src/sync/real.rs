@@ -14,6 +14,18 @@ pub mod thread {
         spawn, yield_now,
     };
 
+    /// Runs a thread's body, then tells the account of memory what is left of it.
+    fn counted<T>(body: impl FnOnce() -> T) -> T {
+        struct Ends;
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                crate::memory::thread_ends();
+            }
+        }
+        let _ends = Ends;
+        body()
+    }
+
     /// How many threads can run at the same time.
     pub fn processors() -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
@@ -28,7 +40,7 @@ pub mod thread {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        std::thread::Builder::new().name(name.to_owned()).spawn(body)
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || counted(body))
     }
 
     /// Starts a thread with a name and a stack of `stack_bytes`.
@@ -44,7 +56,10 @@ pub mod thread {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(body)
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(stack_bytes)
+            .spawn(move || counted(body))
     }
 
     /// As [`spawn_with_stack`], in a scope.
@@ -62,7 +77,7 @@ pub mod thread {
         T: Send + 'scope,
     {
         let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
-        builder.spawn_scoped(scope, body)
+        builder.spawn_scoped(scope, move || counted(body))
     }
 }
 

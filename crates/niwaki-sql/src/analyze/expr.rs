@@ -25,6 +25,9 @@ use crate::functions::functions_named;
 use crate::query::Query;
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
+/// What looking at an expression counts as: its memory is a kilobyte or two.
+const EXPRESSION_UNITS: usize = 2048;
+
 impl Analyzer<'_> {
     /// The expression in an optional node.
     pub(super) fn expr_of(&mut self, node: Option<&Node>) -> Result<Expr> {
@@ -39,6 +42,7 @@ impl Analyzer<'_> {
     }
 
     pub(super) fn expr(&mut self, node: &Node) -> Result<Expr> {
+        niwaki_types::work::tick(EXPRESSION_UNITS)?;
         let value = stack::deeper(|| self.any_expr(node))?;
         self.check_collation(&value)?;
         Ok(value)

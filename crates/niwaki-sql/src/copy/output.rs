@@ -1,8 +1,10 @@
 //! Lines of COPY TO.
 
+use niwaki_types::growing::charge_more;
 use niwaki_types::{Datum, TextSettings, TypeOid, write_text};
 
 use super::{binary, csv};
+use crate::error::Result;
 use crate::utility::CopyOptions;
 
 /// Makes lines of rows; its memory is used again for the next line.
@@ -69,12 +71,15 @@ impl CopyOutput {
     }
 
     /// The line of a row, its newline included.
-    pub fn row(&mut self, row: &[Datum]) -> &[u8] {
+    ///
+    /// # Errors
+    /// `54000` where it would be longer than a value may be, `53200` where there is no memory.
+    pub fn row(&mut self, row: &[Datum]) -> Result<&[u8]> {
         self.line.clear();
         if self.options.binary {
             self.begin();
             binary::write_row(row, &self.types, &self.settings, &mut self.line);
-            return &self.line;
+            return Ok(&self.line);
         }
         for (i, value) in row.iter().enumerate() {
             if i > 0 {
@@ -86,6 +91,13 @@ impl CopyOutput {
             }
             let oid = self.types.get(i).copied().unwrap_or(TypeOid::TEXT);
             self.value.clear();
+            let bytes = match value {
+                Datum::Text(text) => text.len(),
+                Datum::Bytea(bytes) => bytes.len().saturating_mul(2),
+                _ => 0,
+            };
+            // Once as a value, once in its line.
+            charge_more(self.line.len(), bytes)?;
             write_text(value, oid, &self.settings, &mut self.value);
             match &self.options.csv {
                 Some(form) => {
@@ -97,7 +109,7 @@ impl CopyOutput {
             }
         }
         self.line.push(b'\n');
-        &self.line
+        Ok(&self.line)
     }
 }
 
@@ -135,7 +147,7 @@ mod tests {
             CopyOutput::new(options.clone(), vec![TypeOid::TEXT; 7], TextSettings::default());
         let mut row: Vec<Datum> = texts.iter().map(|t| Datum::Text((*t).into())).collect();
         row.push(Datum::Null);
-        let line = output.row(&row).to_vec();
+        let line = output.row(&row).unwrap().to_vec();
         assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
         let mut fields = Fields::new();
         fields.split(&line[..line.len() - 1], &options).unwrap();

@@ -587,6 +587,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Server,
         "Sets how many shared row locks are kept in memory for all sessions together.",
     ),
+    setting(
+        "max_server_memory",
+        int(Unit::Kilobytes, 0, INT_MAX, 0),
+        Server,
+        "Sets the memory that the server may take, shared buffers included; 0: three quarters of what the process may have.",
+    ),
     ignored("max_stack_depth", int(Unit::Kilobytes, 100, INT_MAX, 2048), User),
     setting(
         "max_wal_size",

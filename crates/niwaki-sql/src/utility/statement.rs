@@ -699,6 +699,18 @@ impl Utility {
         )
     }
 
+    /// Whether a session runs it however much memory it holds: what ends or forgets something.
+    pub fn gives_memory_back(&self) -> bool {
+        matches!(
+            self,
+            Self::Transaction(_)
+                | Self::Deallocate(_)
+                | Self::CloseCursor(_)
+                | Self::Discard(_)
+                | Self::Unlisten(_)
+        )
+    }
+
     /// Whether it takes a snapshot, as queries do: the isolation level cannot change any more.
     pub fn takes_snapshot(&self) -> bool {
         !matches!(

@@ -7,6 +7,7 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
+use niwaki_env::memory::Held;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::page::{PAGE_SIZE, Page, bring_near};
@@ -16,6 +17,7 @@ use crate::page::{PAGE_SIZE, Page, bring_near};
 pub(crate) struct Arena {
     memory: NonNull<Page>,
     count: usize,
+    _held: Held,
 }
 
 // SAFETY: the arena is plain memory; every access to it goes through `page` and `page_mut`, whose
@@ -34,7 +36,7 @@ impl Arena {
             unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), access, MapFlags::PRIVATE) };
         let memory = mapped.ok().and_then(|memory| NonNull::new(memory.cast::<Page>()));
         let Some(memory) = memory else { handle_alloc_error(layout) };
-        let arena = Self { memory, count };
+        let arena = Self { memory, count, _held: Held::shared(layout.size()) };
         arena.ask_for_huge_pages();
         arena
     }

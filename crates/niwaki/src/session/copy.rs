@@ -349,7 +349,7 @@ struct CopySink<'o> {
 impl RowSink for CopySink<'_> {
     fn row(&mut self, row: &[Datum]) -> Result<()> {
         self.rows += 1;
-        self.out.copy_out(self.output.row(row))
+        self.out.copy_out(self.output.row(row)?)
     }
 }
 

@@ -113,6 +113,7 @@ impl SessionEnvironment<'_> {
 
 impl Environment for SessionEnvironment<'_> {
     fn check_interrupts(&mut self) -> Result<()> {
+        niwaki_env::memory::check()?;
         self.control.check_interrupts().map_err(|e| niwaki_txn::Error::from(e).into())
     }
 

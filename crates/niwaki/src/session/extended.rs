@@ -191,6 +191,9 @@ impl Session {
         if !portal.is_empty() && self.portals.contains_key(portal) {
             return Err(SqlError::new("42P03", format!("cursor \"{portal}\" already exists")));
         }
+        if count > 0 {
+            niwaki_env::memory::check()?;
+        }
         let mut parameters = std::mem::take(&mut self.spare_parameters);
         parameters.clear();
         for (i, type_oid) in types.iter().enumerate() {

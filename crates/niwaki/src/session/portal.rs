@@ -352,6 +352,7 @@ impl Session {
     }
 
     fn check_interrupts(&self) -> Result<()> {
+        niwaki_env::memory::check()?;
         Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?)
     }
 

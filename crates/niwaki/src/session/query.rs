@@ -52,6 +52,7 @@ impl Session {
         &mut self,
         run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
     ) -> Result<T> {
+        niwaki_env::memory::check()?;
         self.refresh_types();
         let _asking = niwaki_types::work::asking(Some(Arc::clone(&self.asker)));
         let path = self.search_path();
@@ -174,6 +175,7 @@ impl Session {
         snapshot: &Snapshot,
         run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
     ) -> Result<T> {
+        niwaki_env::memory::check()?;
         let _asking = niwaki_types::work::asking(Some(Arc::clone(&self.asker)));
         let path = self.search_path();
         let state = self.catalog.state();

@@ -91,6 +91,7 @@ impl SharedStore for Shared {
     }
 
     fn check_interrupts(&self) -> Result<()> {
+        niwaki_env::memory::check()?;
         Ok(self.readers.session().check_interrupts().map_err(TxnError::from)?)
     }
 

@@ -262,6 +262,7 @@ impl Session {
             TransactionCommand::Rollback { chain } => self.end_block(false, *chain, out),
             TransactionCommand::Savepoint(name) => {
                 self.require_block("SAVEPOINT")?;
+                niwaki_env::memory::check()?;
                 let catalog = self.catalog.mark();
                 self.levels.push(Level {
                     name: name.clone(),

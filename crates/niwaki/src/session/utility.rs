@@ -72,6 +72,9 @@ impl Session {
             tag.clone_into(&mut self.tag);
             return Ok(());
         }
+        if !utility.gives_memory_back() {
+            niwaki_env::memory::check()?;
+        }
         // Writing is refused before what cannot be in a block, as PostgreSQL does.
         self.refuse_writing(utility)?;
         self.refuse_in_transaction(utility, several)?;

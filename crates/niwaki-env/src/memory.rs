@@ -1,0 +1,352 @@
+//! The account of memory: what each thread has taken and not given back, and what all have.
+//!
+//! A statement takes memory at a thousand places: trees, plans, hash tables, values, buffers. One
+//! place sees them all, the allocator; so it keeps the account ([`Counting`]), and whoever does work
+//! for a client asks every so often whether the thread may go on ([`check`]), and before it takes
+//! much at once ([`room`]). A session has a thread of its own, so the thread's part is the session's.
+//!
+//! ```text
+//!   limit  ├── shared buffers ──┼── session A ──┼─ session B ─┼────── free ──────┤
+//!          a session may hold at most SHARE times as much as is free
+//! ```
+//!
+//! That rule (dynamic thresholds, Choudhury and Hahne 1998) needs no knowledge of how many sessions
+//! there are: one may have four fifths, two have four ninths each, and some is always left for the
+//! next one. A session below [`ALWAYS_BYTES`] is never refused.
+//!
+//! The account belongs to the process, as its allocator does: it cannot belong to a database. In a
+//! process whose allocator does not count, nothing is ever refused here.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::fmt;
+
+use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
+
+/// What a session may hold however little is left, in bytes: enough for a short statement, and for
+/// the ROLLBACK of a long one.
+pub const ALWAYS_BYTES: usize = 1 << 20;
+
+/// How many times the free memory a session may hold.
+const SHARE: usize = 4;
+
+/// A thread adds what it took to the account of all when it is so much, in bytes: two hundred
+/// threads are 12 MB off together.
+const LOT_BYTES: isize = 64 << 10;
+
+/// What a thread has given back since it was last told to the system, in bytes, that is worth it.
+const RETURNED_BYTES: isize = 16 << 20;
+
+// Relaxed throughout: numbers that stand for themselves.
+static ALL: AtomicIsize = AtomicIsize::new(0);
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// A thread's part of the account. What one thread takes and another gives back is on the wrong one
+/// of them until [`hand_over`] says so.
+struct Part {
+    own: Cell<isize>,
+    /// As much of `own` as the account of all has.
+    told: Cell<isize>,
+    /// The most that `own` was since memory went back to the system.
+    most: Cell<isize>,
+}
+
+// Nothing in it is dropped, so it is there from the thread's first allocation to its last.
+std::thread_local! {
+    static PART: Part = const {
+        Part { own: Cell::new(0), told: Cell::new(0), most: Cell::new(0) }
+    };
+}
+
+#[inline]
+fn count(bytes: isize) {
+    PART.with(|part| {
+        let own = part.own.get().wrapping_add(bytes);
+        part.own.set(own);
+        if own.wrapping_sub(part.told.get()).unsigned_abs() >= LOT_BYTES.unsigned_abs() {
+            tell(part);
+        }
+    });
+}
+
+#[cold]
+fn tell(part: &Part) {
+    let own = part.own.get();
+    ALL.fetch_add(own.wrapping_sub(part.told.replace(own)), Ordering::Relaxed);
+    if own > part.most.get() {
+        part.most.set(own);
+    }
+}
+
+fn signed(bytes: usize) -> isize {
+    isize::try_from(bytes).unwrap_or(isize::MAX)
+}
+
+/// An allocator that keeps the account of another one: a program's `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Counting<A>(pub A);
+
+// SAFETY: every call goes to the inner allocator as it came, and counting allocates nothing.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        let taken = unsafe { self.0.alloc(layout) };
+        if !taken.is_null() {
+            count(signed(layout.size()));
+        }
+        taken
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(signed(layout.size()).wrapping_neg());
+        // SAFETY: as the caller promises.
+        unsafe { self.0.dealloc(memory, layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        let taken = unsafe { self.0.alloc_zeroed(layout) };
+        if !taken.is_null() {
+            count(signed(layout.size()));
+        }
+        taken
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        let taken = unsafe { self.0.realloc(memory, layout, size) };
+        if !taken.is_null() {
+            count(signed(size).wrapping_sub(signed(layout.size())));
+        }
+        taken
+    }
+}
+
+/// More memory than the session may have: 53200.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Bytes that the session has.
+    pub own: usize,
+    /// Bytes that it wants beside them.
+    pub wanted: usize,
+    /// Bytes that all have.
+    pub all: usize,
+    /// Bytes that all may have.
+    pub limit: usize,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [own, wanted, all, limit] =
+            [self.own, self.wanted, self.all, self.limit].map(|bytes| bytes.div_ceil(1024));
+        write!(f, "The session has {own} kB and needs {wanted} kB more; ")?;
+        write!(f, "the server has {all} kB of {limit} kB.")
+    }
+}
+
+/// What may help.
+pub const FULL_HINT: &str = "Close cursors and prepared statements, run fewer such statements at once, or raise max_server_memory.";
+
+/// Whether the thread may hold what it has. A comparison nearly always.
+///
+/// # Errors
+/// [`Full`].
+#[inline]
+pub fn check() -> Result<(), Full> {
+    room(0)
+}
+
+/// Whether the thread may take `wanted` bytes more.
+///
+/// # Errors
+/// [`Full`].
+#[inline]
+pub fn room(wanted: usize) -> Result<(), Full> {
+    let own = PART.with(|part| usize::try_from(part.own.get()).unwrap_or(0));
+    if own.saturating_add(wanted) <= ALWAYS_BYTES {
+        return Ok(());
+    }
+    compare(own, wanted)
+}
+
+#[cold]
+fn compare(own: usize, wanted: usize) -> Result<(), Full> {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    let all = usize::try_from(ALL.load(Ordering::Relaxed)).unwrap_or(0);
+    share(own, wanted, all, limit)
+}
+
+/// The rule of this module.
+fn share(own: usize, wanted: usize, all: usize, limit: usize) -> Result<(), Full> {
+    let free = limit.saturating_sub(all).saturating_sub(wanted);
+    if own.saturating_add(wanted) <= free.saturating_mul(SHARE) {
+        return Ok(());
+    }
+    Err(Full { own, wanted, all, limit })
+}
+
+/// Bounds what all threads may take together, in bytes.
+pub fn set_limit(bytes: usize) {
+    LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// Bytes that all threads have, and that they may have.
+pub fn used() -> (usize, usize) {
+    let all = usize::try_from(ALL.load(Ordering::Relaxed)).unwrap_or(0);
+    (all, LIMIT.load(Ordering::Relaxed))
+}
+
+/// The thread has put `bytes` where another one will give them back.
+pub fn hand_over(bytes: usize) {
+    PART.with(|part| {
+        let bytes = signed(bytes);
+        // Those stay on the account of all.
+        part.own.set(part.own.get().wrapping_sub(bytes));
+        part.told.set(part.told.get().wrapping_sub(bytes));
+    });
+}
+
+/// The thread has taken `bytes` that another one had put somewhere ([`hand_over`]).
+pub fn take_over(bytes: usize) {
+    PART.with(|part| {
+        let bytes = signed(bytes);
+        part.own.set(part.own.get().wrapping_add(bytes));
+        part.told.set(part.told.get().wrapping_add(bytes));
+    });
+}
+
+/// Memory that no allocator of ours sees (a mapping, what foreign code takes), on the account while
+/// this is there.
+#[derive(Debug)]
+#[must_use = "the memory is off the account when this goes"]
+pub struct Held {
+    bytes: usize,
+    shared: bool,
+}
+
+impl Held {
+    /// Of this thread.
+    pub fn own(bytes: usize) -> Self {
+        count(signed(bytes));
+        Self { bytes, shared: false }
+    }
+
+    /// Of no thread.
+    pub fn shared(bytes: usize) -> Self {
+        ALL.fetch_add(signed(bytes), Ordering::Relaxed);
+        Self { bytes, shared: true }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let bytes = signed(self.bytes).wrapping_neg();
+        if self.shared {
+            ALL.fetch_add(bytes, Ordering::Relaxed);
+        } else {
+            count(bytes);
+        }
+    }
+}
+
+/// Tells the account of all what the thread has. Its last word: it may be called before that, too.
+pub fn thread_ends() {
+    PART.with(tell);
+}
+
+/// Gives freed memory back to the system, if the thread has freed much since it last did so.
+///
+/// An allocator keeps what is freed for whoever asks next, and in the parts of its heap that other
+/// threads do not use: after large statements a process stays large.
+#[inline]
+pub fn give_back() {
+    PART.with(|part| {
+        if part.most.get().wrapping_sub(part.own.get()) >= RETURNED_BYTES {
+            give_back_now(part);
+        }
+    });
+}
+
+#[cold]
+fn give_back_now(part: &Part) {
+    tell(part);
+    part.most.set(part.own.get());
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    {
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> i32;
+        }
+        // SAFETY: a function of the C library that takes a number, and may be called at any time.
+        unsafe { malloc_trim(0) };
+    }
+}
+
+/// Memory that the process may have, in bytes: what the machine has, or the control groups that it
+/// is in allow. `None` where the system does not tell.
+pub fn of_process() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
+    });
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    groups.lines().filter_map(limit_of_group).chain(machine).min()
+}
+
+/// The least limit of a control group and of those around it. `line`: `number:controllers:path`.
+fn limit_of_group(line: &str) -> Option<u64> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (fields.next()?, fields.next()?);
+    let (root, file) = match controllers {
+        "" => ("/sys/fs/cgroup", "memory.max"),
+        of if of.split(',').any(|one| one == "memory") => {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        }
+        _ => return None,
+    };
+    let path = std::path::Path::new(path.trim_start_matches('/'));
+    let read = |folder: &std::path::Path| {
+        let text = std::fs::read_to_string(std::path::Path::new(root).join(folder).join(file));
+        text.ok()?.trim().parse::<u64>().ok()
+    };
+    path.ancestors().filter_map(read).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_may_have_four_times_what_is_free() {
+        let refused =
+            |own: usize, wanted: usize, all: usize| share(own, wanted, all, 100 << 20).is_err();
+        assert!(!refused(10 << 20, 0, 10 << 20));
+        assert!(!refused(79 << 20, 0, 79 << 20));
+        assert!(refused(81 << 20, 0, 81 << 20));
+        assert!(refused(1 << 20, 100 << 20, 2 << 20));
+        // Two that have half each.
+        assert!(refused(46 << 20, 0, 92 << 20));
+    }
+
+    #[test]
+    fn what_is_held_is_on_the_account() {
+        let own = || PART.with(|part| part.own.get());
+        let before = own();
+        let held = Held::own(3 << 20);
+        assert_eq!(own() - before, 3 << 20);
+        hand_over(1 << 20);
+        assert_eq!(own() - before, 2 << 20);
+        drop(held);
+        assert_eq!(own() - before, -(1 << 20));
+        assert!(room(0).is_ok());
+    }
+
+    #[test]
+    fn a_group_without_a_limit_has_none() {
+        assert_eq!(limit_of_group("4:cpu,cpuacct:/"), None);
+        assert_eq!(limit_of_group("nonsense"), None);
+    }
+}
