@@ -11,7 +11,7 @@
 //! ```
 //!
 //! That rule (dynamic thresholds, Choudhury and Hahne 1998) needs no knowledge of how many sessions
-//! there are: one may have four fifths, two have four ninths each, and some is always left for the
+//! there are: one may have two thirds, two have two fifths each, and some is always left for the
 //! next one. A session below [`ALWAYS_BYTES`] is never refused.
 //!
 //! The account belongs to the process, as its allocator does: it cannot belong to a database. In a
@@ -28,7 +28,7 @@ use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
 pub const ALWAYS_BYTES: usize = 1 << 20;
 
 /// How many times the free memory a session may hold.
-const SHARE: usize = 4;
+const SHARE: usize = 2;
 
 /// A thread adds what it took to the account of all when it is so much, in bytes: two hundred
 /// threads are 12 MB off together.
@@ -285,6 +285,19 @@ fn give_back_now(part: &Part) {
     }
 }
 
+/// Memory of a process that is not for the account, in bytes: its code, stacks, and what allocators
+/// keep beside what was asked for.
+const UNCOUNTED_BYTES: u64 = 96 << 20;
+
+/// The least default limit, in bytes: what a server needs for some sessions.
+const LIMIT_BYTES_MIN: u64 = 64 << 20;
+
+/// The limit of a process that may have `memory` bytes, where none is set: three quarters of what
+/// can be counted.
+pub fn default_limit(memory: u64) -> u64 {
+    (memory.saturating_sub(UNCOUNTED_BYTES) / 4 * 3).max(LIMIT_BYTES_MIN)
+}
+
 /// Memory that the process may have, in bytes: what the machine has, or the control groups that it
 /// is in allow. `None` where the system does not tell.
 pub fn of_process() -> Option<u64> {
@@ -320,15 +333,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_may_have_four_times_what_is_free() {
+    fn a_session_may_have_twice_what_is_free() {
         let refused =
             |own: usize, wanted: usize, all: usize| share(own, wanted, all, 100 << 20).is_err();
         assert!(!refused(10 << 20, 0, 10 << 20));
-        assert!(!refused(79 << 20, 0, 79 << 20));
-        assert!(refused(81 << 20, 0, 81 << 20));
+        assert!(!refused(66 << 20, 0, 66 << 20));
+        assert!(refused(67 << 20, 0, 67 << 20));
         assert!(refused(1 << 20, 100 << 20, 2 << 20));
         // Two that have half each.
-        assert!(refused(46 << 20, 0, 92 << 20));
+        assert!(!refused(39 << 20, 0, 78 << 20));
+        assert!(refused(41 << 20, 0, 82 << 20));
+    }
+
+    #[test]
+    fn the_default_limit_leaves_room_for_what_is_not_counted() {
+        assert_eq!(default_limit(512 << 20), 312 << 20);
+        assert_eq!(default_limit(3072 << 20), 2232 << 20);
+        assert_eq!(default_limit(0), 64 << 20);
     }
 
     #[test]

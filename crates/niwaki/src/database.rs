@@ -385,7 +385,7 @@ impl Database {
             return set.checked_mul(1024);
         }
         let system = niwaki_env::memory::of_process()?;
-        usize::try_from(system / 4 * 3).ok()
+        usize::try_from(niwaki_env::memory::default_limit(system)).ok()
     }
 
     /// Connections that a server may hold at once, those that have not logged in included: beside them
