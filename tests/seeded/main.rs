@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use niwaki_env::Env;
 use niwaki_env::bugs::{plant, visits};
+use niwaki_env::memory::{self, Held};
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_table::HeapOnlyUpdates;
 use niwaki_testkit::chains;
@@ -41,7 +42,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 72] = [
+const BUGS: [(&str, &str, Suite); 73] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -138,6 +139,7 @@ const BUGS: [(&str, &str, Suite); 72] = [
     ("error_of_a_thread", "a thread's error is its own", crews),
     ("work_unasked", "nobody asks whether long work goes on", asked_work),
     ("value_uncharged", "a value is built however long it becomes", charged_values),
+    ("memory_unasked", "a session takes memory that the server does not have", accounted_memory),
     ("let-in", "a session comes into a database that is about to go", databases),
     ("over-any-version", "a leaf that has changed is taken to begin with what was over", over),
     ("over-any-snapshot", "what is over for a newer snapshot is left out for an older one", over),
@@ -168,6 +170,20 @@ fn charged_values() -> Result<(), String> {
         let grown = (0..40).find_map(|power| charge.add(1 << power).err());
         grown.map(drop).ok_or_else(|| "the value has a terabyte".to_owned())
     })
+}
+
+/// A session that holds much asks for more than all may have.
+fn accounted_memory() -> Result<(), String> {
+    let before = memory::used().1;
+    memory::set_limit(32 << 20);
+    let held = Held::own(8 << 20);
+    let asked = memory::room(64 << 20);
+    drop(held);
+    memory::set_limit(before);
+    match asked {
+        Err(full) if full.wanted == 64 << 20 => Ok(()),
+        other => Err(format!("64 MB of 32 MB were answered with {other:?}")),
+    }
 }
 
 /// Work that its session does not want any more.
@@ -464,7 +480,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 37] = [
+    let suites: [(&str, Suite); 38] = [
         ("pages", pages),
         ("restarting", restarting),
         ("strays-stay", strays_stay),
@@ -477,6 +493,7 @@ fn every_planted_bug_is_found() {
         ("crews", crews),
         ("asked-work", asked_work),
         ("charged-values", charged_values),
+        ("accounted-memory", accounted_memory),
         ("databases", databases),
         ("over", over),
         ("together", together),

@@ -177,6 +177,9 @@ pub fn room(wanted: usize) -> Result<(), Full> {
 fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     let limit = LIMIT.load(Ordering::Relaxed);
     let all = usize::try_from(ALL.load(Ordering::Relaxed)).unwrap_or(0);
+    if crate::seeded_bug!("memory_unasked") {
+        return Ok(());
+    }
     share(own, wanted, all, limit)
 }
 
