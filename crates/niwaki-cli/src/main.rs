@@ -11,11 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use mimalloc::MiMalloc;
+use niwaki_env::memory::{self, Counting};
 
 /// Keeps the account of what sessions take.
 #[global_allocator]
-static ALLOCATOR: niwaki_env::memory::Counting<std::alloc::System> =
-    niwaki_env::memory::Counting(std::alloc::System);
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// A PostgreSQL-compatible database whose tables and indexes keep their size.
 #[derive(Debug, Parser)]
@@ -88,6 +89,7 @@ impl DataArguments {
 }
 
 fn main() -> ExitCode {
+    memory::set_give_back(memory::collect_mimalloc);
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),

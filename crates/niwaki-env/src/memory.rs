@@ -20,6 +20,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
 
@@ -40,6 +41,9 @@ const RETURNED_BYTES: isize = 16 << 20;
 // Relaxed throughout: numbers that stand for themselves.
 static ALL: AtomicIsize = AtomicIsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// What the program's allocator does to give freed memory back to the system.
+static GIVES_BACK: OnceLock<fn()> = OnceLock::new();
 
 /// A thread's part of the account. What one thread takes and another gives back is on the wrong one
 /// of them until [`hand_over`] says so.
@@ -278,14 +282,22 @@ pub fn give_back() {
 fn give_back_now(part: &Part) {
     tell(part);
     part.most.set(part.own.get());
-    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-    {
-        unsafe extern "C" {
-            fn malloc_trim(pad: usize) -> i32;
-        }
-        // SAFETY: a function of the C library that takes a number, and may be called at any time.
-        unsafe { malloc_trim(0) };
+    if let Some(gives_back) = GIVES_BACK.get() {
+        gives_back();
     }
+}
+
+/// Says what [`give_back`] calls: a function of the program's allocator. The first one stays.
+pub fn set_give_back(gives_back: fn()) {
+    // A second one would be of the same allocator: a program has one.
+    let _ = GIVES_BACK.set(gives_back);
+}
+
+/// Gives back what mimalloc keeps of the calling thread, and of threads that have ended.
+#[cfg(feature = "mimalloc")]
+pub fn collect_mimalloc() {
+    // SAFETY: a function of the allocator that takes a flag; any thread may call it at any time.
+    unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
 /// Memory of a process that is not for the account, in bytes: its code, stacks, and what allocators
