@@ -25,6 +25,28 @@ fn ask_for(bytes: usize) -> Result<()> {
     if bytes >= LARGE_BYTES { Ok(niwaki_env::memory::room(bytes)?) } else { Ok(()) }
 }
 
+/// Asks for room where a buffer of `capacity` bytes, `length` of them in use, must grow for `more`.
+/// It doubles then, and has its bytes twice while they are copied.
+///
+/// # Errors
+/// `53200` where there is no memory.
+#[inline]
+pub fn ask_to_grow(capacity: usize, length: usize, more: usize) -> Result<()> {
+    let wanted = length.saturating_add(more);
+    if wanted <= capacity { Ok(()) } else { ask_for(wanted.max(capacity.saturating_mul(2))) }
+}
+
+/// Charges `count` parts of `part_bytes` each, which are copied at once, without their contents.
+///
+/// # Errors
+/// `53200` where there is no memory, and what ends the statement.
+#[inline]
+pub fn charge_parts(count: usize, part_bytes: usize) -> Result<()> {
+    let bytes = count.saturating_mul(part_bytes);
+    work::tick(bytes)?;
+    ask_for(bytes)
+}
+
 /// What a value that is being built takes so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charge {
@@ -96,6 +118,13 @@ impl GrowingText {
         Self::default()
     }
 
+    /// Charges `more` bytes before they are appended.
+    #[inline]
+    fn charge(&self, more: usize) -> Result<()> {
+        Charge { bytes: self.text.len() }.add(more)?;
+        ask_to_grow(self.text.capacity(), self.text.len(), more)
+    }
+
     /// What it has so far.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -107,7 +136,7 @@ impl GrowingText {
     /// As [`Charge::add`].
     #[inline]
     pub fn push_str(&mut self, part: &str) -> Result<()> {
-        Charge { bytes: self.text.len() }.add(part.len())?;
+        self.charge(part.len())?;
         self.text.push_str(part);
         Ok(())
     }
@@ -118,7 +147,7 @@ impl GrowingText {
     /// As [`Charge::add`].
     #[inline]
     pub fn push(&mut self, character: char) -> Result<()> {
-        Charge { bytes: self.text.len() }.add(character.len_utf8())?;
+        self.charge(character.len_utf8())?;
         self.text.push(character);
         Ok(())
     }
@@ -129,7 +158,7 @@ impl GrowingText {
     /// As [`Charge::add`].
     pub fn push_times(&mut self, character: char, times: usize) -> Result<()> {
         let more = times.saturating_mul(character.len_utf8());
-        Charge { bytes: self.text.len() }.add(more)?;
+        self.charge(more)?;
         self.text.extend(std::iter::repeat_n(character, times));
         Ok(())
     }
@@ -147,6 +176,8 @@ impl GrowingText {
             if self.text.len().saturating_sub(charged) >= LOT_BYTES {
                 Charge { bytes: charged }.add(self.text.len().saturating_sub(charged))?;
                 charged = self.text.len();
+                // For the next lot, and a character of it.
+                ask_to_grow(self.text.capacity(), charged, LOT_BYTES.saturating_add(4))?;
             }
         }
         Charge { bytes: charged }.add(self.text.len().saturating_sub(charged))
@@ -183,6 +214,9 @@ impl GrowingArray {
     #[inline]
     pub fn push(&mut self, value: Datum, bytes: usize) -> Result<()> {
         charge_elements(&mut self.charge, 1, bytes)?;
+        let place = size_of::<Datum>();
+        let [capacity, length] = [self.values.capacity(), self.values.len()];
+        ask_to_grow(capacity.saturating_mul(place), length.saturating_mul(place), place)?;
         self.values.push(value);
         Ok(())
     }

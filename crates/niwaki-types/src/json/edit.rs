@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::value::{Jsonb, JsonbArray, JsonbObject, place};
 use crate::error::{Result, TypeError};
+use crate::growing::charge_parts;
 
 /// What happens where a path leads.
 #[derive(Clone, Debug)]
@@ -42,6 +43,24 @@ pub fn path_index(step: &str) -> Option<i32> {
 
 fn invalid(message: impl Into<String>) -> TypeError {
     TypeError::new("22023", message)
+}
+
+/// Charges so many items of an array, before they are copied.
+fn charge_items(count: usize) -> Result<()> {
+    charge_parts(count, size_of::<Arc<Jsonb>>())
+}
+
+/// Charges so many pairs of an object, before they are copied: twice, and sorting takes half.
+fn charge_pairs(count: usize) -> Result<()> {
+    charge_parts(count, 5 * size_of::<(Arc<str>, Arc<Jsonb>)>() / 2)
+}
+
+/// The items of an array, or the value as the only one.
+fn items_or_itself(value: &Arc<Jsonb>) -> &[Arc<Jsonb>] {
+    match &**value {
+        Jsonb::Array(array) => array.items(),
+        _ => std::slice::from_ref(value),
+    }
 }
 
 impl Jsonb {
@@ -85,17 +104,16 @@ impl Jsonb {
     /// # Errors
     /// `54001` if the result nests too deeply.
     pub fn concat(a: &Arc<Self>, b: &Arc<Self>) -> Result<Arc<Self>> {
-        let items = |value: &Arc<Self>| match &**value {
-            Self::Array(array) => array.items().to_vec(),
-            _ => vec![Arc::clone(value)],
-        };
-        Ok(Arc::new(match (&**a, &**b) {
-            (Self::Object(x), Self::Object(y)) => {
-                // Pairs that come later win.
-                Self::object(x.pairs().iter().chain(y.pairs()).cloned().collect())?
-            }
-            _ => Self::array([items(a), items(b)].concat())?,
-        }))
+        if let (Self::Object(x), Self::Object(y)) = (&**a, &**b) {
+            charge_pairs(x.pairs().len().saturating_add(y.pairs().len()))?;
+            let mut pairs = Vec::with_capacity(x.pairs().len().saturating_add(y.pairs().len()));
+            // Pairs that come later win.
+            pairs.extend(x.pairs().iter().chain(y.pairs()).cloned());
+            return Self::object(pairs).map(Arc::new);
+        }
+        let (x, y) = (items_or_itself(a), items_or_itself(b));
+        charge_items(x.len().saturating_add(y.len()))?;
+        Self::array([x, y].concat()).map(Arc::new)
     }
 
     /// The operator `-` with texts: without the pairs of these keys, or the items that are these strings.
@@ -105,10 +123,12 @@ impl Jsonb {
     pub fn without_keys(value: &Arc<Self>, keys: &[&str]) -> Result<Arc<Self>> {
         Ok(Arc::new(match &**value {
             Self::Object(object) => {
+                charge_pairs(object.pairs().len())?;
                 let stays = |key: &str| !keys.contains(&key);
                 Self::object(object.pairs().iter().filter(|(k, _)| stays(k)).cloned().collect())?
             }
             Self::Array(array) => {
+                charge_items(array.items().len())?;
                 let goes =
                     |item: &Self| matches!(item, Self::String(text) if keys.contains(&&**text));
                 Self::array(array.items().iter().filter(|item| !goes(item)).cloned().collect())?
@@ -124,6 +144,7 @@ impl Jsonb {
     pub fn without_item(value: &Arc<Self>, index: i64) -> Result<Arc<Self>> {
         match &**value {
             Self::Array(array) => {
+                charge_items(array.items().len())?;
                 let mut items = array.items().to_vec();
                 match place(index, items.len()) {
                     Some(at) if at < items.len() => drop(items.remove(at)),
@@ -143,10 +164,12 @@ impl Jsonb {
     pub fn without_nulls(value: &Arc<Self>) -> Result<Arc<Self>> {
         Ok(Arc::new(match &**value {
             Self::Array(array) => {
+                charge_items(array.items().len())?;
                 let items = array.items().iter().map(Self::without_nulls);
                 Self::array(items.collect::<Result<_>>()?)?
             }
             Self::Object(object) => {
+                charge_pairs(object.pairs().len())?;
                 let pairs = object.pairs().iter().filter(|(_, v)| !matches!(**v, Self::Null));
                 let pairs = pairs.map(|(k, v)| -> Result<(Arc<str>, Arc<Self>)> {
                     Ok((Arc::clone(k), Self::without_nulls(v)?))
@@ -205,6 +228,7 @@ impl Edit<'_> {
                 None => return Ok(Arc::clone(value)),
             },
         };
+        charge_pairs(object.pairs().len())?;
         let others = object.pairs().iter().filter(|(key, _)| **key != *step).cloned();
         let changed = new.map(|new| (Arc::from(step), new));
         Jsonb::object(others.chain(changed).collect()).map(Arc::new)
@@ -223,6 +247,7 @@ impl Edit<'_> {
                 format!("path element at position {position} is not an integer: \"{step}\"");
             TypeError::new("22P02", message)
         })?;
+        charge_items(array.items().len())?;
         let mut items = array.items().to_vec();
         let at = place(index.into(), items.len());
         match (at, self.change.created()) {

@@ -2,6 +2,7 @@
 
 use super::lex::{Fault, Lexer, Token};
 use crate::error::{Result, TypeError};
+use crate::growing::{ask_to_grow, charge_parts};
 
 /// Levels of arrays and objects inside each other. Whatever walks a value does so by recursion, on stacks of
 /// 1 MiB at least. PostgreSQL's bound is its stack, some thousands of levels.
@@ -49,6 +50,19 @@ pub(super) fn parse<'a, B: Build<'a>>(text: &'a str, builder: &mut B) -> Result<
         return Err(parser.lexer.unexpected(Fault::ExpectedEnd));
     }
     Ok(value)
+}
+
+/// Memory of a value beside its place, in bytes, roughly: its counters and the allocator's part.
+const VALUE_BYTES: usize = 64;
+
+/// Appends a part, whose memory is charged.
+fn append<T>(parts: &mut Vec<T>, part: T) -> Result<()> {
+    let place = size_of::<T>();
+    charge_parts(1, place.saturating_add(VALUE_BYTES))?;
+    let [capacity, length] = [parts.capacity(), parts.len()];
+    ask_to_grow(capacity.saturating_mul(place), length.saturating_mul(place), place)?;
+    parts.push(part);
+    Ok(())
 }
 
 struct Parser<'a, 'b, B> {
@@ -101,10 +115,10 @@ impl<'a, B: Build<'a>> Parser<'a, '_, B> {
         let start = self.open()?;
         let mut items = Vec::new();
         if self.lexer.token() != Token::ArrayEnd {
-            items.push(self.value()?);
+            append(&mut items, self.value()?)?;
             while self.lexer.token() == Token::Comma {
                 self.lexer.advance()?;
-                items.push(self.value()?);
+                append(&mut items, self.value()?)?;
             }
         }
         let raw = self.close(start, Token::ArrayEnd, Fault::ExpectedArrayNext)?;
@@ -117,10 +131,10 @@ impl<'a, B: Build<'a>> Parser<'a, '_, B> {
         match self.lexer.token() {
             Token::ObjectEnd => {}
             Token::String => {
-                pairs.push(self.pair()?);
+                append(&mut pairs, self.pair()?)?;
                 while self.lexer.token() == Token::Comma {
                     self.lexer.advance()?;
-                    pairs.push(self.pair()?);
+                    append(&mut pairs, self.pair()?)?;
                 }
             }
             _ => return Err(self.lexer.unexpected(Fault::ExpectedObjectFirst)),
