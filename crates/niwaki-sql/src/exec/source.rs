@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Key;
+use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
 use super::kept_rows::{KeptReader, RowKeeper};
@@ -113,6 +114,8 @@ impl SetValues {
                     fields.iter().flat_map(|all| all.iter().map(|(_, kind)| kind.oid)).collect();
                 let mut records = Vec::new();
                 (rows.body)(rt.exec, &values, &mut |row| {
+                    // The record has its values and their types.
+                    charge_parts(row.len().saturating_add(2), 2 * size_of::<Datum>())?;
                     let record = Record::new(kinds.clone(), row);
                     records.push(Datum::Record(TypeOid::RECORD, Arc::new(record)));
                     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::growing::{Charge, charge_elements, value_bytes};
+use niwaki_types::growing::{Charge, charge_elements, charge_parts, value_bytes};
 use niwaki_types::{
     ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Datum, Dimension, TypeOid, compare,
     equal, work,
@@ -31,7 +31,10 @@ fn same(element: TypeOid, a: &Datum, b: &Datum) -> bool {
 
 fn unnest(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
     match values {
-        [Datum::Array(_, elements)] => Ok(elements.to_vec()),
+        [Datum::Array(_, elements)] => {
+            charge_parts(elements.len(), size_of::<Datum>())?;
+            Ok(elements.to_vec())
+        }
         _ => Ok(Vec::new()),
     }
 }
@@ -45,6 +48,7 @@ fn generate_subscripts(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<
         _ => return Ok(Vec::new()),
     };
     let Some(dimension) = dimension else { return Ok(Vec::new()) };
+    charge_parts(usize::try_from(dimension.length).unwrap_or(0), size_of::<Datum>())?;
     let subscripts = dimension.lower..=dimension.upper();
     Ok(if reverse {
         subscripts.rev().map(Datum::Int4).collect()

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing::charge_parts;
 use niwaki_types::{Datum, Jsonb, RawJson, RawKind, TypeOid};
 
 use super::super::{EmitRow, RowsFunction, T};
 use super::{invalid, text, wrong};
 use crate::context::ExecContext;
 use crate::error::Result;
+
+/// Memory of a row beside its text, in bytes, roughly.
+const ROW_BYTES: usize = size_of::<Datum>() + 32;
 
 fn tree_text(value: &Jsonb) -> Datum {
     value.unquoted().map_or(Datum::Null, |text| Datum::Text(text.into()))
@@ -25,6 +29,7 @@ pub(super) fn keys(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datu
     match values {
         [Datum::Jsonb(value)] => match &**value {
             Jsonb::Object(object) => {
+                charge_parts(object.pairs().len(), ROW_BYTES)?;
                 Ok(object.pairs().iter().map(|(key, _)| Datum::Text(Arc::clone(key))).collect())
             }
             other => Err(refused("jsonb_object_keys", matches!(other, Jsonb::Array(_)))),
@@ -67,7 +72,10 @@ pub(super) fn elements_text(_: &mut ExecContext<'_>, values: &[Datum]) -> Result
 
 fn tree_items(value: &Jsonb) -> Result<&[Arc<Jsonb>]> {
     match value {
-        Jsonb::Array(array) => Ok(array.items()),
+        Jsonb::Array(array) => {
+            charge_parts(array.items().len(), ROW_BYTES)?;
+            Ok(array.items())
+        }
         Jsonb::Object(_) => Err(invalid("cannot extract elements from an object")),
         _ => Err(invalid("cannot extract elements from a scalar")),
     }
@@ -75,7 +83,12 @@ fn tree_items(value: &Jsonb) -> Result<&[Arc<Jsonb>]> {
 
 fn raw_items<'r, 'a>(value: &'r RawJson<'a>, function: &str) -> Result<&'r [RawJson<'a>]> {
     match &value.kind {
-        RawKind::Array(items) => Ok(items),
+        RawKind::Array(items) => {
+            // The texts of all are copied.
+            let places = items.len().saturating_mul(ROW_BYTES);
+            charge_parts(1, places.saturating_add(value.text.len()))?;
+            Ok(items)
+        }
         RawKind::Object(_) => Err(invalid(format!("cannot call {function} on a non-array"))),
         _ => Err(invalid(format!("cannot call {function} on a scalar"))),
     }
