@@ -188,9 +188,13 @@ impl GrowingText {
         self.text
     }
 
-    /// The value.
-    pub fn finish(self) -> Datum {
-        Datum::Text(self.text.into())
+    /// The value, which is a copy.
+    ///
+    /// # Errors
+    /// `53200` where there is no memory for both.
+    pub fn finish(self) -> Result<Datum> {
+        ask_for(self.text.len())?;
+        Ok(Datum::Text(self.text.into()))
     }
 }
 

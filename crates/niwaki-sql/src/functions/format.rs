@@ -24,7 +24,7 @@ fn concat(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     for value in values.iter().filter(|v| !v.is_null()) {
         result.push_str(&shown(value, exec))?;
     }
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 fn concat_ws(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -196,7 +196,7 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
             (_, false) => specifier.push(&mut result, &quote_string(&shown(value, exec)))?,
         }
     }
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 /// The value of an argument that is a width.

@@ -274,7 +274,7 @@ fn replaced(
     })?;
     refused?;
     result.push_str(source.get(copied..).unwrap_or_default())?;
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 /// Writes a replacement: `\1` to `\9` are groups, `\&` is the whole match, `\\` a backslash.

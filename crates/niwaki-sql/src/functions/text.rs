@@ -79,32 +79,41 @@ fn upper_case(character: char) -> char {
     }
 }
 
+/// Bytes that [`by_parts`] changes between two looks for interrupts: far below a millisecond's work.
+const PART_BYTES: usize = 64 << 10;
+
+/// A text of which each part is changed alone.
+fn by_parts(source: &str, change: impl Fn(&str) -> String) -> Result<Datum> {
+    if source.len() <= PART_BYTES {
+        return Ok(string(change(source)));
+    }
+    let mut result = GrowingText::new();
+    let mut rest = source;
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        result.push_str(&change(part))?;
+        rest = behind;
+    }
+    Ok(result.finish()?)
+}
+
 /// With a collation of which only ASCII letters have cases.
 fn lower_ascii(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.to_ascii_lowercase()))
+    by_parts(text(a)?, str::to_ascii_lowercase)
 }
 
 fn upper_ascii(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.to_ascii_uppercase()))
+    by_parts(text(a)?, str::to_ascii_uppercase)
 }
 
 fn initcap_ascii(a: &Datum) -> Result<Datum> {
-    let mut result = text(a)?.to_ascii_lowercase();
     let mut inside = false;
-    let initials: Vec<usize> = result
-        .char_indices()
-        .filter_map(|(at, character)| {
-            let begins = !inside && character.is_ascii_lowercase();
-            inside = character.is_ascii_alphanumeric();
-            begins.then_some(at)
-        })
-        .collect();
-    for at in initials {
-        if let Some(initial) = result.get_mut(at..=at) {
-            initial.make_ascii_uppercase();
-        }
-    }
-    Ok(string(result))
+    characters_of(text(a)?.chars().map(|character| {
+        let (lower, upper) = (character.to_ascii_lowercase(), character.to_ascii_uppercase());
+        let shown = if inside { lower } else { upper };
+        inside = character.is_ascii_alphanumeric();
+        shown
+    }))
 }
 
 fn lower(a: &Datum) -> Result<Datum> {
@@ -128,7 +137,7 @@ fn initcap(a: &Datum) -> Result<Datum> {
 fn characters_of(characters: impl Iterator<Item = char>) -> Result<Datum> {
     let mut result = GrowingText::new();
     result.extend(characters)?;
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 /// Bytes of pieces that [`repeat`] appends at once: far below what is done between two looks for
@@ -153,11 +162,11 @@ fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
     for _ in 0..times % many {
         result.push_str(piece)?;
     }
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 fn reverse(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.chars().rev().collect::<String>()))
+    characters_of(text(a)?.chars().rev())
 }
 
 /// `substring(s from start for count)` in characters; `start` may be before the string.
@@ -224,7 +233,7 @@ fn replace(values: &[Datum]) -> Result<Datum> {
         copied = at + from.len();
     }
     result.push_str(source.get(copied..).unwrap_or_default())?;
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 fn translate(values: &[Datum]) -> Result<Datum> {
@@ -264,7 +273,7 @@ fn pad(values: &[Datum], left: bool) -> Result<Datum> {
         result.push_str(source)?;
         result.extend(padding)?;
     }
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 fn lpad(values: &[Datum]) -> Result<Datum> {
@@ -350,11 +359,18 @@ fn split_part(values: &[Datum]) -> Result<Datum> {
     if number == 0 {
         return Err(SqlError::new("22023", "field position must not be zero"));
     }
-    let parts: Vec<&str> =
-        if separator.is_empty() { vec![source] } else { source.split(separator).collect() };
-    let size = i64::try_from(parts.len()).unwrap_or(i64::MAX);
-    let index = if number > 0 { number - 1 } else { size.saturating_add(number) };
-    Ok(Datum::text(usize::try_from(index).ok().and_then(|i| parts.get(i)).copied().unwrap_or("")))
+    if separator.is_empty() {
+        return Ok(Datum::text(if matches!(number, 1 | -1) { source } else { "" }));
+    }
+    // Counted and not kept: there may be as many parts as bytes.
+    let index = if number > 0 {
+        number - 1
+    } else {
+        let size = source.split(separator).count();
+        i64::try_from(size).unwrap_or(i64::MAX).saturating_add(number)
+    };
+    let part = usize::try_from(index).ok().and_then(|index| source.split(separator).nth(index));
+    Ok(Datum::text(part.unwrap_or("")))
 }
 
 pub(super) fn starts_with(a: &Datum, prefix: &Datum) -> Result<Datum> {
@@ -410,7 +426,7 @@ fn overlay(values: &[Datum]) -> Result<Datum> {
     result.extend(source.chars().take(before))?;
     result.push_str(new)?;
     result.extend(source.chars().skip(after))?;
-    Ok(result.finish())
+    Ok(result.finish()?)
 }
 
 /// How much stays at the front, and from where on the rest stays.
