@@ -19,7 +19,7 @@ use niwaki::{
     TypeOid,
 };
 
-use niwaki_types::growing::charge_more;
+use niwaki_types::growing::{ask_to_grow, charge_more};
 use niwaki_types::{ColumnType, InputContext};
 
 use crate::connection::{Input, Output, Socket, is_timeout};
@@ -237,6 +237,7 @@ impl RowSink for Wire<'_> {
                 _ => 0,
             };
             charge_more(out.len() - begun, bytes)?;
+            ask_to_grow(out.capacity(), out.len(), bytes)?;
             if formats.of(i) == 0 {
                 niwaki_types::write_text(value, type_oid, text, out);
             } else {
@@ -333,9 +334,13 @@ impl ResultSink for Wire<'_> {
             let (kind, used) = (frame.kind(), frame.len());
             let outcome = match kind {
                 b'd' | b'c' | b'f' => match frame.read() {
+                    // A line may be larger than what there is room for.
                     Ok(Message::CopyData(bytes)) => {
-                        buffer.extend_from_slice(bytes);
-                        Ok(true)
+                        let asked = ask_to_grow(buffer.capacity(), buffer.len(), bytes.len());
+                        asked.map_err(SqlError::from).map(|()| {
+                            buffer.extend_from_slice(bytes);
+                            true
+                        })
                     }
                     Ok(Message::CopyFail(reason)) => {
                         Err(SqlError::new("57014", format!("COPY from stdin failed: {reason}")))
@@ -363,7 +368,9 @@ impl ResultSink for Wire<'_> {
 
     fn copy_out(&mut self, line: &[u8]) -> Result<(), SqlError> {
         charge_more(0, line.len())?;
-        backend::copy_data(&mut self.output.bytes, line);
+        let out = &mut self.output.bytes;
+        ask_to_grow(out.capacity(), out.len(), line.len())?;
+        backend::copy_data(out, line);
         self.flush_if_large();
         Ok(())
     }

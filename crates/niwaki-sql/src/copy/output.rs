@@ -1,11 +1,14 @@
 //! Lines of COPY TO.
 
-use niwaki_types::growing::charge_more;
-use niwaki_types::{Datum, TextSettings, TypeOid, write_text};
+use niwaki_types::growing::{ask_to_grow, charge_more, value_bytes};
+use niwaki_types::{Datum, TextSettings, TypeOid, work, write_text};
 
 use super::{binary, csv};
 use crate::error::Result;
 use crate::utility::CopyOptions;
+
+/// Bytes of a value that are written between two looks for interrupts.
+const PART_BYTES: usize = 64 << 10;
 
 /// Makes lines of rows; its memory is used again for the next line.
 #[derive(Debug)]
@@ -77,6 +80,9 @@ impl CopyOutput {
     pub fn row(&mut self, row: &[Datum]) -> Result<&[u8]> {
         self.line.clear();
         if self.options.binary {
+            let bytes = row.iter().map(value_bytes).fold(0, usize::saturating_add);
+            charge_more(0, bytes)?;
+            ask_to_grow(self.line.capacity(), 0, bytes)?;
             self.begin();
             binary::write_row(row, &self.types, &self.settings, &mut self.line);
             return Ok(&self.line);
@@ -98,14 +104,22 @@ impl CopyOutput {
             };
             // Once as a value, once in its line.
             charge_more(self.line.len(), bytes)?;
+            ask_to_grow(self.value.capacity(), 0, bytes)?;
             write_text(value, oid, &self.settings, &mut self.value);
+            ask_to_grow(self.line.capacity(), self.line.len(), self.value.len())?;
             match &self.options.csv {
                 Some(form) => {
+                    work::tick(self.value.len())?;
                     let quotes = self.quoted.get(i).copied().unwrap_or(false);
                     let alone = row.len() == 1;
                     csv::write(&self.value, quotes, alone, &self.options, form, &mut self.line);
                 }
-                None => escape(&self.value, self.options.delimiter, &mut self.line),
+                None => {
+                    for part in self.value.chunks(PART_BYTES) {
+                        work::tick(part.len())?;
+                        escape(part, self.options.delimiter, &mut self.line);
+                    }
+                }
             }
         }
         self.line.push(b'\n');
