@@ -2,7 +2,8 @@
 
 A bomb is a text of SQL, or a function of a `Drained` client and of the moment when it is to stop. It is judged by what happens
 around it: the server lives, a session beside it gets its `SELECT 1` within 100 ms, a new connection too, and the memory is back
-when the bombs have ended. What the bomb itself answers is told, not judged: rows, 53200, 54000, 57014 are all right.
+when the bombs have ended. What the bomb itself answers is told, not judged: rows, 53200, 54000, 57014 are all right. DO and
+bit strings are not among them: Niwaki has neither, and a bomb that is refused at once shows nothing.
 
 The server is in a memory cgroup (v1 or v2) of its own where one can be made, which takes root; elsewhere its resident memory is
 watched, and passing the limit counts as being killed.
@@ -155,7 +156,6 @@ VALUES = {
     "upper": "select length(upper(reverse(repeat('x', 400000000))))",
     "hashed": "select md5(repeat('x', 900000000))",
     "encoded": "select length(encode(repeat('x', 400000000)::bytea, 'hex'))",
-    "bits": "select length(repeat('1', 400000000)::varbit)",
     "power": "select length((10::numeric ^ 100000)::text)",
     "factorial": "select length(factorial(30000)::text)",
     "numeric_squared": "with recursive r(a, n) as (select 12345678.9::numeric, 1 union all select a * a, n + 1 from r where n < 40) select max(scale(a)) from r",
@@ -192,15 +192,12 @@ SESSIONS = {
     "cursor_hold": f"begin; declare c cursor with hold for select i, repeat('x', 100) from {SERIES}; commit; close c",
     "cursor_scroll": f"begin; declare c scroll cursor for select i, repeat('x', 100) from {SERIES}; move last in c; move first in c; commit",
     "insert_large": f"create temp table t (i int, v text); insert into t select i, repeat('x', 200) from {SERIES}",
-    "conflicts": "create temp table t (i int primary key, v text); insert into t select i % 1000, 'x' from {series} on conflict (i) do update set v = t.v || 'y'",
+    "conflicts": "create temp table t (i int primary key, v text); insert into t select i, 'x' from {series}; insert into t select i, repeat('y', 100) from {series} on conflict (i) do update set v = t.v || excluded.v",
     "deferred": "create temp table t (i int unique deferrable initially deferred); begin; insert into t select i from {series}; update t set i = i + 1; commit",
     "deferred_keys": "create temp table p (i int primary key); create temp table f (i int references p deferrable initially deferred); begin; insert into f select i from {series}; rollback",
     "row_locks": "create temp table t as select i from {series}; begin; select count(*) from (select i from t for update offset 0) s; rollback",
     "advisory_locks": "begin; select count(pg_advisory_xact_lock(i)) from {series}; rollback",
     "index_build": "create temp table t as select i, md5(i::text) m from {series}; create index on t (m); create index on t (m, i)",
-    "do_loop": "do $$ declare t text := 'x'; begin loop t := t || t; end loop; end $$",
-    "do_arrays": "do $$ declare a int[] := '{{1}}'; begin loop a := a || a; end loop; end $$",
-    "do_savepoints": "do $$ begin for n in 1 .. 10000000 loop begin perform 1; exception when others then null; end; end loop; end $$",
 }
 
 
