@@ -6,7 +6,7 @@ use niwaki_env::seeded_bug;
 use niwaki_heap::{InsertOptions, NewRow, UniqueProbe};
 use niwaki_nbtree::{InsertOutcome, NewEntry, UniqueCheck};
 use niwaki_storage::Tid;
-use niwaki_txn::Transaction;
+use niwaki_txn::{Error as TxnError, Transaction};
 use niwaki_types::Datum;
 
 use crate::dead_entries::DeadEntries;
@@ -85,6 +85,7 @@ impl Table {
         options: InsertOptions,
         work: &mut Workspace,
     ) -> Result<()> {
+        tx.session().check_interrupts().map_err(TxnError::from)?;
         work.row.clear();
         let mut parts = Vec::with_capacity(rows.len());
         for row in rows {
@@ -99,6 +100,7 @@ impl Table {
         // Of what their pages lost; and before an index refuses one of the rows.
         self.tend_after(rows.len())?;
         for index in 0..self.indexes.len() {
+            tx.session().check_interrupts().map_err(TxnError::from)?;
             for (number, row) in rows.iter().enumerate() {
                 let root = work.tids[number];
                 let entry = RowEntry { row, root, logically_unchanged: false };
