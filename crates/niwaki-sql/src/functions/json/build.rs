@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::growing::{charge_more, value_bytes};
+use niwaki_types::growing::{ask_to_grow, charge_more, value_bytes};
 use niwaki_types::{Datum, Jsonb, TypeOid, write_json_string};
 
 use super::convert::{key_text, to_tree, write_json};
@@ -209,6 +209,15 @@ pub(super) fn jsonb_of_texts(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::Jsonb(Arc::new(object)))
 }
 
+/// Appends a part to those of a state, whose vector doubles.
+fn push<T>(parts: &mut Vec<T>, part: T) -> Result<()> {
+    let place = size_of::<T>();
+    let [capacity, length] = [parts.capacity(), parts.len()];
+    ask_to_grow(capacity.saturating_mul(place), length.saturating_mul(place), place)?;
+    parts.push(part);
+    Ok(())
+}
+
 /// Running state of `json_agg`, `jsonb_agg`, `json_object_agg` or `jsonb_object_agg`.
 #[derive(Clone, Debug)]
 pub(crate) enum JsonAggregate {
@@ -254,6 +263,7 @@ impl JsonAggregate {
                     text.extend_from_slice(b"\n ");
                 }
                 charge_more(text.len(), value_bytes(value))?;
+                ask_to_grow(text.capacity(), text.len(), value_bytes(value))?;
                 write_json(value, *oid, &[], exec, text);
             }
             (Self::Text { text, object: true }, [key, value], [key_oid, oid]) => {
@@ -264,13 +274,14 @@ impl JsonAggregate {
                 write_json_string(&key_text(key, *key_oid, exec)?, text);
                 text.extend_from_slice(b" : ");
                 charge_more(text.len(), value_bytes(value))?;
+                ask_to_grow(text.capacity(), text.len(), value_bytes(value))?;
                 write_json(value, *oid, &[], exec, text);
             }
             (Self::Items { items, bytes }, [value], [oid]) => {
                 let item = to_tree(value, *oid, exec)?;
                 charge_more(*bytes, item.memory())?;
                 *bytes += item.memory();
-                items.get_or_insert_default().push(item);
+                push(items.get_or_insert_default(), item)?;
             }
             (Self::Pairs { pairs, bytes }, [key, value], [key_oid, oid]) => {
                 if key.is_null() {
@@ -280,7 +291,7 @@ impl JsonAggregate {
                 let value = to_tree(value, *oid, exec)?;
                 charge_more(*bytes, key.len() + value.memory())?;
                 *bytes += key.len() + value.memory();
-                pairs.get_or_insert_default().push((key.into(), value));
+                push(pairs.get_or_insert_default(), (key.into(), value))?;
             }
             _ => return Err(wrong()),
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing::charge_parts;
 use niwaki_types::{
     DateStyle, Datum, Dimension, Jsonb, Numeric, Record, TextSettings, TypeOid, to_text,
     write_json_string,
@@ -112,6 +113,8 @@ fn tree_level(
 /// # Errors
 /// What reading `json` as `jsonb` gives.
 pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Result<Arc<Jsonb>> {
+    // Of one value, roughly, and of its place.
+    charge_parts(1, 2 * size_of::<Jsonb>())?;
     Ok(Arc::new(match value {
         Datum::Null => Jsonb::Null,
         Datum::Bool(value) => Jsonb::Bool(*value),

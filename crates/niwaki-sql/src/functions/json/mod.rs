@@ -10,7 +10,7 @@ mod records;
 
 use std::sync::Arc;
 
-use niwaki_types::growing::charge_more;
+use niwaki_types::growing::{ask_to_grow, charge_more};
 use niwaki_types::{Datum, Jsonb};
 
 use super::{Function, functions};
@@ -51,6 +51,8 @@ fn texts(value: &Datum) -> Result<Vec<Option<&str>>> {
 /// The text that was built; it was charged part by part where it has parts.
 fn string(bytes: Vec<u8>) -> Result<Datum> {
     charge_more(bytes.len(), 0)?;
+    // The value is a copy.
+    ask_to_grow(0, 0, bytes.len())?;
     let text = String::from_utf8(bytes).map_err(|_| wrong())?;
     Ok(Datum::Text(text.into()))
 }
