@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use mimalloc::MiMalloc;
-use niwaki_env::memory::{self, Counting};
+use niwaki_env::memory::Counting;
 
 /// Keeps the account of what sessions take.
 #[global_allocator]
@@ -89,7 +89,6 @@ impl DataArguments {
 }
 
 fn main() -> ExitCode {
-    memory::set_give_back(memory::collect_mimalloc);
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),

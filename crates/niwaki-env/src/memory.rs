@@ -20,7 +20,6 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::fmt;
-use std::sync::OnceLock;
 
 use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
 
@@ -35,15 +34,9 @@ const SHARE: usize = 2;
 /// threads are 12 MB off together.
 const LOT_BYTES: isize = 64 << 10;
 
-/// What a thread has given back since it was last told to the system, in bytes, that is worth it.
-const RETURNED_BYTES: isize = 16 << 20;
-
 // Relaxed throughout: numbers that stand for themselves.
 static ALL: AtomicIsize = AtomicIsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-
-/// What the program's allocator does to give freed memory back to the system.
-static GIVES_BACK: OnceLock<fn()> = OnceLock::new();
 
 /// A thread's part of the account. What one thread takes and another gives back is on the wrong one
 /// of them until [`hand_over`] says so.
@@ -51,15 +44,11 @@ struct Part {
     own: Cell<isize>,
     /// As much of `own` as the account of all has.
     told: Cell<isize>,
-    /// The most that `own` was since memory went back to the system.
-    most: Cell<isize>,
 }
 
 // Nothing in it is dropped, so it is there from the thread's first allocation to its last.
 std::thread_local! {
-    static PART: Part = const {
-        Part { own: Cell::new(0), told: Cell::new(0), most: Cell::new(0) }
-    };
+    static PART: Part = const { Part { own: Cell::new(0), told: Cell::new(0) } };
 }
 
 #[inline]
@@ -77,9 +66,6 @@ fn count(bytes: isize) {
 fn tell(part: &Part) {
     let own = part.own.get();
     ALL.fetch_add(own.wrapping_sub(part.told.replace(own)), Ordering::Relaxed);
-    if own > part.most.get() {
-        part.most.set(own);
-    }
 }
 
 fn signed(bytes: usize) -> isize {
@@ -263,41 +249,6 @@ impl Drop for Held {
 /// Tells the account of all what the thread has. Its last word: it may be called before that, too.
 pub fn thread_ends() {
     PART.with(tell);
-}
-
-/// Gives freed memory back to the system, if the thread has freed much since it last did so.
-///
-/// An allocator keeps what is freed for whoever asks next, and in the parts of its heap that other
-/// threads do not use: after large statements a process stays large.
-#[inline]
-pub fn give_back() {
-    PART.with(|part| {
-        if part.most.get().wrapping_sub(part.own.get()) >= RETURNED_BYTES {
-            give_back_now(part);
-        }
-    });
-}
-
-#[cold]
-fn give_back_now(part: &Part) {
-    tell(part);
-    part.most.set(part.own.get());
-    if let Some(gives_back) = GIVES_BACK.get() {
-        gives_back();
-    }
-}
-
-/// Says what [`give_back`] calls: a function of the program's allocator. The first one stays.
-pub fn set_give_back(gives_back: fn()) {
-    // A second one would be of the same allocator: a program has one.
-    let _ = GIVES_BACK.set(gives_back);
-}
-
-/// Gives back what mimalloc keeps of the calling thread, and of threads that have ended.
-#[cfg(feature = "mimalloc")]
-pub fn collect_mimalloc() {
-    // SAFETY: a function of the allocator that takes a flag; any thread may call it at any time.
-    unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
 /// Memory of a process that is not for the account, in bytes: its code, stacks, and what allocators

@@ -232,7 +232,6 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
                 // No thread to be had: the client sees its connection closed.
                 let _ = thread::spawn_with_stack("session", SESSION_STACK_BYTES, move || {
                     connection(&admission, &Arc::new(socket));
-                    niwaki_env::memory::give_back();
                 });
             }
             // The client left already; or no file descriptor is free, until a session ends: waiting

@@ -518,7 +518,6 @@ fn ready(session: &mut Session, wire: &mut Wire<'_>) {
     notify(session, wire);
     backend::ready_for_query(&mut wire.output.bytes, session.transaction_status());
     wire.flush();
-    niwaki_env::memory::give_back();
 }
 
 /// Sends what other sessions have for this one, unless a transaction is open.

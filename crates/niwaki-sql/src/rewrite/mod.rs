@@ -23,7 +23,7 @@ mod push_down;
 mod shared;
 mod sublinks;
 
-pub(crate) use constants::{EARLY_QUESTIONS, Values};
+pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
 use niwaki_env::stack;
