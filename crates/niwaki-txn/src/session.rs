@@ -55,7 +55,7 @@ pub struct SessionControl {
     statement_us: plain_atomic::AtomicI64,
     turns: Turns,
     /// Deadlocks that ended one of its waits, and that nobody has taken yet.
-    deadlocks: plain_atomic::AtomicU64,
+    deadlocks: plain_atomic::AtomicI64,
     /// Ends a wait that the parker does not know of: for its client.
     when_terminated: Mutex<Option<Wake>>,
 }
@@ -105,7 +105,7 @@ impl SessionControl {
             gives_way: AtomicBool::new(false),
             statement_us: plain_atomic::AtomicI64::new(0),
             turns: Turns::new(),
-            deadlocks: plain_atomic::AtomicU64::new(0),
+            deadlocks: plain_atomic::AtomicI64::new(0),
             when_terminated: Mutex::new(None),
         }
     }
@@ -220,7 +220,7 @@ impl SessionControl {
     pub fn take_deadlocks(&self) -> u64 {
         match self.deadlocks.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.deadlocks.swap(0, Ordering::Relaxed),
+            _ => self.deadlocks.swap(0, Ordering::Relaxed).cast_unsigned(),
         }
     }
 
