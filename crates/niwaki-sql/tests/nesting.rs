@@ -81,8 +81,9 @@ fn deep_statements_are_answered() {
 #[test]
 fn planning_of_many_tables_is_interrupted() {
     for tables in [10, 60] {
-        let items: Vec<String> =
-            (0..tables).map(|n| format!("(values ({n}, {})) t{n}(a, b)", n + 1)).collect();
+        let items: Vec<String> = (0..tables)
+            .map(|n| format!("(values ({n}, {0}), ({n}, {0})) t{n}(a, b)", n + 1))
+            .collect();
         let joined: Vec<String> = (1..tables).map(|n| format!("t{}.b = t{n}.a", n - 1)).collect();
         let sql = format!("select 1 from {} where {}", items.join(", "), joined.join(" and "));
         let asked = Cell::new(0);

@@ -388,6 +388,9 @@ pub fn all_visible_beside_readers() {
 /// # Panics
 /// When something is left to do at the end; as [`recheck`].
 pub fn rounds_beside_writers() {
+    // A record that is lost on purpose leaves its page to vacuum.
+    #[cfg(feature = "sim")]
+    niwaki_env::rare::start(None);
     let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
     // Payloads of mixed roots are left to vacuum.
     stage.index_on_a_with(false, Vec::new());

@@ -500,6 +500,8 @@ impl Transaction {
         }
         let xid = self.xid.get();
         let mut committed = None;
+        // Once the log has the commit, memory must have it, too: a panic in between ends the process.
+        let _section = niwaki_env::critical::enter();
         if xid != Xid::INVALID {
             let (subxids, files) = (self.subxids.borrow(), self.files.borrow());
             let files = &files.at_commit;
