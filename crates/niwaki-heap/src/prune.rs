@@ -149,6 +149,12 @@ impl Member<'_> {
     }
 }
 
+/// Whether one of the versions was ended by a change of its key: then the key has changed, whatever
+/// the last change did.
+fn changes_key<'m, 'p: 'm>(mut rows: impl Iterator<Item = &'m Member<'p>>) -> bool {
+    rows.any(|row| row.tuple.has(flags::KEYS_UPDATED))
+}
+
 const NOTHING: Version<'static> = Version {
     tuple: None,
     verdict: Verdict::None,
@@ -372,7 +378,9 @@ impl<'p> Planner<'p> {
             if kept.is_none() && self.tells_moves {
                 self.ended.push((root, last.offset));
             }
-            self.plan.stubs.push(last.end_for(root, kept.is_some()));
+            let mut end = last.end_for(root, kept.is_some());
+            end.keys_updated |= changes_key(front.iter().chain(&stub));
+            self.plan.stubs.push(end);
             return;
         }
         match kept {
@@ -411,8 +419,7 @@ impl<'p> Planner<'p> {
             let [stays, gone @ ..] = run else { continue };
             let Some(last) = gone.last() else { continue };
             let mut end = last.end_for(stays.offset, runs.peek().is_some());
-            // A key that changed on the way has changed, whatever the last change did.
-            end.keys_updated |= run.iter().any(|row| row.tuple.has(flags::KEYS_UPDATED));
+            end.keys_updated |= changes_key(run.iter());
             self.plan.relinked.push(end);
             self.versions[usize::from(stays.offset)].end = last.tuple.xmax();
             for row in gone {

@@ -84,8 +84,12 @@ impl Fixture {
     }
 
     fn update(&self, tx: &Transaction, root: Tid, bytes: &[u8]) -> Outcome {
+        self.update_key(tx, root, bytes, false)
+    }
+
+    fn update_key(&self, tx: &Transaction, root: Tid, bytes: &[u8], key_changed: bool) -> Outcome {
         let snapshot = tx.snapshot_for_write().unwrap();
-        let kind = UpdateKind { heap_only: true, mixed: false, key_changed: false };
+        let kind = UpdateKind { heap_only: true, mixed: false, key_changed };
         let view = tx.view(&snapshot);
         let done = self.heap().update(&view, RowTarget::visible(root), row(bytes), kind).unwrap();
         tx.next_command().unwrap();

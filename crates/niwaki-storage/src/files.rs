@@ -465,12 +465,14 @@ impl Files {
                 open.written_blocks.store(0, Ordering::Release);
                 open.written.lock().cut(0);
             }
-            self.unlink(file, fork)?;
+            // What cannot be unlinked is a leftover: nobody has the relation's number any more.
+            let unlinked = self.unlink(file, fork);
             if let Some(segments) = &mut segments {
                 segments.clear();
             }
             drop(segments);
             self.forks.write().remove(&(file, fork));
+            unlinked?;
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ impl Engine {
     /// Storage's. The stop must not be a clean one then; sequences go on behind the values that were
     /// logged ahead.
     pub fn settle(&self) -> Result<()> {
-        self.heaps.save_free_space(&self.storage, &self.transactions)?;
+        self.heaps.save_free_space(&self.storage, &self.transactions);
         let sequences: Vec<_> =
             self.sequences.lock().iter().map(|(file, state)| (*file, Arc::clone(state))).collect();
         for (_, state) in sequences {

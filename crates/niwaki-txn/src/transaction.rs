@@ -500,12 +500,15 @@ impl Transaction {
         }
         let xid = self.xid.get();
         let mut committed = None;
-        // Once the log has the commit, memory must have it, too: a panic in between ends the process.
+        // Once the log has the commit, memory must have it, too: a panic in between ends the process,
+        // which undoes nothing.
         let _section = niwaki_env::critical::enter();
+        self.ended.set(true);
         if xid != Xid::INVALID {
             let (subxids, files) = (self.subxids.borrow(), self.files.borrow());
-            let files = &files.at_commit;
-            committed = Some(self.manager().commit_transaction(xid, &subxids, files, durability)?);
+            let logged =
+                self.manager().commit_transaction(xid, &subxids, &files.at_commit, durability);
+            committed = Some(logged.inspect_err(|_| self.ended.set(false))?);
         }
         then();
         self.finish();

@@ -131,6 +131,27 @@ fn what_is_gone_or_zeroed_is_an_error_on_every_path() {
     }
 }
 
+/// No stop was a clean one while a table's file was gone, and a start after an unclean one empties
+/// unlogged tables.
+#[test]
+fn what_is_gone_keeps_no_stop_from_being_a_clean_one() {
+    for damage in [gone, short] {
+        let env = environment();
+        let db = filled(&env);
+        let path = path_of(&db, "other");
+        db.session().execute("create unlogged table u as select 1 as a", ()).unwrap();
+        db.close().unwrap();
+        damage(&*env.vfs, &path);
+        for _ in 0..3 {
+            let db = open(&env).unwrap();
+            let count: i64 =
+                db.session().query_one("select count(*) from u", ()).unwrap().get(0).unwrap();
+            assert_eq!(count, 1);
+            db.close().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_segment_that_is_gone_or_short_is_an_error_and_stays_as_it_is() {
     for cut in [false, true] {

@@ -53,8 +53,13 @@ impl Fixture {
 
     /// A version on the same page, by a transaction of its own, whose id it returns.
     fn changed(&self, root: Tid, bytes: &[u8]) -> Xid {
+        self.changed_key(root, bytes, false)
+    }
+
+    fn changed_key(&self, root: Tid, bytes: &[u8], key_changed: bool) -> Xid {
         let tx = self.begin(0);
-        assert_eq!(self.update(&tx, root, bytes), Outcome::Done { root, heap_only: true });
+        let done = self.update_key(&tx, root, bytes, key_changed);
+        assert_eq!(done, Outcome::Done { root, heap_only: true });
         let xid = tx.xid().unwrap();
         self.commit(tx);
         xid
@@ -232,7 +237,7 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
         let back = moved(&fixture, &tx, away, &[4; 1000]);
         fixture.commit(tx);
         assert!(back.block != away.block && back.block != root.block);
-        fixture.changed(back, b"six");
+        fixture.changed_key(back, b"six", true);
         let newest = fixture.changed(back, b"seven");
         let done = fixture.pass(NEVER);
         // "two", which leads on from here; the big one; both before "seven".
@@ -251,8 +256,10 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
         let stub = fixture.header(away.block, away.offset.0);
         assert_eq!((u64::from(stub.xmin), stub.link), (mover.0, back));
         assert_ne!(stub.flags & flags::STUB, 0);
+        // Whoever comes by here hears that the key has changed, though the last change left it.
         let stub = fixture.header(back.block, back.offset.0);
         assert_eq!(u64::from(stub.xmax), newest.0);
+        assert_ne!(stub.flags & flags::KEYS_UPDATED, 0);
         let view = old.tx.view(&old.snapshot);
         match fixture.heap().delete(&view, RowTarget::visible(root)).unwrap() {
             Outcome::Changed(found) => assert_eq!(found.row.bytes, b"seven"),
