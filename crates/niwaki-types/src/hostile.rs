@@ -5,6 +5,8 @@
 
 use std::collections::hash_map::DefaultHasher;
 
+use niwaki_env::hostile::Target;
+
 use crate::{
     Apart, ColumnMask, ColumnType, Compression, Datum, Field, InputContext, KeyOrder, Numeric,
     RowView, TextSettings, TypeOid, UserTypes, ValuePointer, compare, compress, datetime,
@@ -13,10 +15,6 @@ use crate::{
     read_tagged_row, to_number, to_text, value_of_image, write_binary, write_tagged,
     write_tagged_row,
 };
-
-/// Name of a decoder, valid inputs to begin with, and what calls it. The same shape as
-/// `niwaki_env::hostile::Target`, on which this crate does not depend.
-pub type Target = (&'static str, fn() -> Vec<Vec<u8>>, fn(&[u8]));
 
 /// The decoders.
 pub const TARGETS: &[Target] = &[

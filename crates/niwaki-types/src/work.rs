@@ -6,9 +6,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
-use niwaki_env::sync::plain_atomic::AtomicUsize;
+use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::error::{Result, TypeError};
 

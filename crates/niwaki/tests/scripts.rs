@@ -836,6 +836,16 @@ fn column_sizes() {
 }
 
 #[test]
+fn one_row_items() {
+    check("one_row_items", include_str!("../testscripts/one_row_items.test"));
+}
+
+#[test]
+fn queries_written_again() {
+    check("queries_written_again", include_str!("../testscripts/queries_written_again.test"));
+}
+
+#[test]
 fn names_of_monitoring() {
     check_told("names_of_monitoring", include_str!("../testscripts/names_of_monitoring.test"));
 }
