@@ -34,8 +34,8 @@ CONNECT_EVERY_SECONDS = 1.0
 GRACE_SECONDS = 20
 # Settings that fit the memory: pages, sorts and hash tables of a hundred sessions, and files that a disk of today holds.
 SETTINGS = {
-    512: {"shared_buffers": "64MB", "work_mem": "4MB", "maintenance_work_mem": "32MB", "temp_file_limit": "2GB"},
-    3072: {"shared_buffers": "512MB", "work_mem": "16MB", "maintenance_work_mem": "128MB", "temp_file_limit": "4GB"},
+    512: {"shared_buffers": "64MB", "work_mem": "4MB", "maintenance_work_mem": "32MB", "temp_file_limit": "2GB", "max_server_memory": "-1"},
+    3072: {"shared_buffers": "512MB", "work_mem": "16MB", "maintenance_work_mem": "128MB", "temp_file_limit": "4GB", "max_server_memory": "-1"},
 }
 
 

@@ -10,13 +10,16 @@ use super::{blocked, server, sqlstate};
 
 const LEVELS: [&str; 2] = ["read committed", "repeatable read"];
 
+/// A session whose statement waits, and what becomes of it: nothing, or the SQLSTATE.
+type Waiting = JoinHandle<(Client, Result<(), String>)>;
+
 /// Three transactions of one level, over the rows 1 = 10 and 2 = 20.
 struct Play {
     _dir: TempDir,
     server: Server,
     /// `None` while its statement waits.
     clients: Vec<Option<Client>>,
-    waiting: Vec<Option<JoinHandle<(Client, Result<(), String>)>>>,
+    waiting: Vec<Option<Waiting>>,
     level: &'static str,
 }
 

@@ -44,11 +44,14 @@ struct Part {
     own: Cell<isize>,
     /// As much of `own` as the account of all has.
     told: Cell<isize>,
+    /// How much more or less `own` may be than `told`.
+    lot: Cell<isize>,
 }
 
 // Nothing in it is dropped, so it is there from the thread's first allocation to its last.
 std::thread_local! {
-    static PART: Part = const { Part { own: Cell::new(0), told: Cell::new(0) } };
+    static PART: Part =
+        const { Part { own: Cell::new(0), told: Cell::new(0), lot: Cell::new(LOT_BYTES) } };
 }
 
 #[inline]
@@ -56,7 +59,7 @@ fn count(bytes: isize) {
     PART.with(|part| {
         let own = part.own.get().wrapping_add(bytes);
         part.own.set(own);
-        if own.wrapping_sub(part.told.get()).unsigned_abs() >= LOT_BYTES.unsigned_abs() {
+        if own.wrapping_sub(part.told.get()).unsigned_abs() >= part.lot.get().unsigned_abs() {
             tell(part);
         }
     });
@@ -246,9 +249,30 @@ impl Drop for Held {
     }
 }
 
-/// Tells the account of all what the thread has. Its last word: it may be called before that, too.
+/// The thread is about to end. What it still takes and gives back is told at once: a connection that
+/// left some of it untold would be on the account of all for ever.
 pub fn thread_ends() {
-    PART.with(tell);
+    PART.with(|part| {
+        part.lot.set(1);
+        tell(part);
+    });
+}
+
+/// The thread is about to end, and what it has is for the one that joins it ([`join`]).
+pub fn leave() -> isize {
+    thread_ends();
+    PART.with(|part| {
+        part.told.set(0);
+        part.own.replace(0)
+    })
+}
+
+/// The thread has what another one left to it.
+pub fn join(left: isize) {
+    PART.with(|part| {
+        part.own.set(part.own.get().wrapping_add(left));
+        part.told.set(part.told.get().wrapping_add(left));
+    });
 }
 
 /// Memory of a process that is not for the account, in bytes: its code, stacks, and what allocators
@@ -329,6 +353,28 @@ mod tests {
         drop(held);
         assert_eq!(own() - before, -(1 << 20));
         assert!(room(0).is_ok());
+    }
+
+    #[test]
+    fn what_a_thread_leaves_is_for_the_one_that_joins_it() {
+        let (own, all) = (|| PART.with(|part| part.own.get()), || used().0);
+        let before = (own(), all());
+        let taken = std::thread::spawn(|| {
+            std::mem::forget(Held::own(3 << 20));
+            leave()
+        });
+        join(taken.join().unwrap());
+        assert_eq!(own() - before.0, 3 << 20);
+        // What is given back then is told at once.
+        let given = std::thread::spawn(|| {
+            thread_ends();
+            count(-5);
+            PART.with(|part| part.own.get() - part.told.get())
+        });
+        assert_eq!(given.join().unwrap(), 0);
+        count(-(3 << 20));
+        thread_ends();
+        assert!(all().abs_diff(before.1) < 1 << 20);
     }
 
     #[test]

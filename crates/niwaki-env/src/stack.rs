@@ -88,6 +88,7 @@ mod machine {
     use std::hint::black_box;
 
     use super::{BYTES_MAX, RESERVE_BYTES, TooDeep};
+    use crate::memory;
 
     /// Size of a segment that [`deeper`] adds, in bytes: large, so that loops seldom stand at its
     /// edge.
@@ -271,7 +272,7 @@ mod machine {
         }
         let mut body = Some(body);
         let place = &mut body;
-        let run = move || place.take().map(|body| body());
+        let run = move || place.take().map(|body| (body(), memory::leave()));
         let builder = std::thread::Builder::new().name("deep".to_owned());
         let builder = builder.stack_size(wanted.saturating_add(RESERVE_BYTES));
         let done = std::thread::scope(|scope| match builder.spawn_scoped(scope, run) {
@@ -279,7 +280,10 @@ mod machine {
             Err(_) => None,
         });
         match (done, body) {
-            (Some(done), _) => done,
+            (Some((done, left)), _) => {
+                memory::join(left);
+                done
+            }
             // There is no thread to have: the foreign code may think that it has less.
             (None, Some(body)) => room(bytes, body),
             (None, None) => unreachable!("a body that was run gave something"),

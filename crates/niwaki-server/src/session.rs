@@ -592,8 +592,10 @@ fn execute(
     portal: &str,
     max_rows: i32,
 ) -> Result<(), SqlError> {
-    if let Some(formats) = portals.get(portal) {
-        wire.formats.clone_from(formats);
+    match portals.get(portal) {
+        Some(formats) => wire.formats.clone_from(formats),
+        // A cursor of SQL: its rows are text.
+        None => wire.formats = Formats::default(),
     }
     let columns = session.portal_columns(portal)?;
     wire.formats.check(columns.len())?;

@@ -67,7 +67,10 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
         return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     let memory = if query.len() < SMALL_TEXT_BYTES { 0 } else { memory_bytes(query) };
-    niwaki_env::memory::room(memory)?;
+    // A session that has no room left must be able to end its transaction.
+    if memory > 0 {
+        niwaki_env::memory::room(memory)?;
+    }
     let _held = niwaki_env::memory::Held::own(memory);
     let bytes = stack_bytes(query);
     // The library asks the system how much stack is left, and refuses what it deems too deep for

@@ -378,14 +378,17 @@ impl Database {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
     }
 
-    /// Memory that the process may take, in bytes (`max_server_memory`); `None` when it is not known.
+    /// Memory that the process may take, in bytes (`max_server_memory`); `None` without a limit, or
+    /// when the system does not tell what there is.
     pub fn memory_limit(&self) -> Option<usize> {
-        let set = usize::try_from(self.inner.settings.int("max_server_memory")).unwrap_or(0);
-        if set > 0 {
-            return set.checked_mul(1024);
+        match usize::try_from(self.inner.settings.int("max_server_memory")) {
+            Ok(0) => None,
+            Ok(kilobytes) => kilobytes.checked_mul(1024),
+            Err(_) => {
+                let system = niwaki_env::memory::of_process()?;
+                usize::try_from(niwaki_env::memory::default_limit(system)).ok()
+            }
         }
-        let system = niwaki_env::memory::of_process()?;
-        usize::try_from(niwaki_env::memory::default_limit(system)).ok()
     }
 
     /// Connections that a server may hold at once, those that have not logged in included: beside them

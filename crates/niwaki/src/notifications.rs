@@ -36,7 +36,12 @@ pub struct Notification {
 
 impl Notification {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.channel.len() + self.payload.len()
+        size_of::<Self>() + self.allocated()
+    }
+
+    /// Of them, what was allocated for it alone.
+    fn allocated(&self) -> usize {
+        self.channel.capacity() + self.payload.capacity()
     }
 }
 
@@ -87,7 +92,7 @@ impl Notifications {
         let mut inner = self.inner.lock();
         let next = inner.listeners.get_mut(&backend)?.waiting.pop_front()?;
         inner.bytes = inner.bytes.saturating_sub(next.bytes());
-        memory::take_over(next.bytes());
+        memory::take_over(next.allocated());
         Some(next)
     }
 
@@ -104,6 +109,7 @@ impl Notifications {
         if let Some(listener) = inner.listeners.remove(&backend) {
             let bytes: usize = listener.waiting.iter().map(Notification::bytes).sum();
             inner.bytes = inner.bytes.saturating_sub(bytes);
+            memory::take_over(listener.waiting.iter().map(Notification::allocated).sum());
         }
     }
 
@@ -139,8 +145,9 @@ impl Notifications {
                 for listener in inner.listeners.values_mut() {
                     if listener.channels.contains(&note.channel) {
                         inner.bytes += note.bytes();
-                        listener.waiting.push_back(note.clone());
-                        memory::hand_over(note.bytes());
+                        let copy = note.clone();
+                        memory::hand_over(copy.allocated());
+                        listener.waiting.push_back(copy);
                         woken.push((listener.session.clone(), listener.waker.clone()));
                     }
                 }

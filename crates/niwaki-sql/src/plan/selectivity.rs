@@ -1,7 +1,7 @@
 //! What share of a table's rows a condition keeps, by what ANALYZE found out.
 
 use niwaki_catalog::{ColumnStats, Relation};
-use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
+use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key, work};
 
 use super::conditions::reads_only;
 use super::derived::{boolean, pattern};
@@ -314,6 +314,8 @@ fn guess(expr: &Expr, now: i64) -> Option<Datum> {
     if !is_settled {
         return None;
     }
+    // Its failure is no failure of the statement, so no interrupt is used up.
+    let _asking = work::asking(Some(work::ahead()));
     let value = sessionless::with_times(now, |exec| {
         let mut state = State::default();
         expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state })

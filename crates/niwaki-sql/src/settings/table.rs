@@ -589,9 +589,9 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     setting(
         "max_server_memory",
-        int(Unit::Kilobytes, 0, INT_MAX, 0),
+        int(Unit::Kilobytes, -1, INT_MAX, 0),
         Server,
-        "Sets the memory that the server may take, shared buffers included; 0: three quarters of what the process may have beyond 96 MB.",
+        "Sets the memory that the server may take, shared buffers included; 0: no limit, -1: three quarters of what the process may have beyond 96 MB.",
     ),
     ignored("max_stack_depth", int(Unit::Kilobytes, 100, INT_MAX, 2048), User),
     setting(

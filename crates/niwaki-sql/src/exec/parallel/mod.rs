@@ -11,8 +11,8 @@ mod groups;
 
 use std::sync::Arc;
 
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::thread;
+use niwaki_env::{memory, seeded_bug};
 use niwaki_types::work::{asked, asking};
 
 use super::batches::BatchStep;
@@ -93,7 +93,7 @@ impl Crew {
                             Err(error) => division.fail(error),
                         }
                     });
-                    done
+                    (done, memory::leave())
                 };
                 // Without a thread the others read everything.
                 handles.extend(thread::spawn_scoped(scope, "query worker", STACK_BYTES, body));
@@ -103,7 +103,12 @@ impl Crew {
             rt.state.halted = before;
             let mut done = Vec::with_capacity(handles.len());
             for handle in handles {
-                done.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                let joined = handle.join();
+                let (result, left) =
+                    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                // What it made for the session is the session's to give back.
+                memory::join(left);
+                done.push(result);
             }
             (own, done)
         });
