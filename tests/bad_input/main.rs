@@ -61,14 +61,16 @@ fn malformed_messages_cost_only_their_session() {
     let mut witness = server.client();
     witness.batch_execute("create table t (a int)").unwrap();
     witness.batch_execute("begin; insert into t values (1)").unwrap();
+    // Whether there is a statement is looked at first.
+    let bind = |body| [framed(b'P', b"\0select $1::int4\0\0\0"), framed(b'B', body)].concat();
     let cases: &[(&str, Vec<u8>, &str)] = &[
         ("a length of one gigabyte", vec![b'Q', 0x40, 0, 0, 0], "54000"),
         ("a length below four", vec![b'Q', 0, 0, 0, 1], "08P01"),
         ("an unknown type", framed(b'~', b""), "08P01"),
         ("text without its end", framed(b'Q', b"select 1"), "08P01"),
-        ("a Bind cut short", framed(b'B', b"\0\0\0\x05"), "08P01"),
-        ("a Bind with more values than bytes", framed(b'B', b"\0\0\0\0\xff\xff"), "08P01"),
-        ("a negative value length", framed(b'B', b"\0\0\0\0\0\x01\xff\xff\xff\x00\0\0"), "08P01"),
+        ("a Bind cut short", bind(b"\0\0\0\x05"), "08P01"),
+        ("a Bind with more values than bytes", bind(b"\0\0\0\0\xff\xff"), "08P01"),
+        ("a negative value length", bind(b"\0\0\0\0\0\x01\xff\xff\xff\x00\0\0"), "08P01"),
         ("bytes behind a Sync", framed(b'S', b"x"), "08P01"),
         ("an unknown Describe", framed(b'D', b"x\0"), "08P01"),
         ("invalid UTF-8", framed(b'Q', b"select '\xc3\x28'\0"), "22021"),
@@ -95,6 +97,24 @@ fn malformed_messages_cost_only_their_session() {
     assert_eq!(count, 1);
     assert!(server.stop());
     assert!(!server.stderr().contains("panicked"), "a panic");
+}
+
+/// A message that is wrong inside ends alone: the next one is where its length says.
+#[test]
+fn a_session_goes_on_behind_a_message_that_is_wrong_inside() {
+    let (_dir, server) = server("goes-on");
+    let mut socket = established(&server);
+    let bytes = [
+        framed(b'Q', b"select 1"),
+        framed(b'D', b"x\0"),
+        framed(b'Q', b"select 2\0"),
+        framed(b'S', b""),
+        framed(b'Q', b"select 3\0"),
+    ];
+    socket.write_all(&bytes.concat()).unwrap();
+    let kinds: Vec<u8> =
+        std::iter::from_fn(|| message(&mut socket).map(|(kind, _)| kind)).take(8).collect();
+    assert_eq!(String::from_utf8_lossy(&kinds), "EZEZTDCZ");
 }
 
 /// After an error all is skipped up to Sync; then the session answers again.
