@@ -2,7 +2,7 @@
 //!
 //! `if full || sometimes!(1, 16) { … }` takes a path on purpose: it chooses, never changes, what
 //! production can do. In builds without the feature `sim` it is `false`, and so it is in a thread
-//! that did not [`start`].
+//! that did not start it.
 
 /// True `numerator` times in `denominator`, in simulations; false otherwise.
 #[cfg(not(feature = "sim"))]
