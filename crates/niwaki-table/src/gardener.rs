@@ -96,8 +96,8 @@ impl Table {
         self.tend_values()
     }
 
-    /// [`Table::tend`] for so many rows that were written at once: a call sees to what a few rows
-    /// leave, and who writes many shall not leave more behind than it takes.
+    /// [`Table::tend`] after `rows` rows were written at once. One call cleans up behind a few rows,
+    /// so many rows need several calls.
     ///
     /// # Errors
     /// Storage's.
@@ -105,8 +105,8 @@ impl Table {
         (0..rows.div_ceil(BATCH)).try_for_each(|_| self.tend())
     }
 
-    /// Sees to the keys of all removed versions that wait, before pieces of their values go. Those
-    /// that come meanwhile have theirs still.
+    /// Reads the keys of all removed versions that wait, before pieces of their values go. Versions
+    /// that come meanwhile still have their pieces.
     ///
     /// # Errors
     /// Storage's.

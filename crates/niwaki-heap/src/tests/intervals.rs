@@ -256,7 +256,7 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
         let stub = fixture.header(away.block, away.offset.0);
         assert_eq!((u64::from(stub.xmin), stub.link), (mover.0, back));
         assert_ne!(stub.flags & flags::STUB, 0);
-        // Whoever comes by here hears that the key has changed, though the last change left it.
+        // The stub says that the key has changed, though the last change left the key.
         let stub = fixture.header(back.block, back.offset.0);
         assert_eq!(u64::from(stub.xmax), newest.0);
         assert_ne!(stub.flags & flags::KEYS_UPDATED, 0);
