@@ -359,7 +359,6 @@ fn an_operation_that_fails_behind_a_kill_loses_nothing() {
 }
 
 #[test]
-#[ignore = "does not end behind one of the panics; docs/plans/06.md"]
 fn an_operation_that_panics_loses_nothing() {
     // A process that died keeps its files in memory until the test ends.
     alone(|| each_operation(true, |_| &[FaultKind::Panic], 3, &[Outcome::Told, Outcome::Died]));

@@ -1,12 +1,14 @@
 //! The suites find bugs: each bug planted in the engine makes one of them fail. Storage and txn have
 //! more planted bugs, which their own tests find.
 //!
-//! One build holds all bugs (`niwaki_env::seeded_bug!`); planting is a global switch, so everything
-//! runs in one test, one bug after the other. The suites run under the deterministic scheduler, some
-//! with one thread only. Run with `--features shuttle`.
+//! One build holds all bugs (`niwaki_env::seeded_bug!`); planting is a global switch, so each bug has
+//! a process of its own. The suites run under the deterministic scheduler, some with one thread only.
+//! Run with `--features shuttle`; `NIWAKI_BUG` names one suite or bug.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use niwaki_env::Env;
 use niwaki_env::bugs::{plant, visits};
@@ -477,79 +479,118 @@ fn beside_a_cleaner() -> Result<(), String> {
     story(stories::a_cleaner_beside_updates, 1)
 }
 
+/// The suites that bugs are found by: without a bug each of them holds.
+const SUITES: [(&str, Suite); 38] = [
+    ("pages", pages),
+    ("restarting", restarting),
+    ("strays-stay", strays_stay),
+    ("no-new-catalog", no_new_catalog),
+    ("tables", tables),
+    ("sessions", sessions),
+    ("sharing", sharing),
+    ("claims", claims),
+    ("sequences", sequences),
+    ("crews", crews),
+    ("asked-work", asked_work),
+    ("charged-values", charged_values),
+    ("accounted-memory", accounted_memory),
+    ("databases", databases),
+    ("over", over),
+    ("together", together),
+    ("paths", paths),
+    ("any-keys", any_keys),
+    ("there-and-back", there_and_back),
+    ("aborted", aborted),
+    ("payload-changes", payload_changes),
+    ("key-of-a-rollback", key_of_a_rollback),
+    ("key-taken-meanwhile", key_taken_meanwhile),
+    ("key-moves", key_moves),
+    ("two-arbiters", two_arbiters),
+    ("recheck", recheck),
+    ("unmix-counter", unmix_counter),
+    ("cleaned-payload", cleaned_payload),
+    ("key-behind-the-cleaner", key_behind_the_cleaner),
+    ("key-before-the-gardener", key_before_the_gardener),
+    ("root-settles", root_settles),
+    ("root-about-to-settle", root_about_to_settle),
+    ("computed-key-meanwhile", computed_key_meanwhile),
+    ("index-dropped-beside-gardener", index_dropped_beside_gardener),
+    ("row-goes-twice", row_goes_twice),
+    ("rolled-back-insertions", rolled_back_insertions),
+    ("tail", tail),
+    ("tail-crashes", tail_crashes),
+];
+
+/// The environment variable that names the one suite or bug of a run.
+const ONLY: &str = "NIWAKI_BUG";
+/// What the name of a suite begins with there.
+const SUITE: &str = "suite:";
+
+/// Runs a suite without a bug.
+fn holds(name: &str, suite: Suite) {
+    plant(None);
+    suite().unwrap_or_else(|error| panic!("suite {name} fails without a bug: {error}"));
+}
+
+/// Plants a bug, which its suite must find.
+fn is_found(bug: &'static str, what: &str, suite: Suite) {
+    plant(Some(bug));
+    let outcome = suite();
+    let met = visits();
+    match outcome {
+        // A schedule that does not end says nothing about what the bug does.
+        Err(error) if met == 0 || error.contains("exceeded max_steps") => {
+            panic!("{bug} ({what}) was met {met} times, but something failed: {error}");
+        }
+        Err(error) => {
+            let first = error.lines().next().unwrap_or_default();
+            eprintln!("{bug}: found after {met} visits: {first:.200}");
+        }
+        Ok(()) => panic!("{bug} ({what}) was met {met} times and not found"),
+    }
+}
+
+/// Runs this test for one suite or bug in a process of its own; its output, and whether it held.
+fn run_apart(name: &str) -> (String, bool) {
+    let program = std::env::current_exe().expect("this program has a file");
+    let test = ["--exact", "every_planted_bug_is_found", "--nocapture"];
+    let run = Command::new(program).args(test).env(ONLY, name).output().expect("it starts");
+    (String::from_utf8_lossy(&run.stderr).into_owned(), run.status.success())
+}
+
+/// Planting is for a whole process, and a run has one thread: so each has a process, one per core.
 #[test]
 fn every_planted_bug_is_found() {
-    let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 38] = [
-        ("pages", pages),
-        ("restarting", restarting),
-        ("strays-stay", strays_stay),
-        ("no-new-catalog", no_new_catalog),
-        ("tables", tables),
-        ("sessions", sessions),
-        ("sharing", sharing),
-        ("claims", claims),
-        ("sequences", sequences),
-        ("crews", crews),
-        ("asked-work", asked_work),
-        ("charged-values", charged_values),
-        ("accounted-memory", accounted_memory),
-        ("databases", databases),
-        ("over", over),
-        ("together", together),
-        ("paths", paths),
-        ("any-keys", any_keys),
-        ("there-and-back", there_and_back),
-        ("aborted", aborted),
-        ("payload-changes", payload_changes),
-        ("key-of-a-rollback", key_of_a_rollback),
-        ("key-taken-meanwhile", key_taken_meanwhile),
-        ("key-moves", key_moves),
-        ("two-arbiters", two_arbiters),
-        ("recheck", recheck),
-        ("unmix-counter", unmix_counter),
-        ("cleaned-payload", cleaned_payload),
-        ("key-behind-the-cleaner", key_behind_the_cleaner),
-        ("key-before-the-gardener", key_before_the_gardener),
-        ("root-settles", root_settles),
-        ("root-about-to-settle", root_about_to_settle),
-        ("computed-key-meanwhile", computed_key_meanwhile),
-        ("index-dropped-beside-gardener", index_dropped_beside_gardener),
-        ("row-goes-twice", row_goes_twice),
-        ("rolled-back-insertions", rolled_back_insertions),
-        ("tail", tail),
-        ("tail-crashes", tail_crashes),
-    ];
-    for (name, suite) in suites {
-        if only.is_none() {
-            plant(None);
-            suite().unwrap_or_else(|error| panic!("suite {name} fails without a bug: {error}"));
+    if let Ok(only) = std::env::var(ONLY) {
+        if let Some(name) = only.strip_prefix(SUITE) {
+            let suite = SUITES.iter().find(|suite| suite.0 == name).expect("a suite has this name");
+            holds(name, suite.1);
+        } else {
+            let bug = BUGS.iter().find(|bug| bug.0 == only).expect("a bug has this name");
+            is_found(bug.0, bug.1, bug.2);
         }
+        return;
     }
-    let mut missed = Vec::new();
-    for (bug, what, suite) in BUGS {
-        if only.as_deref().is_some_and(|only| only != bug) {
-            continue;
+    let suites = SUITES.iter().map(|suite| format!("{SUITE}{}", suite.0));
+    let names = suites.chain(BUGS.iter().map(|bug| bug.0.to_owned()));
+    let (waiting, missed) = (Mutex::new(names), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(name) = waiting.lock().unwrap().next() else { break };
+                    let start = Instant::now();
+                    let (output, held) = run_apart(&name);
+                    let told = output.lines().find(|line| line.starts_with(&name));
+                    let told = told.map_or_else(|| format!("{name} holds"), str::to_owned);
+                    eprintln!("{told} ({:.1?})", start.elapsed());
+                    if !held {
+                        missed.lock().unwrap().push(format!("{name}:\n{output}"));
+                    }
+                }
+            });
         }
-        plant(Some(bug));
-        // On a thread of its own: what unwinds when a schedule ends counts as panicking ever after.
-        let outcome = std::thread::spawn(suite).join().expect("a suite catches its panics");
-        let met = visits();
-        plant(None);
-        match outcome {
-            Err(error) if met == 0 => {
-                missed.push(format!("{bug} ({what}) was never met, but something failed: {error}"));
-            }
-            // A schedule that does not end says nothing about what the bug does.
-            Err(error) if error.contains("exceeded max_steps") => {
-                missed.push(format!("{bug} ({what}): {error}"));
-            }
-            Err(error) => {
-                let first = error.lines().next().unwrap_or_default();
-                eprintln!("{bug}: found after {met} visits: {first:.200}");
-            }
-            Ok(()) => missed.push(format!("{bug} ({what}; met {met} times)")),
-        }
-    }
-    assert!(missed.is_empty(), "planted and not found: {missed:#?}");
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
 }

@@ -175,6 +175,8 @@ mod machine {
         let from = here();
         let old = segment(from);
         let _back = Back(old, SEEN.replace(usize::MAX));
+        // The mapping is no allocation, and may be used whole.
+        let _held = memory::Held::own(bytes);
         stacker::grow(bytes, || {
             let begin = here();
             // The frames above this one took a little of the segment.
@@ -446,6 +448,12 @@ mod tests {
             let (built, bytes) = measured(|| whole(|| chain(100_000)));
             drop(Deep::new(built, bytes));
         });
+    }
+
+    #[test]
+    fn a_segment_is_on_the_threads_account() {
+        let taken = in_small_thread(|| room(64 << 20, crate::memory::leave));
+        assert!(taken >= 64 << 20, "{taken}");
     }
 
     #[test]

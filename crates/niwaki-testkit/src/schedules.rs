@@ -32,8 +32,8 @@ pub fn schedules(default: usize) -> usize {
 /// Runs `body` in a third of the schedules at random, in a third with few but well placed switches
 /// (PCT, which learns from the first schedule of a batch how long they are), and in a third with
 /// [`Bursts`]. Batches have at most [`BATCH`] schedules and a seed each; the seed of a failing one is
-/// printed, and `NIWAKI_SIM_SEED` runs that one alone. With `NIWAKI_SIM_RARE` every other schedule
-/// takes rare paths (`niwaki_env::rare`).
+/// printed, and `NIWAKI_SIM_SEED` runs that one alone. Every other schedule takes rare paths
+/// (`niwaki_env::rare`).
 pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let only = std::env::var("NIWAKI_SIM_SEED").ok();
@@ -73,12 +73,11 @@ fn config() -> Config {
 fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     let config = config();
     let (body, number) = (Arc::clone(body), AtomicU64::new(0));
-    let takes_rare_paths = std::env::var_os("NIWAKI_SIM_RARE").is_some();
     let body = move || {
         // Every other schedule goes along rare paths; replaying gives the same ones.
         let number = number.fetch_add(1, Ordering::Relaxed);
-        let is_rare = takes_rare_paths && number % 2 == 1;
-        rare::start(is_rare.then(|| seed.wrapping_add(number << 32)));
+        let rare_seed = seed.wrapping_add(number << 32);
+        rare::start((number % 2 == 1).then_some(rare_seed));
         body();
     };
     match seed % 3 {

@@ -21,6 +21,7 @@ use loom as backend;
 use shuttle as backend;
 
 use backend::sync as model;
+use backend::thread::ThreadId;
 
 /// Atomics; every access is a point where threads may be switched.
 pub use model::atomic;
@@ -111,10 +112,25 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 #[derive(Default)]
 pub struct RwLock<T> {
     inner: model::RwLock<T>,
+    readers: Readers,
 }
 
+/// Threads that read. One of them that tries to read once more is refused before the scheduler is
+/// asked: shuttle counts it as a reader then, and refuses it all the same.
+type Readers = parking_lot::Mutex<Vec<ThreadId>>;
+
 /// Holds a [`RwLock`] for reading until dropped.
-pub struct RwLockReadGuard<'a, T>(model::RwLockReadGuard<'a, T>);
+pub struct RwLockReadGuard<'a, T> {
+    inner: model::RwLockReadGuard<'a, T>,
+    reader: ThreadId,
+    readers: &'a Readers,
+}
+
+impl<T> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        self.readers.lock().retain(|reader| *reader != self.reader);
+    }
+}
 
 /// Holds a [`RwLock`] for writing until dropped.
 pub struct RwLockWriteGuard<'a, T>(model::RwLockWriteGuard<'a, T>);
@@ -123,18 +139,24 @@ impl<T> RwLock<T> {
     /// A free lock around `value`.
     #[cfg(feature = "shuttle")]
     pub const fn new(value: T) -> Self {
-        Self { inner: model::RwLock::new(value) }
+        Self { inner: model::RwLock::new(value), readers: Readers::new(Vec::new()) }
     }
 
     /// A free lock around `value`.
     #[cfg(not(feature = "shuttle"))]
     pub fn new(value: T) -> Self {
-        Self { inner: model::RwLock::new(value) }
+        Self { inner: model::RwLock::new(value), readers: Readers::new(Vec::new()) }
     }
 
     /// Waits until nobody writes.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        RwLockReadGuard(self.inner.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        self.reading(self.inner.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    fn reading<'a>(&'a self, inner: model::RwLockReadGuard<'a, T>) -> RwLockReadGuard<'a, T> {
+        let reader = backend::thread::current().id();
+        self.readers.lock().push(reader);
+        RwLockReadGuard { inner, reader, readers: &self.readers }
     }
 
     /// Waits until nobody reads or writes.
@@ -144,10 +166,13 @@ impl<T> RwLock<T> {
 
     /// Takes the lock for reading if nobody writes.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        if self.readers.lock().contains(&backend::thread::current().id()) {
+            return None;
+        }
         match self.inner.try_read() {
-            Ok(guard) => Some(RwLockReadGuard(guard)),
+            Ok(guard) => Some(self.reading(guard)),
             Err(std::sync::TryLockError::Poisoned(poisoned)) => {
-                Some(RwLockReadGuard(poisoned.into_inner()))
+                Some(self.reading(poisoned.into_inner()))
             }
             Err(std::sync::TryLockError::WouldBlock) => None,
         }
@@ -194,7 +219,7 @@ impl<T> fmt::Debug for RwLock<T> {
 impl<T> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        &self.0
+        &self.inner
     }
 }
 

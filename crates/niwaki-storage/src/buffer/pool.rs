@@ -6,6 +6,7 @@ use std::sync::Arc;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
 use niwaki_env::vfs::ReadRing;
+use scopeguard::ScopeGuard;
 
 use super::arena::Arena;
 use super::frame::{COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
@@ -301,8 +302,11 @@ impl BufferPool {
         let frame = &self.frames[index as usize];
         // SAFETY: the frame is LOADING and this thread set that: others wait until it is over.
         let page = unsafe { self.page_mut(index) };
-        let read = self.read_page(tag.id(), page, rewrite);
         let pin = Pin::new(self, frame, index);
+        // Who waits for the end of this read must not wait for ever.
+        let panicked = scopeguard::guard((), |()| self.end_load(tag, index, false));
+        let read = self.read_page(tag.id(), page, rewrite);
+        ScopeGuard::into_inner(panicked);
         self.end_load(tag, index, read.is_ok());
         read.map(|()| pin)
     }

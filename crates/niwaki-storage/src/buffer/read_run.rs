@@ -18,6 +18,8 @@ use std::sync::Arc;
 use niwaki_env::sync::plain_atomic::Ordering;
 use niwaki_env::vfs::VfsFile;
 
+use scopeguard::ScopeGuard;
+
 use super::frame::{LOADING, Tag, VALID};
 use super::pool::BufferPool;
 use crate::error::Result;
@@ -183,7 +185,12 @@ impl BufferPool {
     }
 
     fn fill(&self, run: &ReadRun, cached: bool) -> Result<usize> {
-        self.with_slices(run, |slices| self.files.read_run(&run.fork, run.first, slices, cached))
+        let end = |()| (0..run.count).for_each(|at| self.end_page(run, at, false));
+        let panicked = scopeguard::guard((), end);
+        let got = self
+            .with_slices(run, |slices| self.files.read_run(&run.fork, run.first, slices, cached));
+        ScopeGuard::into_inner(panicked);
+        got
     }
 
     /// The memory of a run's frames, in order.

@@ -4,6 +4,7 @@
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
+use scopeguard::ScopeGuard;
 
 use super::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING};
 use super::guard::Pin;
@@ -66,7 +67,10 @@ impl BufferPool {
             Taken::Copied => {}
         }
         let id = self.frames[index as usize].tag().id();
+        // Who waits for the end of this write must not wait for ever.
+        let panicked = scopeguard::guard((), |()| self.end_io(index, DIRTY, WRITING));
         let result = self.write_copies(id, std::slice::from_mut(&mut copy), &mut Vec::new());
+        ScopeGuard::into_inner(panicked);
         self.end_io(index, if result.is_err() { DIRTY } else { 0 }, WRITING);
         result?;
         count.fetch_add(1, Ordering::Relaxed);
@@ -231,11 +235,11 @@ impl BufferPool {
         if seeded_bug!("written_unpinned") {
             run.pins.drain(..).for_each(|(_, index)| self.end_io(index, 0, WRITING));
         }
+        let end = |set| run.pins.iter().for_each(|(_, index)| self.end_io(*index, set, WRITING));
+        let panicked = scopeguard::guard((), |()| end(DIRTY));
         let result = self.write_copies(first, &mut run.pages, &mut run.bytes);
-        let set = if result.is_err() { DIRTY } else { 0 };
-        for (_, index) in &run.pins {
-            self.end_io(*index, set, WRITING);
-        }
+        ScopeGuard::into_inner(panicked);
+        end(if result.is_err() { DIRTY } else { 0 });
         run.pins.clear();
         run.pages.clear();
         result?;
