@@ -15,18 +15,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki::{
-    ColumnInfo, Datum, ExecuteOutcome, ResultSink, RowSink, Session, SqlError, TextSettings,
-    TypeOid,
+    ColumnInfo, Datum, ExecuteOutcome, ResultFormats, ResultSink, RowSink, Session, SqlError,
+    TextSettings, TypeOid,
 };
 
 use niwaki_types::growing::{ask_to_grow, charge_more};
-use niwaki_types::{ColumnType, InputContext};
+use niwaki_types::{ColumnType, InputContext, TypeError};
 
 use crate::connection::{Input, Output, Socket, is_timeout};
 use crate::report;
 use crate::wake::{Wake, Woken};
 use crate::wire::backend::{self, Field};
-use crate::wire::frontend::{self, Bind, Integers, Message, ProtocolError};
+use crate::wire::frontend::{self, Bind, Message, ProtocolError};
 
 /// Why a session ended; for the log.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct Wire<'c> {
     /// How values become text; a copy of the session's settings, renewed when they change.
     text: TextSettings,
     /// Result formats of the portal being executed.
-    formats: Formats,
+    formats: ResultFormats,
     /// Types of the columns being sent.
     types: Vec<TypeOid>,
     /// Where in the output the answer to a statement begins that is to be given wholly or not at all;
@@ -65,37 +65,6 @@ pub(crate) struct Wire<'c> {
     read_timeout: Option<Duration>,
 }
 
-/// Result format codes: none (all text), one for all, or one per column. One that is neither 0 nor 1
-/// is refused where rows would be sent in it.
-#[derive(Clone, Debug, Default)]
-struct Formats(Vec<u16>);
-
-impl Formats {
-    fn set(&mut self, codes: Integers<'_>) {
-        self.0.clear();
-        // Two bytes each.
-        self.0.extend(codes.iter().map(|code| code as u16));
-    }
-
-    /// Fails on a code that rows of `columns` columns cannot be sent in.
-    fn check(&self, columns: usize) -> Result<(), SqlError> {
-        let wrong = self.0.iter().take(columns).find(|code| **code > 1);
-        wrong.map_or(Ok(()), |code| Err(unsupported_format((*code).into())))
-    }
-
-    fn of(&self, column: usize) -> u16 {
-        match self.0.as_slice() {
-            [] => 0,
-            [all] => *all,
-            each => each.get(column).copied().unwrap_or(0),
-        }
-    }
-}
-
-fn unsupported_format(code: u32) -> SqlError {
-    SqlError::new("22023", format!("unsupported format code: {code}"))
-}
-
 impl<'c> Wire<'c> {
     pub(crate) fn new(socket: &'c Socket, input: Input, output: Output) -> Self {
         Self {
@@ -103,7 +72,7 @@ impl<'c> Wire<'c> {
             input,
             output,
             text: TextSettings::default(),
-            formats: Formats::default(),
+            formats: ResultFormats::default(),
             types: Vec::new(),
             whole_from: None,
             binary_copy: false,
@@ -150,7 +119,7 @@ impl<'c> Wire<'c> {
     }
 
     /// Appends a RowDescription with the given formats.
-    fn describe(&mut self, columns: &[ColumnInfo], formats: &Formats) {
+    fn describe(&mut self, columns: &[ColumnInfo], formats: &ResultFormats) {
         backend::row_description(
             &mut self.output.bytes,
             columns.iter().enumerate().map(|(i, column)| Field {
@@ -166,7 +135,7 @@ impl<'c> Wire<'c> {
     }
 
     /// Announces rows of a simple query.
-    fn announce(&mut self, columns: &[ColumnInfo], formats: Formats) {
+    fn announce(&mut self, columns: &[ColumnInfo], formats: ResultFormats) {
         self.describe(columns, &formats);
         self.set_types(columns);
         self.formats = formats;
@@ -223,6 +192,7 @@ impl<'c> Wire<'c> {
 impl RowSink for Wire<'_> {
     fn row(&mut self, row: &[Datum]) -> Result<(), SqlError> {
         let (formats, types, text) = (&self.formats, &self.types, &self.text);
+        formats.check(row.len())?;
         let begun = self.output.bytes.len();
         backend::data_row(&mut self.output.bytes, row.len(), |i, out| {
             let value = &row[i];
@@ -257,12 +227,12 @@ impl RowSink for Wire<'_> {
 impl ResultSink for Wire<'_> {
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
         // Only simple queries announce their columns, and they are text but for one kind.
-        self.announce(columns, Formats::default());
+        self.announce(columns, ResultFormats::default());
         Ok(())
     }
 
     fn binary_columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
-        self.announce(columns, Formats(vec![1]));
+        self.announce(columns, ResultFormats::All(1));
         Ok(())
     }
 
@@ -380,13 +350,8 @@ impl ResultSink for Wire<'_> {
     }
 }
 
-/// Result formats of portals that are not executed at once, by portal name.
-type PortalFormats = std::collections::HashMap<String, Formats>;
-
 /// Serves an authenticated session until it ends.
 pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
-    let mut portals = PortalFormats::new();
-    portals.insert(String::new(), Formats::default());
     // After an error in an extended-protocol message everything up to Sync is skipped.
     let mut skipping = false;
     ready(session, wire);
@@ -448,7 +413,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                     let portal = portal.to_owned();
                     wire.input = input;
                     wire.input.consume(used);
-                    if let Err(error) = execute(session, wire, &portals, &portal, max_rows) {
+                    if let Err(error) = execute(session, wire, &portal, max_rows) {
                         skipping = fail(session, wire, &error);
                     }
                     if let Some(ending) = wire.broken.take() {
@@ -459,7 +424,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                     }
                     continue;
                 }
-                Ok(other) => extended(session, wire, &mut portals, other),
+                Ok(other) => extended(session, wire, other),
                 Err(error) => Err(error),
             }
         };
@@ -588,19 +553,11 @@ fn query(session: &mut Session, wire: &mut Wire<'_>, sql: &str) {
 fn execute(
     session: &mut Session,
     wire: &mut Wire<'_>,
-    portals: &PortalFormats,
     portal: &str,
     max_rows: i32,
 ) -> Result<(), SqlError> {
-    match portals.get(portal) {
-        Some(formats) => wire.formats.clone_from(formats),
-        // A cursor of SQL: its rows are text.
-        None => wire.formats = Formats::default(),
-    }
-    let columns = session.portal_columns(portal)?;
-    wire.formats.check(columns.len())?;
-    wire.types.clear();
-    wire.types.extend(columns.iter().map(|column| column.oid()));
+    wire.formats.clone_from(session.portal_formats(portal)?);
+    wire.set_types(session.portal_columns(portal)?);
     // Zero and negative numbers mean "all rows".
     let max_rows = u64::try_from(max_rows).unwrap_or(0);
     match session.execute_portal(portal, max_rows, wire)? {
@@ -613,7 +570,6 @@ fn execute(
 fn extended(
     session: &mut Session,
     wire: &mut Wire<'_>,
-    portals: &mut PortalFormats,
     message: Message<'_>,
 ) -> Result<Next, SqlError> {
     match message {
@@ -629,7 +585,7 @@ fn extended(
             if !Arc::ptr_eq(&wire.text.types, types) {
                 wire.text.types = Arc::clone(types);
             }
-            bind_portal(session, &wire.text, portals, &mut bind)?;
+            bind_portal(session, &wire.text, &mut bind)?;
             backend::bind_complete(&mut wire.output.bytes);
         }
         Message::DescribeStatement(name) => {
@@ -640,14 +596,12 @@ fn extended(
             );
             match &statement.columns {
                 None => backend::no_data(&mut wire.output.bytes),
-                Some(columns) => wire.describe(columns, &Formats::default()),
+                Some(columns) => wire.describe(columns, &ResultFormats::default()),
             }
         }
         Message::DescribePortal(name) => {
             if session.portal_returns_rows(name)? {
-                let columns = session.portal_columns(name)?;
-                let none = Formats::default();
-                wire.describe(columns, portals.get(name).unwrap_or(&none));
+                wire.describe(session.portal_columns(name)?, session.portal_formats(name)?);
             } else {
                 backend::no_data(&mut wire.output.bytes);
             }
@@ -658,18 +612,11 @@ fn extended(
         }
         Message::ClosePortal(name) => {
             session.close_portal(name);
-            if !name.is_empty() {
-                portals.remove(name);
-            }
             backend::close_complete(&mut wire.output.bytes);
         }
         Message::Flush => wire.flush(),
         Message::Sync => {
-            let ended = session.sync(wire);
-            if session.transaction_status() == b'I' {
-                portals.retain(|name, _| name.is_empty());
-            }
-            if let Err(error) = ended {
+            if let Err(error) = session.sync(wire) {
                 wire.report_error(&error);
             }
             return Ok(Next::Ready);
@@ -689,7 +636,6 @@ fn extended(
 fn bind_portal(
     session: &mut Session,
     settings: &TextSettings,
-    portals: &mut PortalFormats,
     bind: &mut Bind<'_>,
 ) -> Result<(), SqlError> {
     // In PostgreSQL's order: a client sees the first of several faults.
@@ -707,7 +653,7 @@ fn bind_portal(
     let context = InputContext { settings, now };
     let kind = ColumnType::new;
     let (portal, statement) = (bind.portal, bind.statement);
-    let mut codes = formats.iter();
+    let mut codes = formats.codes();
     let mut code = 0;
     let one_for_all = formats.len() == 1;
     if one_for_all {
@@ -731,7 +677,7 @@ fn bind_portal(
                 }
             },
             1 => niwaki_types::read_binary(kind(type_oid), bytes, &settings.types),
-            other => return Err(unsupported_format(other)),
+            other => Err(TypeError::new("22023", format!("unsupported format code: {other}"))),
         };
         value.map_err(|mut error| {
             // Bytes behind a value: PostgreSQL says which parameter has them.
@@ -758,13 +704,7 @@ fn bind_portal(
             format!("bind message has {results} result formats but query has {columns} columns"),
         ));
     }
-    if !portals.contains_key(portal) {
-        portals.insert(portal.to_owned(), Formats::default());
-    }
-    if let Some(known) = portals.get_mut(portal) {
-        known.set(result_formats);
-    }
-    Ok(())
+    session.set_portal_formats(portal, ResultFormats::of_codes(result_formats.codes()))
 }
 
 /// Microseconds from 1970-01-01 to 2000-01-01.

@@ -5,127 +5,15 @@
 //! result kept the server from stopping, and its statements ran on behind the last checkpoint. The
 //! end of a session wakes it now wherever it waits for its client.
 
+mod common;
+
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use common::{Client, LONG, database, start, start_with};
 use niwaki::{Database, Options};
 use niwaki_env::Env;
-use niwaki_server::{Server, ServerOptions};
-
-/// Far beyond what anything here takes; without the change the waits have no end.
-const LONG: Duration = Duration::from_secs(20);
-
-fn start(database: &Database) -> Server {
-    start_with(database, 16, LONG)
-}
-
-fn start_with(database: &Database, sockets_max: usize, timeout: Duration) -> Server {
-    let options = ServerOptions {
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        socket_dir: None,
-        max_connections: 8,
-        sockets_max,
-        authentication_timeout: timeout,
-    };
-    Server::start(database.clone(), &options).expect("it starts")
-}
-
-fn database() -> Database {
-    Database::open_with(Env::memory(), Options::new()).expect("it opens")
-}
-
-/// A client by bytes.
-struct Client {
-    stream: TcpStream,
-    seen: Vec<u8>,
-}
-
-impl Client {
-    fn connect(server: &Server, database: &str) -> Self {
-        let stream = TcpStream::connect(server.address()).expect("it listens");
-        stream.set_read_timeout(Some(LONG)).expect("a socket");
-        let mut client = Self { stream, seen: Vec::new() };
-        let body = format!("\0\x03\0\0user\0postgres\0database\0{database}\0\0");
-        client.send_framed(None, body.as_bytes());
-        client
-    }
-
-    /// Connects, and waits for ReadyForQuery.
-    fn ready(server: &Server, database: &str) -> Self {
-        let mut client = Self::connect(server, database);
-        client.read_to(b'Z');
-        client
-    }
-
-    fn send_framed(&mut self, kind: Option<u8>, body: &[u8]) {
-        let length = u32::try_from(body.len() + 4).expect("short").to_be_bytes();
-        let mut bytes: Vec<u8> = kind.into_iter().collect();
-        bytes.extend(length);
-        bytes.extend(body);
-        self.stream.write_all(&bytes).expect("the server reads");
-    }
-
-    fn send(&mut self, sql: &str) {
-        self.send_framed(Some(b'Q'), format!("{sql}\0").as_bytes());
-    }
-
-    /// The next message; `None` at the end of the stream.
-    fn message(&mut self) -> Option<(u8, Vec<u8>)> {
-        loop {
-            if let Some(header) = self.seen.first_chunk::<5>() {
-                let length: [u8; 4] = header[1..].try_into().expect("four bytes");
-                let end = 1 + u32::from_be_bytes(length) as usize;
-                if self.seen.len() >= end {
-                    let message: Vec<u8> = self.seen.drain(..end).collect();
-                    return Some((message[0], message[5..].to_vec()));
-                }
-            }
-            let mut bytes = [0; 4096];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return None,
-                Ok(count) => self.seen.extend(&bytes[..count]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("the server does not answer: {error}"),
-            }
-        }
-    }
-
-    /// Reads up to a message of this kind; gives the messages on the way.
-    fn read_to(&mut self, kind: u8) -> Vec<(u8, Vec<u8>)> {
-        let mut read = Vec::new();
-        loop {
-            let message = self.message().expect("an answer");
-            let is_last = message.0 == kind;
-            read.push(message);
-            if is_last {
-                return read;
-            }
-        }
-    }
-
-    /// Runs a query; the first value of its first row, if it has one.
-    fn run(&mut self, sql: &str) -> Option<String> {
-        self.send(sql);
-        let answer = self.read_to(b'Z');
-        assert!(!answer.iter().any(|(kind, _)| *kind == b'E'), "{sql}: {answer:?}");
-        let row = answer.iter().find(|(kind, _)| *kind == b'D')?;
-        Some(String::from_utf8(row.1[6..].to_vec()).expect("text"))
-    }
-
-    /// The SQLSTATEs of all errors up to the end of the stream.
-    fn last_words(&mut self) -> Vec<String> {
-        let mut states = Vec::new();
-        while let Some((kind, body)) = self.message() {
-            if kind == b'E' {
-                let fields = String::from_utf8(body).expect("text");
-                let state = fields.split('\0').find_map(|field| field.strip_prefix('C'));
-                states.push(state.expect("a SQLSTATE").to_owned());
-            }
-        }
-        states
-    }
-}
 
 #[test]
 fn a_session_that_is_idle_in_a_transaction_is_terminated() {

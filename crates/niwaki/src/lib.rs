@@ -35,7 +35,7 @@ pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
 pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use notifications::Notification;
-pub use result::{ExecuteOutcome, ResultSink};
+pub use result::{ExecuteOutcome, ResultFormats, ResultSink};
 pub use session::{Prepared, Session, Terminator};
 pub use system::type_length;
 

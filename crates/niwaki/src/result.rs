@@ -1,4 +1,6 @@
-//! Where a session sends what a client sees.
+//! Where a session sends what a client sees, and in which formats.
+
+use std::sync::Arc;
 
 use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 
@@ -13,6 +15,57 @@ pub enum ExecuteOutcome {
     Suspended,
     /// The portal's statement was empty; [`ResultSink::empty_query`] was called.
     Empty,
+}
+
+/// The format codes of a portal's columns: 0 for text, 1 for binary. Any other is refused with the
+/// first row, as in PostgreSQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultFormats {
+    /// All columns have this code.
+    All(i16),
+    /// Each column has its own.
+    Each(Arc<[i16]>),
+}
+
+impl Default for ResultFormats {
+    fn default() -> Self {
+        Self::All(0)
+    }
+}
+
+impl ResultFormats {
+    /// The formats that Bind asks for by no code (text), one for all columns, or one for each.
+    pub fn of_codes(mut codes: impl Iterator<Item = i16> + Clone) -> Self {
+        let each = codes.clone();
+        let first = codes.next().unwrap_or(0);
+        // Nearly always the same one, which takes no memory.
+        if codes.all(|code| code == first) { Self::All(first) } else { Self::Each(each.collect()) }
+    }
+
+    /// The code of a column, counted from 0.
+    #[inline]
+    pub fn of(&self, column: usize) -> i16 {
+        match self {
+            Self::All(code) => *code,
+            Self::Each(codes) => codes.get(column).copied().unwrap_or(0),
+        }
+    }
+
+    /// Judges the codes that a row of `columns` columns is sent in.
+    ///
+    /// # Errors
+    /// 22023 for one that is neither 0 nor 1.
+    #[inline]
+    pub fn check(&self, columns: usize) -> Result<()> {
+        let codes: &[i16] = match self {
+            Self::All(code) => std::slice::from_ref(code),
+            Self::Each(codes) => codes,
+        };
+        match codes.iter().take(columns).find(|code| !(0..=1).contains(*code)) {
+            None => Ok(()),
+            Some(code) => Err(SqlError::new("22023", format!("unsupported format code: {code}"))),
+        }
+    }
 }
 
 /// Receives what statements produce, in the order in which a client must see it. Rows come through

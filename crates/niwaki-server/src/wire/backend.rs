@@ -119,7 +119,7 @@ pub(crate) struct Field<'a> {
     pub(crate) type_oid: u32,
     pub(crate) type_size: i16,
     pub(crate) typmod: i32,
-    pub(crate) format: u16,
+    pub(crate) format: i16,
 }
 
 pub(crate) fn row_description<'a>(

@@ -178,6 +178,12 @@ impl<'a> Integers<'a> {
         self.bytes.len().checked_div(self.width).unwrap_or(0)
     }
 
+    /// The numbers of a list of format codes, which have a sign and 2 bytes.
+    pub(crate) fn codes(self) -> impl Iterator<Item = i16> + Clone + 'a {
+        let (codes, _) = self.bytes.as_chunks::<2>();
+        codes.iter().map(|code| i16::from_be_bytes(*code))
+    }
+
     /// The numbers, as unsigned.
     pub(crate) fn iter(self) -> impl Iterator<Item = u32> + 'a {
         self.bytes

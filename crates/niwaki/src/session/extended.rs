@@ -13,7 +13,7 @@ use super::portal::{Portal, PortalState};
 use super::prepared::no_statement;
 use super::{Block, Prepared, Session};
 use crate::Result;
-use crate::result::{ExecuteOutcome, ResultSink};
+use crate::result::{ExecuteOutcome, ResultFormats, ResultSink};
 
 /// A prepared statement.
 pub(crate) struct Statement {
@@ -254,6 +254,26 @@ impl Session {
     pub fn portal_returns_rows(&self, portal: &str) -> Result<bool> {
         let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
         Ok(portal.statement.described.columns.is_some())
+    }
+
+    /// Returns the formats in which a client wants the rows of a portal: text for a cursor, which
+    /// no message made.
+    ///
+    /// # Errors
+    /// 34000 when there is no such portal.
+    pub fn portal_formats(&self, portal: &str) -> Result<&ResultFormats> {
+        let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
+        Ok(&portal.formats)
+    }
+
+    /// Says in which formats a client wants the rows of a portal.
+    ///
+    /// # Errors
+    /// 34000 when there is no such portal.
+    pub fn set_portal_formats(&mut self, portal: &str, formats: ResultFormats) -> Result<()> {
+        let portal = self.portals.get_mut(portal).ok_or_else(|| no_portal(portal))?;
+        portal.formats = formats;
+        Ok(())
     }
 
     /// Runs a portal, or goes on with it, up to `max_rows` rows (0: all).

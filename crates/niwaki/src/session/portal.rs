@@ -23,7 +23,7 @@ use super::Session;
 use super::extended::{Action, Statement};
 use super::query::Running;
 use crate::Result;
-use crate::result::ResultSink;
+use crate::result::{ResultFormats, ResultSink};
 
 /// Kept rows between two checks for interrupts.
 const ROWS_PER_CHECK: u64 = 512;
@@ -39,6 +39,8 @@ pub(super) struct Portal {
     /// if it is older.
     pub(super) level: usize,
     pub(super) kind: CursorKind,
+    /// In which formats the messages of its client get its rows.
+    pub(super) formats: ResultFormats,
     pub(super) place: Place,
     kept: Option<Kept>,
     /// Where the row is that it is on: as many values as a row has behind its columns ([`Planned::cursor_tables`]).
@@ -249,6 +251,7 @@ impl Portal {
             state: PortalState::Ready,
             level,
             kind: CursorKind::default(),
+            formats: ResultFormats::default(),
             place: Place::START,
             kept: None,
             here: Vec::new(),
