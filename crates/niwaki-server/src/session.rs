@@ -663,9 +663,9 @@ fn bind_portal(
         if !one_for_all {
             code = codes.next().unwrap_or(0);
         }
-        let Some(bytes) = bind.value().map_err(report::protocol)? else { return Ok(Datum::Null) };
-        let value = match code {
-            0 => match std::str::from_utf8(bytes) {
+        let value = match (code, bind.value().map_err(report::protocol)?) {
+            (0 | 1, None) => return Ok(Datum::Null),
+            (0, Some(bytes)) => match std::str::from_utf8(bytes) {
                 // A name, which the session looks up.
                 Ok(text) if type_oid.is_object_name() => Ok(Datum::text(text)),
                 Ok(text) => niwaki_types::input(kind(type_oid), text, &context),
@@ -676,8 +676,9 @@ fn bind_portal(
                     )));
                 }
             },
-            1 => niwaki_types::read_binary(kind(type_oid), bytes, &settings.types),
-            other => Err(TypeError::new("22023", format!("unsupported format code: {other}"))),
+            (1, Some(bytes)) => niwaki_types::read_binary(kind(type_oid), bytes, &settings.types),
+            // PostgreSQL refuses it for NULL, too.
+            (other, _) => Err(TypeError::new("22023", format!("unsupported format code: {other}"))),
         };
         value.map_err(|mut error| {
             // Bytes behind a value: PostgreSQL says which parameter has them.

@@ -114,3 +114,25 @@ fn format_codes_of_results_are_refused_with_the_first_row() {
     assert_eq!(run(&mut client, "select", &[7]), ["[]", "SELECT 1", "I"]);
     drop(server.stop());
 }
+
+/// A NULL was let in, whatever format it had.
+#[test]
+fn format_codes_of_parameters_are_refused_for_null_too() {
+    let database = database();
+    let server = start(&database);
+    let mut client = Client::ready(&server, "postgres");
+    let run = |client: &mut Client, formats: &[u16], values: &[Option<&[u8]>]| {
+        let statement = parse("", "select $1::int4, $2::int4");
+        answers(client, &[statement, bind_values(formats, values), execute("", 0), SYNC])
+    };
+    let null: [Option<&[u8]>; 2] = [Some(b"1"), None];
+    let refused = |code| [format!("22023 unsupported format code: {code}"), "I".to_owned()];
+    assert_eq!(run(&mut client, &[0, 7], &null), refused(7));
+    assert_eq!(run(&mut client, &[0, 0xffff], &null), refused(-1));
+    assert_eq!(run(&mut client, &[7], &null), refused(7));
+    // The first fault is told.
+    let wrong = run(&mut client, &[0, 7], &[Some(b"x"), None]);
+    assert_eq!(wrong, ["22P02 invalid input syntax for type integer: \"x\"", "I"]);
+    assert_eq!(run(&mut client, &[0, 1], &null), ["[49]", "SELECT 1", "I"]);
+    drop(server.stop());
+}
