@@ -373,3 +373,87 @@ fn utility_statements_give_their_rows_in_parts() {
     assert_eq!((outcome, sink.rows.len(), &*sink.tags[0]), (Complete, 0, "SHOW"));
     s.execute("rollback", ()).unwrap();
 }
+
+/// Executes a portal of a statement twice; the SQLSTATE of the second time.
+fn twice(s: &mut Session, sql: &str) -> &'static str {
+    s.parse("", sql, &[]).unwrap();
+    bind(s, "p", "", &[]).unwrap();
+    run(s, "p", 0).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let again = run(s, "p", 0).err().unwrap_or_else(|| panic!("{sql} ran again"));
+    s.error();
+    s.sync(&mut Sink::default()).unwrap();
+    again.sqlstate
+}
+
+/// VACUUM forgot its own portal with the transactions that it ends. COMMIT AND CHAIN and ROLLBACK TO
+/// kept theirs in the transaction that goes on.
+#[test]
+fn a_portal_that_ran_is_there_as_long_as_in_postgresql() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    let (is_done, is_gone) = ("55000", "34000");
+    for (sql, expected) in [
+        ("vacuum t", is_done),
+        ("vacuum", is_done),
+        ("create index concurrently again on t (b)", is_done),
+        ("reindex table concurrently t", is_done),
+        ("reindex schema public", is_done),
+        ("drop index concurrently again", is_done),
+        ("analyze t", is_done),
+        ("insert into t values (50)", is_done),
+        ("create table u (a int)", is_done),
+        ("copy t to stdout", is_done),
+        ("checkpoint", is_done),
+        ("begin", is_done),
+        ("commit", is_gone),
+        ("rollback", is_gone),
+        ("drop database if exists other", is_gone),
+    ] {
+        assert_eq!(twice(&mut s, sql), expected, "{sql}");
+        s.execute("rollback", ()).unwrap();
+    }
+    for (sql, expected) in [
+        ("insert into t values (50)", is_done),
+        ("savepoint s", is_done),
+        ("release s", is_done),
+        ("rollback to s", is_gone),
+        ("commit", is_gone),
+        ("commit and chain", is_gone),
+        ("rollback and chain", is_gone),
+    ] {
+        s.execute("begin; savepoint s", ()).unwrap();
+        assert_eq!(twice(&mut s, sql), expected, "{sql} in a block");
+        s.execute("rollback", ()).unwrap();
+    }
+    // What commits on its own leaves a transaction for what follows, which it is not alone in.
+    step(&mut s, "vacuum t").unwrap();
+    assert_eq!(step(&mut s, "vacuum t").unwrap_err().sqlstate, "25001");
+    s.error();
+    s.sync(&mut Sink::default()).unwrap();
+}
+
+/// A portal that was bound without running outlived Sync, and a failure. An empty query left the
+/// transaction of the messages before it open: a failure undid what the client was told to be done.
+#[test]
+fn messages_end_with_sync_failures_and_empty_queries() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.parse("get", "select a from t", &[]).unwrap();
+    s.sync(&mut Sink::default()).unwrap();
+    let ends: [fn(&mut Session); 4] = [
+        |s| s.sync(&mut Sink::default()).unwrap(),
+        Session::error,
+        |s| s.simple_query("", &mut Sink::default()).unwrap(),
+        |s| s.simple_query("vacuum t", &mut Sink::default()).unwrap(),
+    ];
+    for end in ends {
+        bind(&mut s, "p", "get", &[]).unwrap();
+        end(&mut s);
+        assert_eq!(run(&mut s, "p", 0).err().unwrap().sqlstate, "34000");
+    }
+    step(&mut s, "insert into t values (99)").unwrap();
+    s.simple_query(" ; ", &mut Sink::default()).unwrap();
+    s.error();
+    assert_eq!(numbers(&once(&mut s, "select a from t where a > 98", &[]).unwrap()), [99]);
+    s.sync(&mut Sink::default()).unwrap();
+}

@@ -332,13 +332,20 @@ impl Portal {
 }
 
 impl Session {
-    /// Puts a portal back that was used, unless its transaction is over.
+    /// Puts a portal back that was used, unless its transaction is over. COMMIT AND CHAIN and
+    /// ROLLBACK TO end their own portal, although a transaction is open after them.
     pub(super) fn put_back(&mut self, name: String, mut portal: Portal, failed: bool) {
         if failed {
             portal.state = PortalState::Failed;
             portal.running = None;
         }
-        if portal.held || self.transaction.is_some() {
+        let ended = match &portal.statement.action {
+            Action::Utility(utility) => utility.ends_failed_transaction(),
+            Action::Empty | Action::Query(_) => false,
+        };
+        // RELEASE leaves it to the level below.
+        portal.level = portal.level.min(self.levels.len());
+        if portal.held || (self.transaction.is_some() && !ended) {
             self.portals.insert(name, portal);
         }
     }

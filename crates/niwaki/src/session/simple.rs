@@ -26,6 +26,8 @@ impl Session {
     fn simple_statements(&mut self, sql: &str, out: &mut dyn ResultSink) -> Result<()> {
         let statements = niwaki_sql::parse::parse(sql)?;
         if statements.is_empty() {
+            // What messages before it did is done, too.
+            self.end_implicit()?;
             out.empty_query();
             return Ok(());
         }

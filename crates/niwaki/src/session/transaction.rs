@@ -106,8 +106,11 @@ impl Session {
 
     /// Ends an implicit transaction with a commit; does nothing in a block.
     pub(super) fn end_implicit(&mut self) -> Result<()> {
-        if self.block == Block::Implicit {
-            return self.commit();
+        match self.block {
+            Block::Implicit => self.commit()?,
+            // Bind begins no transaction: what it made ends all the same.
+            Block::Idle => self.close_portals(),
+            Block::Explicit | Block::Failed => {}
         }
         Ok(())
     }
@@ -230,7 +233,8 @@ impl Session {
 
     fn fail_block(&mut self) {
         match self.block {
-            Block::Idle | Block::Failed => {}
+            Block::Failed => {}
+            Block::Idle => self.close_portals(),
             Block::Implicit => self.rollback(),
             Block::Explicit => {
                 self.block = Block::Failed;

@@ -78,15 +78,6 @@ impl Session {
         // Writing is refused before what cannot be in a block, as PostgreSQL does.
         self.refuse_writing(utility)?;
         self.refuse_in_transaction(utility, several)?;
-        if let Utility::Vacuum(vacuum) = utility
-            && vacuum.vacuum
-        {
-            // VACUUM has transactions of its own.
-            self.end_implicit()?;
-            self.tag.clear();
-            self.tag.push_str("VACUUM");
-            return self.vacuum(vacuum, out);
-        }
         if let Some(tag) = self.run_in_steps(utility, out)? {
             self.tag.clear();
             self.tag.push_str(tag);
@@ -232,35 +223,43 @@ impl Session {
         Err(SqlError::new("25001", message))
     }
 
-    /// Runs what has transactions of its own, besides VACUUM; `None` for everything else.
+    /// Runs what has transactions of its own; `None` for everything else.
     fn run_in_steps(
         &mut self,
         utility: &Utility,
         out: &mut dyn ResultSink,
     ) -> Result<Option<&'static str>> {
-        match utility {
+        let tag = match utility {
+            Utility::Vacuum(vacuum) if vacuum.vacuum => {
+                self.end_implicit()?;
+                self.vacuum(vacuum, out)?;
+                "VACUUM"
+            }
             Utility::CreateIndex(spec) if spec.concurrently => {
                 self.end_implicit()?;
                 self.create_index_concurrently(spec, out)?;
-                Ok(Some("CREATE INDEX"))
+                "CREATE INDEX"
             }
             Utility::Drop(spec) if spec.concurrently => {
                 self.end_implicit()?;
                 self.drop_index_concurrently(spec, out)?;
-                Ok(Some("DROP INDEX"))
-            }
-            Utility::Database(statement) if utility.refuses_transaction_block().is_some() => {
-                self.end_implicit()?;
-                self.make_or_drop_database(statement, out)?;
-                Ok(Some(statement.tag()))
+                "DROP INDEX"
             }
             Utility::Reindex(spec) if utility.refuses_transaction_block().is_some() => {
                 self.end_implicit()?;
                 self.reindex_in_steps(spec, out)?;
-                Ok(Some("REINDEX"))
+                "REINDEX"
             }
-            _ => Ok(None),
-        }
+            Utility::Database(statement) if utility.refuses_transaction_block().is_some() => {
+                self.end_implicit()?;
+                self.make_or_drop_database(statement, out)?;
+                return Ok(Some(statement.tag()));
+            }
+            _ => return Ok(None),
+        };
+        // As in PostgreSQL: its portal belongs to the transaction of what follows in the pipeline.
+        self.ensure_transaction()?;
+        Ok(Some(tag))
     }
 
     /// Ends the command, if its transaction is still open.
