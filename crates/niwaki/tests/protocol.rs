@@ -407,6 +407,7 @@ fn a_portal_that_ran_is_there_as_long_as_in_postgresql() {
         ("begin", is_done),
         ("commit", is_gone),
         ("rollback", is_gone),
+        ("discard all", is_gone),
         ("drop database if exists other", is_gone),
     ] {
         assert_eq!(twice(&mut s, sql), expected, "{sql}");
@@ -456,4 +457,25 @@ fn messages_end_with_sync_failures_and_empty_queries() {
     s.error();
     assert_eq!(numbers(&once(&mut s, "select a from t where a > 98", &[]).unwrap()), [99]);
     s.sync(&mut Sink::default()).unwrap();
+}
+
+/// DISCARD ALL and a statement that fails, up to one Sync: the settings came back.
+#[test]
+fn nothing_takes_discard_all_back() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.execute("set work_mem = '7MB'; create temp table mine (a int); listen c", ()).unwrap();
+    s.parse("get", "select a from t", &[]).unwrap();
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(step(&mut s, "discard all").unwrap(), ["DISCARD ALL"]);
+    assert_eq!(step(&mut s, "select 1/0").unwrap_err().sqlstate, "22012");
+    s.error();
+    s.sync(&mut Sink::default()).unwrap();
+    let shown: String = s.query_one("show work_mem", ()).unwrap().get(0).unwrap();
+    assert_ne!(shown, "7MB");
+    assert_eq!(s.execute("select a from mine", ()).unwrap_err().sqlstate, "42P01");
+    let channels = "select count(*) from pg_listening_channels()";
+    let channels: i64 = s.query_one(channels, ()).unwrap().get(0).unwrap();
+    assert_eq!(channels, 0);
+    assert_eq!(s.statement("get").err().unwrap().sqlstate, "26000");
 }

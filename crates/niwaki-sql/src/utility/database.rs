@@ -117,7 +117,10 @@ pub(super) fn alter(s: &protobuf::AlterDatabaseStmt) -> Result<Utility> {
     let mut options = DatabaseOptions::default();
     for element in distinct(&s.options)? {
         match element.defname.as_str() {
-            "tablespace" => check_tablespace(&string_of(element).unwrap_or_default())?,
+            "tablespace" => {
+                check_tablespace(&string_of(element).unwrap_or_default())?;
+                return Err(SqlError::unsupported("ALTER DATABASE SET TABLESPACE"));
+            }
             _ => common(element, &mut options)?,
         }
     }

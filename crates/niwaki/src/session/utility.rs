@@ -207,7 +207,12 @@ impl Session {
         }
         self.tag.clear();
         self.tag.push_str(tag);
-        self.next_command()
+        self.next_command()?;
+        if utility.refuses_transaction_block().is_some() {
+            // What follows in a pipeline cannot take it back.
+            self.end_implicit()?;
+        }
+        Ok(())
     }
 
     /// 25001 for what commits on its own, if that would commit what ran before it in the same transaction.
