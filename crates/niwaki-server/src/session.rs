@@ -625,6 +625,7 @@ fn extended(
         // What is left of a COPY that failed: PostgreSQL ignores it too.
         Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
         Message::FunctionCall => {
+            session.refuse_in_failed_block()?;
             return Err(SqlError::new("0A000", "function call messages are not supported")
                 .with_hint("call the function in a query: SELECT function(…)"));
         }

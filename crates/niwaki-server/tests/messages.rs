@@ -49,14 +49,17 @@ fn step(sql: &str) -> [Message; 3] {
     [parse("", sql), bind("", "", &[]), execute("", 0)]
 }
 
-/// The answers to these messages, without ParseComplete and BindComplete. The last of them has
-/// ReadyForQuery.
+/// What is answered to these messages, up to ReadyForQuery.
 fn answers(client: &mut Client, messages: &[Message]) -> Vec<String> {
     for (kind, body) in messages {
         client.send_framed(Some(*kind), body);
     }
-    let readies = messages.iter().filter(|(kind, _)| matches!(kind, b'Q' | b'S' | b'F')).count();
-    let read: Vec<Message> = (0..readies).flat_map(|_| client.read_to(b'Z')).collect();
+    heard(client)
+}
+
+/// What comes up to ReadyForQuery, without ParseComplete and BindComplete.
+fn heard(client: &mut Client) -> Vec<String> {
+    let read = client.read_to(b'Z');
     read.iter().filter(|(kind, _)| !matches!(kind, b'1' | b'2')).map(shown).collect()
 }
 
@@ -134,5 +137,41 @@ fn format_codes_of_parameters_are_refused_for_null_too() {
     let wrong = run(&mut client, &[0, 7], &[Some(b"x"), None]);
     assert_eq!(wrong, ["22P02 invalid input syntax for type integer: \"x\"", "I"]);
     assert_eq!(run(&mut client, &[0, 1], &null), ["[49]", "SELECT 1", "I"]);
+    drop(server.stop());
+}
+
+/// A function call is refused as any statement is. It fails its block or undoes what is open, ends
+/// with ReadyForQuery, and is skipped before Sync.
+#[test]
+fn function_calls_are_refused() {
+    let database = database();
+    let server = start(&database);
+    let mut client = Client::ready(&server, "postgres");
+    // int4pl(1, 2), in text.
+    let mut body = 177_u32.to_be_bytes().to_vec();
+    body.extend(list(&[0]));
+    body.extend(2_u16.to_be_bytes());
+    for argument in [b"1", b"2"] {
+        body.extend(1_u32.to_be_bytes());
+        body.extend(argument);
+    }
+    body.extend([0, 0]);
+    let call = (b'F', body);
+    let refused = "0A000 function call messages are not supported";
+    assert_eq!(answers(&mut client, std::slice::from_ref(&call)), [refused, "I"]);
+    client.run("create table t (a int)");
+    let insert = step("insert into t values (1)");
+    let pipeline = [&insert[..], std::slice::from_ref(&call), &insert, &[SYNC]].concat();
+    assert_eq!(answers(&mut client, &pipeline), ["INSERT 0 1", refused, "I"]);
+    assert_eq!(heard(&mut client), ["INSERT 0 1", "I"]);
+    assert_eq!(client.run("select count(*) from t").as_deref(), Some("1"));
+    let skipped = answers(&mut client, &[parse("", "selec"), call.clone(), SYNC]);
+    assert_eq!(skipped, ["42601 syntax error at or near \"selec\"", "I"]);
+    client.run("begin");
+    assert_eq!(answers(&mut client, std::slice::from_ref(&call)), [refused, "E"]);
+    let failed =
+        "25P02 current transaction is aborted, commands ignored until end of transaction block";
+    assert_eq!(answers(&mut client, &[call]), [failed, "E"]);
+    client.run("rollback");
     drop(server.stop());
 }

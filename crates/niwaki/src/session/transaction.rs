@@ -93,8 +93,11 @@ impl Session {
         })
     }
 
-    /// 25P02 while the transaction block is failed.
-    pub(super) fn refuse_in_failed_block(&self) -> Result<()> {
+    /// Refuses everything while the transaction block is failed.
+    ///
+    /// # Errors
+    /// 25P02.
+    pub fn refuse_in_failed_block(&self) -> Result<()> {
         if self.block == Block::Failed {
             return Err(SqlError::new(
                 "25P02",
