@@ -87,16 +87,18 @@ pub(crate) struct Input {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes still to come of a message that was given up.
+    dropping: usize,
 }
 
 impl Input {
     pub(crate) fn new() -> Self {
-        Self { buffer: vec![0; INPUT_BYTES], start: 0, end: 0 }
+        Self { buffer: vec![0; INPUT_BYTES], start: 0, end: 0, dropping: 0 }
     }
 
     /// No buffer at all: what stands in while a message borrows from the real one.
     pub(crate) fn empty() -> Self {
-        Self { buffer: Vec::new(), start: 0, end: 0 }
+        Self { buffer: Vec::new(), start: 0, end: 0, dropping: 0 }
     }
 
     /// Bytes not used yet.
@@ -114,6 +116,15 @@ impl Input {
                 self.buffer = vec![0; INPUT_BYTES];
             }
         }
+    }
+
+    /// Gives up the first message, which takes `bytes` bytes and has not wholly arrived. The rest
+    /// is dropped as it comes.
+    pub(crate) fn give_up(&mut self, bytes: usize) {
+        let arrived = self.end - self.start;
+        debug_assert!(arrived < bytes);
+        self.dropping = bytes - arrived;
+        self.consume(arrived);
     }
 
     /// Waits for more bytes; false at the end of the stream.
@@ -138,6 +149,9 @@ impl Input {
                 Ok(0) => return Ok(false),
                 Ok(count) => {
                     self.end += count;
+                    let dropped = self.dropping.min(count);
+                    self.dropping -= dropped;
+                    self.consume(dropped);
                     return Ok(true);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -228,5 +242,28 @@ impl Output {
     /// Why the client cannot be reached any more, if so.
     pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.failed.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever of the given up message arrives with the next one.
+    #[test]
+    fn the_rest_of_a_message_that_was_given_up_is_dropped() {
+        for arrived in 1..10 {
+            let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+            let socket = Socket::Unix(ours);
+            let mut input = Input::new();
+            theirs.write_all(&b"0123456789"[..arrived]).expect("room");
+            assert!(input.fill(&socket).expect("bytes"));
+            input.give_up(10);
+            theirs.write_all(&b"0123456789"[arrived..]).expect("room");
+            theirs.write_all(b"next").expect("room");
+            drop(theirs);
+            while input.fill(&socket).expect("bytes or their end") {}
+            assert_eq!(input.pending(), b"next", "{arrived} bytes had arrived");
+        }
     }
 }

@@ -41,6 +41,17 @@ pub(crate) enum Ending {
     Socket(io::Error),
 }
 
+/// Why there is no message to act on.
+#[derive(Debug)]
+enum NoMessage {
+    /// None came for as long as a read waits.
+    Silence,
+    /// There was no room for one of this kind, which is dropped.
+    NoRoom(u8),
+    /// None will come.
+    Ending(Ending),
+}
+
 /// A connection as the library sees it: where results go and COPY data comes from.
 pub(crate) struct Wire<'c> {
     pub(crate) socket: &'c Socket,
@@ -146,13 +157,36 @@ impl<'c> Wire<'c> {
         self.types.extend(columns.iter().map(|column| column.oid()));
     }
 
-    /// A message that may not come while data flows. It ends the session: whether its client goes on
-    /// to send data is not known.
-    fn unexpected_in_copy(&mut self, kind: u8) -> SqlError {
+    /// The session ends: where the next message begins, or what it is for, is not known.
+    fn lose_synchronization(&mut self) {
         self.broken = Some(Ending::Protocol(ProtocolError {
             sqlstate: "08P01",
             message: "terminating connection because protocol synchronization was lost".to_owned(),
         }));
+    }
+
+    /// What a COPY fails with when nothing more comes that can be read.
+    fn cut_off_in_copy(&mut self, ending: Ending) -> SqlError {
+        match ending {
+            Ending::Protocol(error) => match self.input.pending().first().copied() {
+                Some(kind) if !frontend::is_of_copy(kind) => self.unexpected_in_copy(kind),
+                _ => {
+                    self.lose_synchronization();
+                    report::protocol(error)
+                }
+            },
+            gone => {
+                self.broken = Some(gone);
+                let message = "unexpected EOF on client connection with an open transaction";
+                SqlError::new("08006", message)
+            }
+        }
+    }
+
+    /// A message that may not come while data flows. It ends the session: whether its client goes on
+    /// to send data is not known.
+    fn unexpected_in_copy(&mut self, kind: u8) -> SqlError {
+        self.lose_synchronization();
         SqlError::new(
             "08P01",
             format!("unexpected message type 0x{kind:02X} during COPY from stdin"),
@@ -173,18 +207,30 @@ impl<'c> Wire<'c> {
         }
     }
 
-    /// Reads until a whole message is there; `None` at the end of the stream.
-    fn wait_for_message(&mut self) -> Result<(), Ending> {
+    /// Reads until a whole message is there.
+    fn wait_for_message(&mut self) -> Result<(), NoMessage> {
         loop {
             match frontend::frame(self.input.pending()) {
                 Ok(Some(_)) => return Ok(()),
                 Ok(None) => match self.input.fill(self.socket) {
                     Ok(true) => {}
-                    Ok(false) => return Err(Ending::Client),
-                    Err(error) => return Err(Ending::Socket(error)),
+                    Ok(false) => return Err(NoMessage::Ending(Ending::Client)),
+                    Err(error) if is_timeout(&error) => return Err(NoMessage::Silence),
+                    Err(error) => return Err(self.give_up(error)),
                 },
-                Err(error) => return Err(Ending::Protocol(error)),
+                Err(error) => return Err(NoMessage::Ending(Ending::Protocol(error))),
             }
+        }
+    }
+
+    /// Gives up the message that is being read when there is no room for it, else the session.
+    fn give_up(&mut self, error: io::Error) -> NoMessage {
+        match frontend::announced(self.input.pending()) {
+            Some((kind, bytes)) if error.kind() == io::ErrorKind::OutOfMemory => {
+                self.input.give_up(bytes);
+                NoMessage::NoRoom(kind)
+            }
+            _ => NoMessage::Ending(Ending::Socket(error)),
         }
     }
 }
@@ -279,23 +325,18 @@ impl ResultSink for Wire<'_> {
         loop {
             match self.wait_for_message() {
                 Ok(()) => {}
-                Err(Ending::Socket(error)) if is_timeout(&error) => {
+                Err(NoMessage::Silence) => {
                     self.interrupted()?;
                     continue;
                 }
-                Err(ending) => {
+                Err(NoMessage::NoRoom(kind)) if frontend::is_of_copy(kind) => {
+                    return Err(message_too_large());
+                }
+                Err(NoMessage::NoRoom(kind)) => return Err(self.unexpected_in_copy(kind)),
+                Err(NoMessage::Ending(ending)) => {
                     // A session that is to end is woken by the end of its stream.
                     self.interrupted()?;
-                    if let (Ending::Protocol(_), Some(kind)) =
-                        (&ending, self.input.pending().first())
-                    {
-                        return Err(self.unexpected_in_copy(*kind));
-                    }
-                    self.broken = Some(ending);
-                    return Err(SqlError::new(
-                        "08006",
-                        "unexpected EOF on client connection during COPY",
-                    ));
+                    return Err(self.cut_off_in_copy(ending));
                 }
             }
             let Ok(Some(frame)) = frontend::frame(self.input.pending()) else {
@@ -372,26 +413,30 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
             }
             wire.set_read_timeout(timeout);
         }
-        if let Err(ending) = wire.wait_for_message() {
-            return match ending {
-                Ending::Socket(error) if is_timeout(&error) => {
-                    fatal(wire, &session.idle_timeout_error());
-                    Ending::Client
+        match wire.wait_for_message() {
+            Ok(()) => {}
+            Err(NoMessage::Silence) => {
+                fatal(wire, &session.idle_timeout_error());
+                return Ending::Client;
+            }
+            Err(NoMessage::NoRoom(kind)) => {
+                // What is skipped needs no room, nor does what is left of a COPY that failed.
+                if !skipping && !matches!(kind, b'd' | b'c' | b'f') {
+                    skipping = fail_message(session, wire, kind, &message_too_large());
                 }
-                Ending::Socket(error) if error.kind() == io::ErrorKind::OutOfMemory => {
-                    fatal(wire, &message_too_large());
-                    Ending::Socket(error)
-                }
-                Ending::Client if session.is_terminated() => Ending::Terminated,
-                ending => ended(wire, ending),
-            };
+                continue;
+            }
+            Err(NoMessage::Ending(Ending::Client)) if session.is_terminated() => {
+                return Ending::Terminated;
+            }
+            Err(NoMessage::Ending(ending)) => return ended(wire, ending),
         }
         // The message borrows from the input while the session writes to the output.
         let input = std::mem::replace(&mut wire.input, Input::empty());
         let Ok(Some(frame)) = frontend::frame(input.pending()) else {
             return Ending::Client; // cannot happen: a whole message is there
         };
-        let (used, is_extended) = (frame.len(), frame.is_extended());
+        let (used, kind) = (frame.len(), frame.kind());
         let step = if skipping && !frame.is_never_skipped() {
             Ok(Next::Go)
         } else {
@@ -435,12 +480,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
             Ok(Next::Ready) => ready(session, wire),
             Ok(Next::End) => return Ending::Client,
             Err(error) => {
-                fail(session, wire, &error);
-                if is_extended {
-                    skipping = true;
-                } else {
-                    ready(session, wire);
-                }
+                skipping = fail_message(session, wire, kind, &error);
             }
         }
     }
@@ -454,7 +494,7 @@ fn ended(wire: &mut Wire<'_>, ending: Ending) -> Ending {
     ending
 }
 
-/// The rest of such a message is not read, so the session ends with it.
+/// Such a message is dropped, and the session goes on.
 fn message_too_large() -> SqlError {
     SqlError::new("53200", "out of memory")
         .with_detail("There is no room for a message of the client.")
@@ -530,6 +570,17 @@ fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
     wire.report_unless_last(session, error);
     wire.flush();
     true
+}
+
+/// Reports an error of a message of this kind. Returns whether all up to Sync is skipped; if not,
+/// the client is told to go on.
+fn fail_message(session: &mut Session, wire: &mut Wire<'_>, kind: u8, error: &SqlError) -> bool {
+    fail(session, wire, error);
+    let skips = frontend::is_extended(kind);
+    if !skips {
+        ready(session, wire);
+    }
+    skips
 }
 
 /// Reports an error that ends the session.

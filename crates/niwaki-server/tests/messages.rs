@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::io::Write;
+
 use common::{Client, database, start};
 
 /// A message: its kind and its body.
@@ -173,5 +175,34 @@ fn function_calls_are_refused() {
         "25P02 current transaction is aborted, commands ignored until end of transaction block";
     assert_eq!(answers(&mut client, &[call]), [failed, "E"]);
     client.run("rollback");
+    drop(server.stop());
+}
+
+/// A message of COPY's own whose length was wrong was told to be an unexpected one.
+#[test]
+fn a_copy_says_why_it_cannot_read_on() {
+    let database = database();
+    let server = start(&database);
+    Client::ready(&server, "postgres").run("create table t (a text)");
+    let cases: [(&[u8], &str); 5] = [
+        (
+            b"d\x7f\xff\xff\xff",
+            "54000 message of type 'd' is too long: 2147483647 bytes, the limit is 67108864",
+        ),
+        (b"c\0\x01\0\0", "08P01 message of type 'c' is too long: 65536 bytes, the limit is 10000"),
+        (b"d\0\0\0\x01", "08P01 invalid message length"),
+        (b"Q\x7f\xff\xff\xff", "08P01 unexpected message type 0x51 during COPY from stdin"),
+        (b"z\0\0\0\x04", "08P01 unexpected message type 0x7A during COPY from stdin"),
+    ];
+    for (bytes, expected) in cases {
+        let mut client = Client::ready(&server, "postgres");
+        client.send("copy t from stdin");
+        client.read_to(b'G');
+        client.stream.write_all(bytes).expect("the server reads");
+        let said = client.read_to(b'E');
+        assert_eq!(said.iter().map(shown).collect::<Vec<_>>(), [expected]);
+        // The connection ends: where the next message begins is not known.
+        assert_eq!(client.last_words(), ["08P01"], "{expected}");
+    }
     drop(server.stop());
 }

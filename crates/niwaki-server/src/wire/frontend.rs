@@ -230,6 +230,23 @@ pub(crate) fn frame(input: &[u8]) -> Result<Option<Frame<'_>>> {
     Ok(rest.get(4..length).map(|body| Frame { kind, body }))
 }
 
+/// The kind of the first message in `input` and the bytes that it takes, once its header is there.
+pub(crate) fn announced(input: &[u8]) -> Option<(u8, usize)> {
+    let (&kind, rest) = input.split_first()?;
+    let length = usize::try_from((Reader { bytes: rest }).peek_u32()?).ok()?;
+    Some((kind, length.checked_add(1)?))
+}
+
+/// Whether the failure of a message of this kind has all up to the next Sync skipped.
+pub(crate) fn is_extended(kind: u8) -> bool {
+    matches!(kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H')
+}
+
+/// Whether a message of this kind may come while a client sends the data of a COPY.
+pub(crate) fn is_of_copy(kind: u8) -> bool {
+    matches!(kind, b'd' | b'c' | b'f' | b'H' | b'S')
+}
+
 impl<'a> Frame<'a> {
     /// The byte that says what it is.
     pub(crate) fn kind(self) -> u8 {
@@ -240,11 +257,6 @@ impl<'a> Frame<'a> {
     pub(crate) fn len(self) -> usize {
         // The type byte and the length word's own value: at most the limit that was checked.
         self.body.len().saturating_add(5)
-    }
-
-    /// Whether its failure has all up to the next Sync skipped.
-    pub(crate) fn is_extended(self) -> bool {
-        matches!(self.kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H')
     }
 
     /// Whether it is acted on while others are skipped.
@@ -482,6 +494,8 @@ mod tests {
         let bytes = framed(b'B', BIND);
         for cut in 0..bytes.len() {
             assert_eq!(decode(&bytes[..cut]), Ok(None), "cut at {cut}");
+            let expected = (cut >= 5).then_some((b'B', bytes.len()));
+            assert_eq!(announced(&bytes[..cut]), expected, "cut at {cut}");
         }
     }
 
