@@ -18,13 +18,14 @@ use crate::definition::{IndexDefinition, TableDefinition};
 use crate::error::Result;
 use crate::over::OverLeaves;
 use crate::sequence::{SequenceManager, SequenceState};
-use crate::stats::Counters;
+use crate::stats::{Counters, count};
 use crate::suspects::Suspects;
 use crate::temp::{TempFiles, TempQuota, TempSpace};
 
 /// What all who open an index share.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenIndex {
+    pub(crate) table: TableId,
     pub(crate) handle: Arc<Index>,
     pub(crate) suspects: Arc<Suspects>,
     pub(crate) over: Arc<OverLeaves>,
@@ -53,7 +54,8 @@ pub struct Engine {
     heaps: HeapRegistry,
     indexes: Mutex<HashMap<RelFileId, OpenIndex>>,
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
-    /// Counters of tables by their catalog number: they outlive TRUNCATE.
+    /// Counters of tables by their catalog number. They outlive TRUNCATE, and their tables, whose
+    /// rows stay in the numbers of the database.
     counters: Mutex<HashMap<TableId, Arc<Counters>>>,
     changed: Arc<ChangedTables>,
     pub(crate) version_split_delay: DelayCell,
@@ -158,7 +160,12 @@ impl Engine {
 
     /// Forgets the in-memory state of files that are gone.
     pub fn forget(&self, file: RelFileId) {
-        self.indexes.lock().remove(&file);
+        let mut indexes = self.indexes.lock();
+        if let Some(index) = indexes.remove(&file) {
+            let read = index.handle.stats().entries_read;
+            count(&self.counters(index.table).gone_entries_read, read);
+        }
+        drop(indexes);
         self.sequences.lock().remove(&file);
     }
 
@@ -179,7 +186,8 @@ impl Engine {
         definition.values.map(|file| self.heaps.open_pieces(file))
     }
 
-    pub(crate) fn index(&self, definition: &IndexDefinition) -> OpenIndex {
+    /// An index of a table.
+    pub(crate) fn index(&self, table: TableId, definition: &IndexDefinition) -> OpenIndex {
         let mut indexes = self.indexes.lock();
         let index = indexes.entry(definition.file.id).or_insert_with(|| {
             let (storage, file) = (Arc::clone(&self.storage), definition.file);
@@ -188,7 +196,7 @@ impl Engine {
                 true => index,
                 false => index.without_posting_lists(),
             });
-            OpenIndex { handle, suspects: Arc::default(), over: Arc::default() }
+            OpenIndex { table, handle, suspects: Arc::default(), over: Arc::default() }
         });
         index.clone()
     }
@@ -200,6 +208,30 @@ impl Engine {
     pub(crate) fn counters(&self, table: TableId) -> Arc<Counters> {
         let new = || Arc::new(Counters::new(table, &self.changed));
         Arc::clone(self.counters.lock().entry(table).or_insert_with(new))
+    }
+
+    /// Returns what tables counted since the database was opened: rows returned by scans, fetched
+    /// for index scans, inserted, updated, deleted. `mine` chooses the tables. Those that were
+    /// dropped, or made by a transaction that was rolled back, count too.
+    pub fn rows_counted(&self, mine: impl Fn(TableId) -> bool) -> [u64; 5] {
+        let mut rows = [0; 5];
+        let mut add = |more: [u64; 5]| {
+            for (sum, more) in rows.iter_mut().zip(more) {
+                *sum += more;
+            }
+        };
+        // Held throughout: what was read from a file that goes meanwhile counts once.
+        let indexes = self.indexes.lock();
+        for index in indexes.values().filter(|index| mine(index.table)) {
+            add([index.handle.stats().entries_read, 0, 0, 0, 0]);
+        }
+        for (_, counters) in self.counters.lock().iter().filter(|(table, _)| mine(**table)) {
+            let stats = counters.read();
+            let returned = stats.seq_rows + stats.gone_entries_read;
+            let updated = stats.updates.total();
+            add([returned, stats.index_rows, stats.inserted, updated, stats.deleted]);
+        }
+        rows
     }
 
     /// Numbers of the tables that were changed since they were taken last.

@@ -72,6 +72,8 @@ counters! {
     index_scans,
     /// Rows fetched for index scans.
     index_rows,
+    /// Entries read from files of its indexes that are gone.
+    gone_entries_read,
     /// Index entries that the gardener deleted.
     gardener_deleted,
     /// Entries that the gardener had no room to remember: they wait for vacuum.

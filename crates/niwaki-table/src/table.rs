@@ -75,7 +75,7 @@ impl Table {
                     predicate.columns().iter().for_each(|column| key_mask.insert(column));
                 }
                 let expression = index.key.iter().any(|key| key.source.column().is_none());
-                let OpenIndex { handle, suspects, over } = engine.index(index);
+                let OpenIndex { handle, suspects, over, .. } = engine.index(definition.id, index);
                 TableIndex {
                     definition: index.clone(),
                     handle,

@@ -252,3 +252,41 @@ fn chains_that_vacuum_cleans_are_counted() {
     ];
     assert_eq!(counters(&mut session), expected);
 }
+
+/// `pg_stat_database` lost what tables had counted when they were dropped, and what indexes had when
+/// they were written anew.
+#[test]
+fn a_database_keeps_what_its_tables_counted() {
+    let (_database, mut session) = database(
+        "create table t (id int primary key, a int); create index t_a on t (a); \
+         insert into t select g, g from generate_series(1, 10) g",
+    );
+    each(&mut session, &["update t set a = 0 where id = 1", "delete from t where id = 2"]);
+    let reads = "set enable_seqscan = off; select a from t where a > 3; \
+                 set enable_seqscan = on; select * from t";
+    run(&mut session, reads);
+    let counted = |session: &mut Session| -> Vec<u64> {
+        let sql = "select tup_returned, tup_fetched, tup_inserted, tup_updated, tup_deleted \
+                   from pg_stat_database where datname = current_database()";
+        run(session, sql).split('|').map(|number| number.parse().unwrap()).collect()
+    };
+    let mut before = counted(&mut session);
+    assert_eq!(before[2..], [10, 1, 1]);
+    for (sql, inserted) in [
+        ("begin; drop table t; rollback", 10),
+        ("create table u (a int primary key); insert into u values (1); drop table u", 11),
+        ("begin; create table u (a int); insert into u values (1), (2); rollback", 13),
+        ("create temp table u (a int); insert into u values (1)", 14),
+        ("drop table u", 14),
+        ("reindex table t", 14),
+        ("drop index t_a", 14),
+        ("truncate t", 14),
+        ("drop table t", 14),
+    ] {
+        assert_eq!(run(&mut session, sql), "", "{sql}");
+        let after = counted(&mut session);
+        assert!(before.iter().zip(&after).all(|(b, a)| b <= a), "{sql}: {before:?} {after:?}");
+        assert_eq!(after[2..], [inserted, 1, 1], "{sql}");
+        before = after;
+    }
+}

@@ -437,19 +437,10 @@ impl SessionSource<'_> {
 
     /// What a database, its tables and its files counted since it was opened.
     fn database_numbers(&self, open: &OpenDatabase) -> DatabaseNumbers {
-        let state = open.catalog().state_arc();
-        let mut rows = [0; 5];
-        for relation in state.with_rows() {
-            let Some(table) = &relation.table else { continue };
-            let [_, scanned, _, fetched, inserted, updated, _, deleted] =
-                statistics::of_table(table);
-            let indexes = 0..table.definition().indexes.len();
-            let entries: u64 = indexes.map(|at| table.index(at).stats().entries_read).sum();
-            let more = [scanned + entries, fetched, inserted, updated, deleted];
-            for (sum, more) in rows.iter_mut().zip(more) {
-                *sum += more;
-            }
-        }
+        let own = open.catalog().own_table().definition().id;
+        let rows = self.database.engine().rows_counted(|table| {
+            table != own && of_table_number(table).0 == open.catalog().database_oid()
+        });
         let files: HashSet<RelFileId> =
             open.catalog().files().into_iter().map(|file| file.id).collect();
         let pool = self.database.engine().storage().pool();
