@@ -61,12 +61,23 @@ pub(crate) struct Reset {
     pub(crate) files: HashMap<u64, FileNumbers>,
 }
 
+/// Over how many cache lines the counters of every transaction are spread: with so many sessions or
+/// fewer, none waits for the line of another.
+const SHARDS: usize = 16;
+
+/// Transactions of some sessions that ended.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Ended {
+    commits: AtomicU64,
+    rollbacks: AtomicU64,
+}
+
 /// Counters of one database since it was opened. Relaxed throughout: nothing else is ordered by a
 /// statistic.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseCounters {
-    commits: AtomicU64,
-    rollbacks: AtomicU64,
+    ended: [Ended; SHARDS],
     deadlocks: AtomicU64,
     sessions: AtomicU64,
     killed: AtomicU64,
@@ -75,10 +86,11 @@ pub(crate) struct DatabaseCounters {
 }
 
 impl DatabaseCounters {
-    /// A transaction ended; `deadlocks` ended waits of its session.
-    pub(crate) fn transaction_ended(&self, committed: bool, deadlocks: u64) {
-        let ended = if committed { &self.commits } else { &self.rollbacks };
-        ended.fetch_add(1, Ordering::Relaxed);
+    /// A transaction of a session ended; `deadlocks` ended waits of the session.
+    pub(crate) fn transaction_ended(&self, session: i32, committed: bool, deadlocks: u64) {
+        let ended = &self.ended[session.unsigned_abs() as usize % SHARDS];
+        let counter = if committed { &ended.commits } else { &ended.rollbacks };
+        counter.fetch_add(1, Ordering::Relaxed);
         if deadlocks > 0 {
             self.deadlocks.fetch_add(deadlocks, Ordering::Relaxed);
         }
@@ -105,8 +117,8 @@ impl DatabaseCounters {
         let [blocks_read, blocks_hit] = blocks;
         let [returned, fetched, inserted, updated, deleted] = rows;
         [
-            read(&self.commits),
-            read(&self.rollbacks),
+            self.ended.iter().map(|ended| read(&ended.commits)).sum(),
+            self.ended.iter().map(|ended| read(&ended.rollbacks)).sum(),
             blocks_read,
             blocks_hit,
             returned,
@@ -171,15 +183,32 @@ mod tests {
     fn views_show_what_came_after_the_reset() {
         let counters = DatabaseCounters::default();
         let before = || counters.numbers([5, 6], [1, 2, 3, 4, 5]);
-        counters.transaction_ended(true, 0);
-        counters.transaction_ended(false, 2);
+        counters.transaction_ended(1, true, 0);
+        counters.transaction_ended(2, false, 2);
         assert_eq!(counters.shown(before()), [1, 1, 5, 6, 1, 2, 3, 4, 5, 0, 0, 2, 0, 0]);
         let tables = HashMap::from_iter([(7, [1; 8])]);
         counters.reset(Reset { at_us: Some(9), database: before(), tables, ..Reset::default() });
-        counters.transaction_ended(true, 0);
+        counters.transaction_ended(3, true, 0);
         assert_eq!(counters.shown(before()), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(counters.shown_of_table(7, [3, 1, 0, 1, 1, 1, 1, 1]), [2, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(counters.shown_of_table(8, [3; 8]), [3; 8]);
         assert_eq!(counters.reset_at_us(), Some(9));
+    }
+
+    /// The line of a counter that all commits of a database shared was felt by each of them.
+    #[test]
+    fn sessions_count_their_transactions_on_lines_of_their_own() {
+        assert!(size_of::<Ended>() >= 64);
+        let counters = DatabaseCounters::default();
+        for session in 1..=40 {
+            counters.transaction_ended(session, true, 0);
+            counters.transaction_ended(session, false, 0);
+        }
+        assert_eq!(counters.numbers([0; 2], [0; 5])[..2], [40, 40]);
+        let lines = counters.ended.iter().filter(|ended| {
+            let seen = ended.commits.load(Ordering::Relaxed);
+            (2..=3).contains(&seen)
+        });
+        assert_eq!(lines.count(), SHARDS);
     }
 }

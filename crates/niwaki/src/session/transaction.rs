@@ -216,7 +216,7 @@ impl Session {
     /// Counts a transaction that has ended, and the deadlocks that it met with.
     fn count_end(&self, committed: bool) {
         let deadlocks = self.control.take_deadlocks();
-        self.connection.statistics().transaction_ended(committed, deadlocks);
+        self.connection.statistics().transaction_ended(self.id(), committed, deadlocks);
     }
 
     /// Forgets what constraints were to check: the transaction ends.
