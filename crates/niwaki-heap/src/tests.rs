@@ -63,7 +63,7 @@ impl Fixture {
     /// The pages that redo makes of the log, on a copy of the files as a killed process leaves them, are those
     /// that the changes made.
     fn assert_redo_makes_the_same(&self) {
-        self.storage.wal().flush(self.storage.wal().insert_lsn());
+        self.storage.wal().flush(self.storage.wal().insert_lsn()).unwrap();
         let (copy, _) = open(&Arc::new(self.vfs.fork()), TxnOptions::default());
         let differences = redo_equals_do(&self.storage, &copy, &crate::mask_hints).unwrap();
         let mine = |difference: &PageDifference| difference.id.file == self.relation.file.id;

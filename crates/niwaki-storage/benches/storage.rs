@@ -118,13 +118,13 @@ fn inserts(env: &Env, storage: &Arc<Storage>, file: RelFile) {
     let count = 15_000;
     let mut best = Duration::MAX;
     for _ in 0..10 {
-        storage.wal().flush(storage.wal().insert_lsn());
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
         best = best.min(time(env, || insert(storage, file, 1, count)));
     }
     report("latch, change, log 100 bytes", best, count);
     let mut best = Duration::MAX;
     for _ in 0..10 {
-        storage.wal().flush(storage.wal().insert_lsn());
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
         best = best.min(time(env, || {
             thread::scope(|scope| {
                 scope.spawn(|| insert(storage, file, 1, count / 2));
@@ -154,7 +154,7 @@ fn commits(env: &Env, storage: &Arc<Storage>) {
                                 removes: None,
                             };
                             let lsn = storage.log(record).expect("logs");
-                            storage.wal().flush(lsn);
+                            storage.wal().flush(lsn).unwrap();
                         }
                     });
                 }

@@ -114,7 +114,7 @@ impl Storage {
     /// Those of writing a page, which stays dirty; [`Error::DiskFull`] for the log's segments.
     pub fn background_write(&self, writer: &mut BackgroundWriter) -> Result<u64> {
         let end = self.wal.insert_lsn();
-        self.wal.flush(end);
+        self.wal.flush(end)?;
         let now = self.env.clock.monotonic();
         let mut written = 0;
         if now.saturating_sub(writer.last) >= self.options.bgwriter_delay {

@@ -63,7 +63,7 @@ impl Storage {
 
     fn check_log(&self, report: &mut StorageReport) -> Result<()> {
         let end = self.wal.insert_lsn();
-        self.wal.flush(end);
+        self.wal.flush(end)?;
         let mut reader = WalReader::new(&self.wal.segments, self.control().redo);
         let mut reached = Lsn(0);
         // Ends with the log.

@@ -224,7 +224,9 @@ impl Storage {
         self.count_checkpoint(kind, began, written);
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;
-        self.wal.flush(lsn);
+        self.wal.flush(lsn)?;
+        // Writing took a while.
+        self.check_lock()?;
         let files = self.control().files;
         let files = file_table::write(&self.env, files, &table)?;
         let mut control = self.control.lock();

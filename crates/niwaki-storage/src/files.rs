@@ -15,6 +15,7 @@ use crate::error::{Corruption, Error, Result};
 use crate::file_table::{KnownFile, Runs};
 use crate::ids::{BlockNumber, Fork, PageId, RelFileId, Xid};
 use crate::known_files::too_short;
+use crate::lock::WriteGate;
 use crate::open_files::{OpenFiles, Segment};
 use crate::page::{KIND_AT, PAGE_SIZE, Page, PageKind};
 
@@ -74,6 +75,7 @@ pub(crate) struct Files {
     /// The relation files that there are. Of those whose main fork is open, that knows more.
     pub(crate) known: Mutex<HashMap<RelFileId, KnownFile>>,
     open: OpenFiles,
+    gate: WriteGate,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
     /// A killed process may have left what this one finds in the system's memory only.
@@ -92,6 +94,7 @@ impl Files {
         after_crash: bool,
         open_files_max: usize,
         known: HashMap<RelFileId, KnownFile>,
+        gate: WriteGate,
     ) -> Self {
         assert!(segment_blocks > 0);
         Self {
@@ -100,6 +103,7 @@ impl Files {
             segment_blocks,
             forks: RwLock::new(HashMap::new()),
             known: Mutex::new(known),
+            gate,
             folder_changed: AtomicBool::new(after_crash),
             unsynced_when_opened: after_crash,
             recovering: AtomicBool::new(true),
@@ -372,6 +376,7 @@ impl Files {
     /// Writes the pages in `bytes`, which begin with `id`, lie in one segment and below the fork's
     /// length.
     pub(crate) fn write(&self, fork: &ForkFile, id: PageId, bytes: &[u8]) -> Result<()> {
+        self.gate.pass()?;
         let (number, offset) = self.place(id.block.0);
         let count = (bytes.len() / PAGE_SIZE) as u32;
         debug_assert!(
@@ -393,6 +398,7 @@ impl Files {
 
     /// Grows the fork by `count` zero pages and returns the first. The caller holds `extend_lock`.
     pub(crate) fn grow(&self, fork: &ForkFile, count: u32) -> Result<u32> {
+        self.gate.pass()?;
         let first = fork.blocks();
         let full = || {
             let name = fork_file_name(fork.file, fork.fork);
@@ -455,6 +461,7 @@ impl Files {
 
     /// Removes all files of a relation; none need exist, and they may be damaged.
     pub(crate) fn remove(&self, file: RelFileId) -> Result<()> {
+        self.gate.pass()?;
         // From here on it may be short or gone.
         self.known.lock().remove(&file);
         for fork in FORKS {

@@ -1,18 +1,64 @@
-//! The lock of the directory may be lost: somebody removes the lock file, or the whole directory. Then
-//! another process may get in, so this one logs nothing any more.
+//! The lock of the directory may be lost: somebody removes the lock file, or the whole directory.
+//! Then another process may get in, so this one writes nothing any more: no log, no page, no file
+//! of its own.
+
+use std::sync::Arc;
+
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
+/// Whether this process may write the directory: open until the lock is lost. All that write share
+/// one.
+///
+/// A write that passed it may be under way when it closes, as one may be when the lock goes; none
+/// begins behind it. What is in memory stays readable.
+#[derive(Clone, Default)]
+pub(crate) struct WriteGate {
+    // Relaxed: it stands for itself, and nobody waits for it.
+    closed: Arc<AtomicBool>,
+}
+
+impl WriteGate {
+    /// Whether nothing is written any more.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) && !seeded_bug!("lost_lock_is_ignored")
+    }
+
+    /// Ends all writing.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// To be called before something is written.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the directory's lock is lost.
+    #[inline]
+    pub(crate) fn pass(&self) -> Result<()> {
+        if self.is_closed() { Err(refused()) } else { Ok(()) }
+    }
+}
+
+#[cold]
+fn refused() -> Error {
+    let why = "the lock file of the data directory was removed or changed, so another process may use \
+               the directory: nothing is written any more";
+    Error::Refused(why.into())
+}
+
 impl Storage {
     /// `tell` hears once, and why, when the lock of the directory is lost: changes and checkpoints fail
-    /// from then on. A server ends its process.
+    /// from then on, and pages stay in memory. A server ends its process.
     pub fn when_lost(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         *self.when_lost.lock() = Some(Box::new(tell));
     }
 
     /// Looks whether the directory's lock is still this process's; the checkpointer does so each
-    /// second, and each checkpoint before it begins.
+    /// second, and each checkpoint before it begins and before it counts.
     ///
     /// # Errors
     /// [`Error::Refused`] when it is not, now and from then on.
@@ -21,14 +67,121 @@ impl Storage {
         // A shutdown has given it back; and what cannot be looked at now is looked at later.
         let held = lock.as_ref().is_none_or(|lock| lock.is_held().unwrap_or(true));
         drop(lock);
-        if held || self.wal.segments.is_lost() {
-            return self.wal.segments.refuse_lost();
+        let gate = &self.wal.segments.gate;
+        if held || gate.is_closed() {
+            return gate.pass();
         }
-        self.wal.segments.lose();
-        let lost = self.wal.segments.refuse_lost();
+        gate.close();
+        let lost = gate.pass();
         if let (Err(Error::Refused(why)), Some(tell)) = (&lost, self.when_lost.lock().take()) {
             tell(why);
         }
         lost
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use niwaki_env::Env;
+    use niwaki_env::vfs::FaultyVfs;
+
+    use super::*;
+    use crate::{
+        BackgroundWriter, BlockNumber, CheckpointKind, Fork, LoggedPage, Lsn, PageId, PageKind,
+        RelFile, StorageOptions, Xid,
+    };
+
+    const FRAMES: u32 = 4;
+
+    struct World {
+        vfs: FaultyVfs,
+        storage: Arc<Storage>,
+        file: RelFile,
+    }
+
+    impl World {
+        /// All frames hold changed pages, and the log's buffer their records.
+        fn new() -> Self {
+            let vfs = FaultyVfs::new();
+            let env = Env::simulated(Arc::new(vfs.clone()), 1);
+            let options =
+                StorageOptions { shared_buffers: FRAMES as usize, ..StorageOptions::tiny() };
+            let (storage, _) = Storage::open(env, options, vec![]).unwrap();
+            let file = RelFile { id: storage.allocate_file(), logged: true };
+            storage.create_file(file, Xid(3)).unwrap();
+            storage.pool().extend(file, Fork::Main, 2 * FRAMES).unwrap();
+            let world = Self { vfs, storage, file };
+            (0..FRAMES).for_each(|block| _ = world.change(block, 1).unwrap());
+            world
+        }
+
+        fn page(&self, block: u32) -> PageId {
+            PageId { file: self.file.id, fork: Fork::Main, block: BlockNumber(block) }
+        }
+
+        /// Changes a page and logs `times` images of it; the gate closes behind the first.
+        fn change_and(&self, block: u32, times: u32, behind: impl FnOnce()) -> Result<Lsn> {
+            let pin = self.storage.pool().pin(self.page(block))?;
+            let mut page = pin.write();
+            let _section = self.storage.begin_change()?;
+            page.init(PageKind::Visibility, 0);
+            let mut log = || self.storage.log_images(Xid(3), &mut [LoggedPage::image(&mut page)]);
+            let mut last = log()?;
+            behind();
+            for _ in 1..times {
+                last = log()?;
+            }
+            Ok(last)
+        }
+
+        fn change(&self, block: u32, times: u32) -> Result<Lsn> {
+            self.change_and(block, times, || ())
+        }
+    }
+
+    fn is_refused<T>(result: Result<T>) -> bool {
+        matches!(result, Err(Error::Refused(why)) if why.contains("lock file"))
+    }
+
+    /// An embedding program that goes on after its lock is lost wrote pages to make room for
+    /// others, and the log's buffer, into the files of the next process.
+    #[test]
+    fn nothing_is_written_behind_a_lost_lock() {
+        let world = World::new();
+        let (storage, file) = (&world.storage, world.file);
+        let other = RelFile { id: storage.allocate_file(), logged: true };
+        storage.wal.segments.gate.close();
+        let before = world.vfs.changes();
+        let end = storage.wal().insert_lsn();
+        assert!(storage.wal().flushed() < end);
+        assert!(is_refused(storage.wal().flush(end)), "flush");
+        assert!(is_refused(storage.pool().pin(world.page(FRAMES)).map(drop)), "eviction");
+        assert!(is_refused(storage.pool().extend(file, Fork::Main, 1)), "growth");
+        assert!(is_refused(storage.checkpoint(CheckpointKind::Requested, &[])), "checkpoint");
+        assert!(is_refused(storage.shutdown(&[])), "shutdown");
+        let mut writer = BackgroundWriter::default();
+        assert!(is_refused(storage.background_write(&mut writer)), "background writer");
+        assert!(is_refused(storage.create_file(other, Xid(3))), "create");
+        assert!(is_refused(storage.truncate_fork(file, Fork::Main, 1)), "truncate");
+        let unlogged = RelFile { logged: false, ..file };
+        assert!(is_refused(storage.truncate_fork(unlogged, Fork::Main, 1)), "truncate, unlogged");
+        assert!(is_refused(storage.drop_file(file)), "drop");
+        assert!(is_refused(world.change(0, 1)), "change");
+        assert_eq!(world.vfs.changes(), before, "something was written");
+        // What was there can be read.
+        assert_eq!(storage.pool().pin(world.page(1)).unwrap().read().kind(), PageKind::Visibility);
+    }
+
+    /// A change that had begun ends: its records stay in memory, be they more than the buffer
+    /// takes.
+    #[test]
+    fn a_change_under_way_ends_in_memory() {
+        let world = World::new();
+        let storage = &world.storage;
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
+        let before = world.vfs.changes();
+        let last = world.change_and(0, 100, || storage.wal.segments.gate.close()).unwrap();
+        assert!(is_refused(storage.wal().flush(last)));
+        assert_eq!(world.vfs.changes(), before);
     }
 }

@@ -334,6 +334,7 @@ impl Storage {
             !current.clean,
             options.open_files_max,
             known,
+            wal.segments.gate.clone(),
         ));
         let (io_method, ring) = MethodInUse::choose(options.io_method, &env);
         let pool = BufferPool::new(

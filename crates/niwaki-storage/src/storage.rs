@@ -383,7 +383,7 @@ impl Storage {
             self.dropped.lock().insert(file.id);
         }
         // Redo of earlier records of this file must know that it may be gone.
-        self.wal.flush(lsn);
+        self.wal.flush(lsn)?;
         self.remove_file(file.id)
     }
 
@@ -412,9 +412,10 @@ impl Storage {
                 &[&file.id.0.to_le_bytes(), &[fork as u8], &blocks.to_le_bytes()],
             )?;
             if !seeded_bug!("cut_before_log") {
-                self.wal.flush(lsn);
+                self.wal.flush(lsn)?;
             }
         }
+        self.wal.segments.gate.pass()?;
         if let Err(error) = self.cut_fork(file.id, fork, blocks) {
             self.env.abort(&format!("could not truncate a relation: {error}"));
         }

@@ -37,7 +37,7 @@ fn run(count: u64, seed: u64, open_files_max: usize) -> Run {
     let options = StorageOptions { shared_buffers: 8, open_files_max, ..StorageOptions::tiny() };
     let (storage, _) = open_with(&env, options).unwrap();
     let items = Items::create(&storage);
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     let created_at = vfs.changes();
     let mut promises = Vec::new();
     items.extend(6).unwrap();
@@ -51,7 +51,7 @@ fn run(count: u64, seed: u64, open_files_max: usize) -> Run {
             items.add(grown.first.0, &item(number)).unwrap().unwrap();
         }
         if number % 4 == 3 {
-            storage.wal().flush(storage.wal().insert_lsn());
+            storage.wal().flush(storage.wal().insert_lsn()).unwrap();
             promises.push(Promise { at: vfs.changes(), acknowledged: number + 1 });
         }
         if number % 40 == 17 {
@@ -191,12 +191,15 @@ fn a_failed_sync_of_the_log_ends_the_process() {
         let items = Items::create(&storage);
         items.extend(1).unwrap();
         let kept = items.add(0, &item(0)).unwrap().unwrap();
-        storage.wal().flush(kept);
+        storage.wal().flush(kept).unwrap();
         let lost = items.add(0, &item(1)).unwrap().unwrap();
         vfs.inject(fault(kind, Operation::SyncData, "wal/", false));
-        assert!(ends(|| storage.wal().flush(lost)), "{kind:?}: the failure was passed over");
+        assert!(
+            ends(|| storage.wal().flush(lost).unwrap()),
+            "{kind:?}: the failure was passed over"
+        );
         // Nobody else gets an answer either, though the next sync would "succeed".
-        assert!(ends(|| storage.wal().flush(lost)), "{kind:?}: retried");
+        assert!(ends(|| storage.wal().flush(lost).unwrap()), "{kind:?}: retried");
         assert!(storage.wal().flushed() < lost);
         let seen = seen_by_the_next_process(&vfs, items.file);
         assert!(seen.1.contains(&0) && seen.1.contains(&1), "{kind:?}: memory has both");
@@ -290,7 +293,7 @@ fn a_full_disk_fails_the_statement_and_nothing_is_lost() {
             removes: None,
         })
         .unwrap();
-    storage.wal().flush(lsn);
+    storage.wal().flush(lsn).unwrap();
     let (redone, _) = open(&env_on(Arc::new(vfs.current())));
     assert_eq!(Items::on(&redone, items.file).numbers().unwrap(), expected);
     // Room comes back: so does work.

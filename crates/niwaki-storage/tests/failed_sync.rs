@@ -34,7 +34,7 @@ fn ended(after: u64) -> (FaultyVfs, RelFile) {
     items.extend(PAGES).unwrap();
     (60..80).for_each(|number| add(number, PAGES));
     storage.truncate_fork(Items::create(&storage).file, Fork::Main, 0).unwrap();
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     vfs.inject(Fault {
         kind: FaultKind::SyncLosesBytes,
         operation: Operation::SyncData,
@@ -46,7 +46,7 @@ fn ended(after: u64) -> (FaultyVfs, RelFile) {
     let _ended = catch_unwind(AssertUnwindSafe(|| {
         storage.checkpoint(CheckpointKind::Requested, &[])?;
         (80..100).for_each(|number| add(number, 0));
-        storage.wal().flush(storage.wal().insert_lsn());
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
         storage.shutdown(&[])
     }));
     (vfs, items.file)

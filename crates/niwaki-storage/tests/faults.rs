@@ -36,7 +36,7 @@ fn world() -> World {
     for block in 0..PAGES {
         items.add(block, &item(block.into())).unwrap().unwrap();
     }
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     World { vfs, storage, items }
 }
 
@@ -128,7 +128,7 @@ fn recovery_over_a_failing_disk_refuses_and_can_be_repeated() {
         let before = world();
         before.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
         before.items.add(3, &item(100)).unwrap().unwrap();
-        before.storage.wal().flush(before.storage.wal().insert_lsn());
+        before.storage.wal().flush(before.storage.wal().insert_lsn()).unwrap();
         let vfs = FaultyVfs::from_memory(&before.vfs.current());
         let world = World { vfs: vfs.clone(), ..before };
         // A page that redo reads: what a changed page needs without images.
@@ -191,13 +191,13 @@ fn a_failed_write_of_the_log_ends_the_process() {
     for kind in WRITE_FAULTS {
         let world = world();
         let kept = world.items.add(0, &item(100)).unwrap().unwrap();
-        world.storage.wal().flush(kept);
+        world.storage.wal().flush(kept).unwrap();
         let lost = world.items.add(0, &item(101)).unwrap().unwrap();
         world.inject(kind, Operation::Write, "wal/", false);
-        let reason = reason_of_end(|| world.storage.wal().flush(lost));
+        let reason = reason_of_end(|| world.storage.wal().flush(lost).unwrap());
         assert!(reason.contains("could not write the log"), "{kind:?}: {reason}");
         assert!(world.storage.wal().flushed() < lost, "{kind:?}: reported durable");
-        let reason = reason_of_end(|| world.storage.wal().flush(lost));
+        let reason = reason_of_end(|| world.storage.wal().flush(lost).unwrap());
         assert!(reason.contains("cannot be written any more"), "{kind:?}: {reason}");
         world.recovers(&[100]);
     }
@@ -213,7 +213,7 @@ fn a_flush_while_a_panic_unwinds_leaves_the_log_alive() {
     impl Drop for Flushes<'_> {
         fn drop(&mut self) {
             let wal = self.0.storage.wal();
-            wal.flush(wal.insert_lsn());
+            wal.flush(wal.insert_lsn()).unwrap();
         }
     }
     let world = world();
@@ -225,7 +225,7 @@ fn a_flush_while_a_panic_unwinds_leaves_the_log_alive() {
     assert!(panicked.is_err());
     world.items.add(1, &item(101)).unwrap().unwrap();
     let wal = world.storage.wal();
-    wal.flush(wal.insert_lsn());
+    wal.flush(wal.insert_lsn()).unwrap();
     assert!(!wal.has_failed());
     world.recovers(&[100, 101]);
 }
@@ -254,10 +254,10 @@ fn a_segment_of_the_log_that_cannot_be_made_fails_one_change() {
             assert!(number < 10_000, "{kind:?} {operation:?}: never noticed");
         };
         assert!(is_io(&error), "{kind:?} {operation:?}: {error}");
-        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
         world.vfs.heal();
         world.items.add(1, &item(5000)).unwrap().unwrap();
-        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
         world.sound();
         world.recovers(&[5000]);
     }
@@ -273,7 +273,7 @@ fn a_file_that_cannot_grow_keeps_its_length() {
         world.vfs.heal();
         world.items.extend(1).unwrap();
         world.items.add(PAGES, &item(100)).unwrap().unwrap();
-        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
         world.sound();
         world.recovers(&[100]);
     }
@@ -288,7 +288,7 @@ fn a_file_that_cannot_be_made_is_an_error_of_its_statement() {
         assert!(is_io(&world.storage.create_file(file, Xid(3)).unwrap_err()), "{kind:?}");
         world.vfs.heal();
         world.sound();
-        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
         world.recovers(&[]);
     }
 }
@@ -370,7 +370,7 @@ fn old_bytes_in_a_grown_file_are_never_served() {
     for block in 4..PAGES {
         world.items.add(block, &item(1000 + u64::from(block))).unwrap().unwrap();
     }
-    world.storage.wal().flush(world.storage.wal().insert_lsn());
+    world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
     let promised_at = world.vfs.history().unwrap().len();
     world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     let history = world.vfs.history().unwrap();

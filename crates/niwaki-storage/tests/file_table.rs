@@ -104,7 +104,7 @@ fn what_the_log_says_is_no_damage() {
     let third = Items::create(&storage);
     third.extend(2).unwrap();
     let last = third.add(0, &item(2)).unwrap().unwrap();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let image = crashed(&vfs);
     let (again, summary) = open(&image);
     assert!(summary.recovered);
@@ -138,7 +138,7 @@ fn redo_fills_no_short_file() {
         let (vfs, env, file) = written();
         let (storage, _) = open(&env);
         let last = Items::on(&storage, file).add(34, &item(99)).unwrap().unwrap();
-        storage.wal().flush(last);
+        storage.wal().flush(last).unwrap();
         let env = crashed(&vfs);
         for segment in [".1", ".2"] {
             env.vfs.remove(&format!("{}{segment}", path(file))).unwrap();

@@ -224,7 +224,7 @@ fn storage_with_records() -> (Arc<Storage>, RelFile, (Lsn, Lsn)) {
     storage.create_file(file, Xid(5)).unwrap();
     storage.pool().extend(file, Fork::Main, 3).unwrap();
     let before = storage.wal().insert_lsn();
-    storage.wal().flush(before);
+    storage.wal().flush(before).unwrap();
     let pin = |block| {
         let id = PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) };
         storage.pool().pin(id).unwrap()
@@ -253,7 +253,7 @@ fn storage_with_records() -> (Arc<Storage>, RelFile, (Lsn, Lsn)) {
         })
         .unwrap();
     drop((first, second));
-    storage.wal().flush(lsn);
+    storage.wal().flush(lsn).unwrap();
     (storage, file, (before, lsn))
 }
 

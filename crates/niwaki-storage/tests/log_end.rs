@@ -27,10 +27,10 @@ fn killed(count: u64, flush_each: bool) -> Killed {
     for number in 0..count {
         lsns.push(items.add((number % 8) as u32, &item(number)).unwrap().unwrap());
         if flush_each {
-            storage.wal().flush(lsns[number as usize]);
+            storage.wal().flush(lsns[number as usize]).unwrap();
         }
     }
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     let segment_bytes = storage.control().wal_segment_bytes;
     Killed { vfs: vfs.fork(), file: items.file, lsns, segment_bytes }
 }
@@ -212,7 +212,7 @@ fn a_pause_vouches_for_the_commits_before_it() {
     items.extend(1).unwrap();
     let before = storage.wal().insert_lsn();
     let last = items.add(0, &item(0)).unwrap().unwrap();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let mut writer = BackgroundWriter::default();
     for _ in 0..5 {
         storage.background_write(&mut writer).unwrap();
@@ -348,7 +348,7 @@ fn a_page_that_is_newer_than_the_log_betrays_its_damaged_end() {
     items.add(0, &item(100)).unwrap().unwrap();
     let before = storage.wal().insert_lsn();
     let last = items.add(0, &item(101)).unwrap().unwrap();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let killed = |vfs: &MemoryVfs| Killed {
         vfs: vfs.fork(),
         file: items.file,

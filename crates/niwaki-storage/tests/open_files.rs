@@ -167,7 +167,7 @@ fn three_thousand_tables_need_no_more_than_64_descriptors() {
     storage.drop_file(table(&storage, 1).file).unwrap();
     assert_eq!(open.lock().unwrap().most, 64);
     // A crash: recovery has the same bound.
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     let image = FaultyVfs::from_memory(&vfs.current());
     let after = Arc::new(Mutex::new(Open::default()));
     let counting = Counting { inner: image, open: Arc::clone(&after) };
@@ -216,7 +216,7 @@ fn a_failed_sync_at_a_close_ends_the_process() {
         for item in &items {
             item.extend(8).unwrap();
         }
-        storage.wal().flush(storage.wal().insert_lsn());
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
         vfs.inject(Fault {
             kind,
             operation: Operation::SyncData,

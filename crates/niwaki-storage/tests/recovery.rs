@@ -65,7 +65,7 @@ fn redo_makes_the_pages_that_do_made() {
     let (storage, _) = open(&env_on(vfs.clone()));
     let items = Items::create(&storage);
     let last = busy(&items, 333);
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let (redone, summary) = open(&crashed(&vfs));
     assert!(summary.recovered && summary.end == last, "{summary:?}");
     assert_eq!(redo_equals_do(&storage, &redone, &|_| ()).unwrap(), []);
@@ -80,7 +80,7 @@ fn redo_without_images_makes_the_same_pages() {
     let items = Items::create(&storage);
     let last = busy(&items, 333);
     assert_eq!(storage.wal().statistics().images, 0);
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let (redone, _) = open(&crashed(&vfs));
     assert_eq!(redo_equals_do(&storage, &redone, &|_| ()).unwrap(), []);
 }
@@ -92,7 +92,7 @@ fn a_difference_is_found() {
     let items = Items::create(&storage);
     items.extend(1).unwrap();
     let last = items.add(0, &item(1)).unwrap().unwrap();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let (redone, _) = open(&crashed(&vfs));
     items.add(0, &item(2)).unwrap();
     let found = redo_equals_do(&storage, &redone, &|_| ()).unwrap();
@@ -106,7 +106,7 @@ fn recovering_twice_is_recovering_once() {
     let (storage, _) = open(&env_on(vfs.clone()));
     let items = Items::create(&storage);
     let last = busy(&items, 180);
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let once = Arc::new(vfs.fork());
     let (first, _) = open(&env_on(once.clone()));
     // Killed right after recovery, nothing shut down.
@@ -123,7 +123,7 @@ fn what_was_not_flushed_is_gone_and_the_log_goes_on() {
     let items = Items::create(&storage);
     items.extend(2).unwrap();
     let kept = items.add(0, &item(1)).unwrap().unwrap();
-    storage.wal().flush(kept);
+    storage.wal().flush(kept).unwrap();
     items.add(1, &item(2)).unwrap();
     let after = Arc::new(vfs.fork());
     let (storage, summary) = open(&env_on(after.clone()));
@@ -132,7 +132,7 @@ fn what_was_not_flushed_is_gone_and_the_log_goes_on() {
     assert_eq!(items.numbers().unwrap().into_iter().collect::<Vec<_>>(), [1]);
     items.extend(1).unwrap();
     let lsn = items.add(1, &item(3)).unwrap().unwrap();
-    storage.wal().flush(lsn);
+    storage.wal().flush(lsn).unwrap();
     let (storage, _) = open(&crashed(&after));
     let numbers = Items::on(&storage, items.file).numbers().unwrap();
     assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [1, 3]);
@@ -158,7 +158,7 @@ fn files_dropped_and_cut_later_do_not_hinder_recovery() {
     storage.drop_file(gone.file).unwrap();
     storage.truncate_fork(cut.file, Fork::Main, 10).unwrap();
     let last = storage.wal().insert_lsn();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     assert_eq!(cut.blocks(), 10);
     let expected = cut.numbers().unwrap();
     assert!(expected.len() >= 30);
@@ -199,7 +199,7 @@ fn records_behind_the_drop_of_their_file_are_passed_over() {
     #[cfg(feature = "sim")]
     niwaki_env::bugs::plant(None);
     let last = storage.wal().insert_lsn();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let after = vfs.fork();
     let path = format!("base/{}.main", gone.file.id);
     // As a killed process leaves it.
@@ -223,7 +223,7 @@ fn a_page_missing_without_reason_is_damage() {
     }
     storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     let last = items.add(2, &item(9)).unwrap().unwrap();
-    storage.wal().flush(last);
+    storage.wal().flush(last).unwrap();
     let path = format!("base/{}.main", items.file.id);
     let damaged = |damage: fn(&MemoryVfs, &str)| {
         let after = vfs.fork();

@@ -45,7 +45,7 @@ fn writers_and_a_checkpoint() {
                 for round in 0..3 {
                     let block = ((who * 2 + round * 3) % 6) as u32;
                     let lsn = items.add(block, &item(who * 100 + round)).unwrap().unwrap();
-                    items.storage.wal().flush(lsn);
+                    items.storage.wal().flush(lsn).unwrap();
                     assert!(items.storage.wal().flushed() >= lsn);
                 }
             })
@@ -278,7 +278,7 @@ fn everybody_writes() {
     assert!(storage.pool().is_idle());
     let expected: Vec<_> = files.iter().map(|items| items.numbers().unwrap()).collect();
     assert_eq!(expected.iter().map(|numbers| numbers.len()).sum::<usize>(), 6);
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     let after = Env::simulated(Arc::new(vfs.current()), 2);
     let (redone, _) = open_with(&after, tiny(8)).unwrap();
     for (items, expected) in files.iter().zip(expected) {

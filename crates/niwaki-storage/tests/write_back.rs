@@ -268,7 +268,7 @@ fn a_crash_at_any_moment_of_a_spread_checkpoint_recovers() {
         world.items.add(block, &item(1000 + u64::from(block))).unwrap().unwrap();
     }
     let expected = world.items.numbers().unwrap();
-    world.storage.wal().flush(world.storage.wal().insert_lsn());
+    world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
     let flushed_at = world.vfs.history().unwrap().len();
     let mut number = 50_000;
     world

@@ -53,7 +53,7 @@ impl Table {
     pub fn check(&self) -> Result<TableReport> {
         // The heap calls nothing dead whose end is not durable (rule 9b.13).
         let wal = self.engine.storage().wal();
-        wal.flush(wal.insert_lsn());
+        wal.flush(wal.insert_lsn())?;
         let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
         let mut heap = HeapContents {
             wanted: vec![HashSet::new(); self.indexes.len()],

@@ -179,7 +179,7 @@ impl Pages {
             let writes = Writes::from([(NUMBER_SLOT, number.into())]);
             self.log(FILES[1], &BTreeMap::from([(block, writes)]))?;
         }
-        self.storage.wal().flush(lsn);
+        self.storage.wal().flush(lsn)?;
         Ok(())
     }
 

@@ -22,7 +22,9 @@ impl CommitLog for CountingLog {
     fn append(&self, _: u8, _: Xid, body: &[u8]) -> niwaki_txn::Result<Lsn> {
         Ok(Lsn(self.0.fetch_add(24 + body.len() as u64, Ordering::AcqRel) + 1024))
     }
-    fn flush(&self, _: Lsn) {}
+    fn flush(&self, _: Lsn) -> niwaki_txn::Result<()> {
+        Ok(())
+    }
     fn flushed(&self) -> Lsn {
         Lsn(u64::MAX >> 2)
     }

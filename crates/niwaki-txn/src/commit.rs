@@ -34,7 +34,10 @@ pub trait CommitLog: Send + Sync {
     /// When the log cannot take it; nothing was written.
     fn append(&self, kind: u8, xid: Xid, body: &[u8]) -> Result<Lsn>;
     /// Returns when everything up to `upto` is durable. A failure ends the process.
-    fn flush(&self, upto: Lsn);
+    ///
+    /// # Errors
+    /// When nothing is written any more: what is not durable now will not be.
+    fn flush(&self, upto: Lsn) -> Result<()>;
     /// Everything up to here is durable.
     fn flushed(&self) -> Lsn;
     /// Whether it cannot be written any more. Such a process has ended, but for simulations.
@@ -94,8 +97,8 @@ impl CommitLog for StorageLog {
         })?)
     }
 
-    fn flush(&self, upto: Lsn) {
-        self.0.wal().flush(upto);
+    fn flush(&self, upto: Lsn) -> Result<()> {
+        Ok(self.0.wal().flush(upto)?)
     }
 
     fn flushed(&self) -> Lsn {
@@ -137,6 +140,9 @@ pub(crate) fn mark_and_publish(
 impl TransactionManager {
     /// Logs the commit of `xid` and its subtransactions and returns once it is visible, and durable
     /// unless `durability` says otherwise.
+    ///
+    /// # Errors When the commit cannot be logged, or its record cannot be written any more. It is
+    /// not visible then, and the caller aborts the transaction.
     pub(crate) fn commit_xid(
         &self,
         xid: Xid,
@@ -153,11 +159,20 @@ impl TransactionManager {
             pending.push_back(Pending { csn, xid, subxids: subxids.into(), unflushed });
             csn
         };
-        if !unflushed {
-            log.flush(Lsn(csn.0));
+        let flushed = if unflushed { Ok(()) } else { log.flush(Lsn(csn.0)) };
+        match flushed.and_then(|()| self.publish(log, csn)) {
+            Err(error) if self.withdraw(csn) => Err(error),
+            // It was published meanwhile: by then it was durable, or need not be.
+            _ => Ok(csn),
         }
-        self.publish(log, csn);
-        Ok(csn)
+    }
+
+    /// Takes a commit out of the queue whose record will not be durable; false when it is
+    /// published.
+    fn withdraw(&self, csn: Csn) -> bool {
+        let mut pending = self.commits.pending.lock();
+        let at = pending.iter().position(|commit| commit.csn == csn);
+        at.and_then(|at| pending.remove(at)).is_some()
     }
 
     /// Commits a transaction that wrote, and removes the files it dropped.
@@ -224,7 +239,10 @@ impl TransactionManager {
     }
 
     /// Returns when `csn` is published, publishing what may be.
-    fn publish(&self, log: &dyn CommitLog, csn: Csn) {
+    ///
+    /// # Errors
+    /// When the commit that it waits for cannot be made durable any more.
+    fn publish(&self, log: &dyn CommitLog, csn: Csn) -> Result<()> {
         // Ends: each round either finds it published, publishes it, or flushes the commit it waits
         // for.
         while self.slots.published() < csn {
@@ -232,9 +250,10 @@ impl TransactionManager {
             if let Some(blocking) = blocking
                 && self.slots.published() < csn
             {
-                log.flush(Lsn(blocking.0));
+                log.flush(Lsn(blocking.0))?;
             }
         }
+        Ok(())
     }
 
     /// Publishes the queue's ready prefix; gives the first commit that still has to be flushed.

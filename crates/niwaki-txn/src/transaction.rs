@@ -483,7 +483,7 @@ impl Transaction {
     /// it costs nothing.
     ///
     /// # Errors
-    /// When the commit cannot be logged; the transaction is aborted then.
+    /// When the commit cannot be logged or written; the transaction is aborted then.
     pub fn commit(self, durability: Durability) -> Result<Option<Csn>> {
         self.commit_then(durability, || ())
     }

@@ -264,7 +264,7 @@ fn old_states_shrink_and_mean_the_same_to_every_snapshot() {
     assert!(!view.committed_before(last) && !view.committed_before(aborted));
 
     drop((old, report));
-    database.storage.wal().flush(database.storage.wal().insert_lsn());
+    database.storage.wal().flush(database.storage.wal().insert_lsn()).unwrap();
     database
         .storage
         .checkpoint(niwaki_storage::CheckpointKind::Requested, &[&*database.manager])

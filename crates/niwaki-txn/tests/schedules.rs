@@ -58,10 +58,11 @@ impl CommitLog for SlowLog {
     fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
         Ok(Lsn(self.end.fetch_add(10, Ordering::AcqRel) + 110))
     }
-    fn flush(&self, upto: Lsn) {
+    fn flush(&self, upto: Lsn) -> Result<()> {
         let end = self.end.load(Ordering::Acquire) + 100;
         thread::yield_now();
         self.flushed.fetch_max(end.max(upto.0), Ordering::AcqRel);
+        Ok(())
     }
     fn flushed(&self) -> Lsn {
         Lsn(self.flushed.load(Ordering::Acquire).max(100))

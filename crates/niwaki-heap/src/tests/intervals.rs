@@ -294,7 +294,7 @@ fn a_stub_is_told_of_when_its_version_goes() {
     // Rule 9b.13: without the move, which a crash may lose, the row is here.
     let dead = || heap.dead_versions(away, &fixture.txns.horizon(), |_| true).unwrap();
     assert_eq!(dead(), None, "the move is not flushed");
-    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     assert_eq!(dead(), Some(None));
 
     heap.seen_to(away, told.record.unwrap(), true);
@@ -460,7 +460,7 @@ fn the_record_carries_the_lifetimes_of_what_it_removed() {
     let v4 = fixture.changed(root, b"fou");
     assert!(v2 < middle && last < v4);
     fixture.pass(NEVER);
-    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     let intervals = Arc::new(Intervals::default());
     let env = Env { vfs: Arc::new(fixture.vfs.fork()), ..Env::memory() };
     let txns = TransactionManager::new(env.clone(), TxnOptions::default());

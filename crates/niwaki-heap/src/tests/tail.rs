@@ -231,7 +231,7 @@ fn insertions_leave_pages_that_are_gone() {
     assert_eq!(fixture.insert(&tx, &ROW).block.0, 1);
     fixture.commit(tx);
     // Killed now: the saved map says that there is room on 39 pages, and the heap has two.
-    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     let mut copy = fixture.reopened();
     let tx = copy.begin(0);
     let next: Vec<_> = (0..4).map(|_| copy.insert(&tx, &ROW).block.0).collect();
@@ -240,7 +240,7 @@ fn insertions_leave_pages_that_are_gone() {
     // And when the heap has them again it is believed, looked at, and corrected.
     copy.heap().save_free_space().unwrap();
     copy.pages(36);
-    copy.storage.wal().flush(copy.storage.wal().insert_lsn());
+    copy.storage.wal().flush(copy.storage.wal().insert_lsn()).unwrap();
     copy = copy.reopened();
     let blocks = copy.blocks();
     let tx = copy.begin(0);
@@ -278,7 +278,7 @@ fn room_that_the_saved_map_does_not_know_is_found() {
     assert_eq!(fixture.cut(), 19);
     fixture.pages(19);
     fixture.delete_all(&roots[2..]);
-    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     let killed = fixture.reopened();
     let blocks = killed.blocks();
     assert!(blocks >= 20);

@@ -421,13 +421,13 @@ fn a_crash_loses_a_bit_and_never_brings_one() {
     sound(Unknown);
     fixture.vacuum(Xid(0));
     sound(Unknown);
-    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     sound(AllVisible);
     // A change whose record is lost, and one that is kept although it never commits.
     let tx = fixture.begin(0);
     fixture.update(&tx, root, b"two");
     sound(AllVisible);
-    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     sound(Unknown);
     tx.abort();
     // The page of the map is written, and so is its record.

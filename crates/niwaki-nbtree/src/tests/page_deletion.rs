@@ -263,7 +263,7 @@ fn free_pages_are_found_again_after_a_restart() {
     delete(&first, 0..190);
     let free = report(&first).unused_pages;
     let blocks = first.blocks().unwrap();
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
 
     let again = open(Arc::new(files.fork()));
     let index = Index::new(again, first.file(), "again", options());

@@ -135,7 +135,7 @@ fn redo_makes_the_pages_that_were_made() {
         work(&index, seed, 500, &mut |_| {});
         shifts += index.stats().leaf_shifts;
         merges += index.stats().merged_leaves;
-        done.wal().flush(done.wal().insert_lsn());
+        done.wal().flush(done.wal().insert_lsn()).unwrap();
 
         let redone = open(files.fork(), false);
         let again = Index::new(Arc::clone(&redone), index.file(), "again", index.options());
@@ -177,7 +177,7 @@ fn every_prefix_of_the_log_is_an_index() {
                 moments.push(now);
             }
         });
-        storage.wal().flush(storage.wal().insert_lsn());
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
 
         let (path, bytes) = files
             .dump()

@@ -94,7 +94,7 @@ fn payloads_are_rewritten_beside_entries_that_go_and_redo_does_the_same() {
     assert!(rewriter.refused.is_empty());
     assert_eq!(index.stats().payloads_rewritten, 400);
 
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     let redone = open(Arc::new(files.fork()));
     let again = Index::new(redone, index.file(), "again", index.options());
     assert_eq!(payloads(&again), expected);

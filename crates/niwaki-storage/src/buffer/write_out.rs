@@ -122,7 +122,7 @@ impl BufferPool {
     fn write_copies(&self, first: PageId, copies: &mut [Page], bytes: &mut Vec<u8>) -> Result<()> {
         let newest = copies.iter().map(|copy| copy.lsn()).max().unwrap_or(Lsn(0));
         if !seeded_bug!("page_before_log") {
-            self.wal.flush(newest);
+            self.wal.flush(newest)?;
         }
         let mut id = first;
         for copy in copies.iter_mut() {

@@ -18,6 +18,7 @@ use niwaki_env::sync::{Parker, thread};
 use niwaki_env::vfs::VfsFile;
 
 use super::insert::Wal;
+use crate::error::Result;
 use crate::ids::Lsn;
 
 const WAITING: u8 = 0;
@@ -114,19 +115,25 @@ impl Drop for Turn<'_> {
 impl Wal {
     /// Returns when everything before `upto` is durable. Of several callers one writes and syncs
     /// what all of them inserted. A failure ends the process: what reached the disk is unknown.
-    pub fn flush(&self, upto: Lsn) {
+    ///
+    /// # Errors [`crate::Error::Refused`] when the directory's lock is lost: what is not durable
+    /// will not be.
+    pub fn flush(&self, upto: Lsn) -> Result<()> {
         if self.flushed() >= upto {
-            return;
+            return Ok(());
         }
         debug_assert!(upto <= self.insert_lsn(), "flush to {upto}, behind the end of the log");
-        // Ends: whoever has the turn ends it, and each turn takes everything inserted before it.
+        // Ends: whoever has the turn ends it, and each turn takes everything inserted before it, or
+        // finds the lock lost.
         while self.flushed() < upto {
+            self.segments.gate.pass()?;
             if let Some(turn) = self.take_turn(upto.0) {
                 self.write_out(true);
                 drop(turn);
                 self.segments.allocate_if_low(self.insert_lsn().0);
             }
         }
+        Ok(())
     }
 
     /// Writes the buffer without syncing, so that there is room in it; or waits for somebody else's
@@ -184,8 +191,11 @@ impl Wal {
         }
     }
 
-    /// Takes the buffer and writes it; the caller has the turn.
+    /// Takes the buffer and writes it, unless the lock is lost; the caller has the turn.
     fn write_out(&self, sync: bool) {
+        if self.segments.gate.is_closed() {
+            return;
+        }
         let mut leader = self.leader.lock();
         let leader = &mut *leader;
         let start = {

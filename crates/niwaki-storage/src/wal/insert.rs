@@ -205,10 +205,10 @@ impl Wal {
     #[inline]
     pub(crate) fn ensure_room(&self) -> Result<()> {
         let enough = self.segments.spare(self.insert_lsn().0) >= self.segments.payload();
-        if enough && !self.segments.is_lost() {
+        if enough && !self.segments.gate.is_closed() {
             return Ok(());
         }
-        self.segments.refuse_lost()?;
+        self.segments.gate.pass()?;
         self.segments.allocate_ahead(self.insert_lsn().0)
     }
 
@@ -232,7 +232,7 @@ impl Wal {
     pub(crate) fn insert(&self, record: &Record<'_, '_>) -> Result<Lsn> {
         assert!(record.pages.len() <= MAX_RECORD_PAGES, "a record names too many pages");
         if record.pages.is_empty() {
-            self.segments.refuse_lost()?;
+            self.segments.gate.pass()?;
         }
         // Ends: the redo position moves once a checkpoint, and a full buffer or segment is dealt
         // with before the next try.
@@ -245,12 +245,16 @@ impl Wal {
             }
             let size = padded(plan.length);
             let end = tail.end() + size as u64;
-            if end > self.segments.allocated() {
+            // The changes that have begun end in memory. Nothing of them is written any more, and
+            // none begins, so they need no room on disk, and are few.
+            let stays = self.segments.gate.is_closed();
+            if end > self.segments.allocated() && !stays {
                 drop(tail);
                 self.make_segments(record, end)?;
                 continue;
             }
-            if !tail.buffer.is_empty() && tail.buffer.len() + size > self.buffer_bytes {
+            let is_full = !tail.buffer.is_empty() && tail.buffer.len() + size > self.buffer_bytes;
+            if is_full && !stays {
                 drop(tail);
                 self.counters.buffers_full.fetch_add(1, Ordering::Relaxed);
                 self.write_buffer();
@@ -267,6 +271,8 @@ impl Wal {
         match self.segments.allocate_until(end) {
             Ok(()) => Ok(()),
             Err(error) if record.pages.is_empty() => Err(error),
+            // The lock was lost meanwhile, and the next try needs no room.
+            Err(_) if self.segments.gate.is_closed() => Ok(()),
             Err(error) => {
                 // Pages hold a change that cannot be written down.
                 self.env.abort(&format!("no room for the log inside a critical section: {error}"))

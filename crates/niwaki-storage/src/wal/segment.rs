@@ -18,13 +18,14 @@ use hashbrown::HashMap;
 use niwaki_env::Env;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use super::encode::Cursor;
 use crate::control::FORMAT_VERSION;
 use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
+use crate::lock::WriteGate;
 
 /// Folder of the log.
 pub(crate) const WAL_FOLDER: &str = "wal";
@@ -101,8 +102,8 @@ pub(crate) struct Segments {
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Held while segments are made or removed. True when the log has ended for good.
     making: Mutex<bool>,
-    /// The directory may be another process's now.
-    lost: AtomicBool,
+    /// Closed when the directory may be another process's.
+    pub(crate) gate: WriteGate,
 }
 
 impl Segments {
@@ -116,30 +117,8 @@ impl Segments {
             allocated: AtomicU64::new(0),
             open: Mutex::new(HashMap::new()),
             making: Mutex::new(false),
-            lost: AtomicBool::new(false),
+            gate: WriteGate::default(),
         }
-    }
-
-    /// Whether the directory's lock is lost.
-    #[inline]
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
-    }
-
-    /// Nothing is appended from here on.
-    pub(crate) fn lose(&self) {
-        self.lost.store(true, Ordering::Relaxed);
-    }
-
-    /// # Errors
-    /// [`Error::Refused`] when the directory's lock is lost.
-    pub(crate) fn refuse_lost(&self) -> Result<()> {
-        if !self.is_lost() || niwaki_env::seeded_bug!("lost_lock_is_ignored") {
-            return Ok(());
-        }
-        let why = "the lock file of the data directory was removed or changed, so another process may \
-                   use the directory: nothing is written any more";
-        Err(Error::Refused(why.into()))
     }
 
     /// Bytes of the log in one segment.
@@ -198,6 +177,7 @@ impl Segments {
             return Err(Error::Refused("the database is closed".to_owned()));
         }
         while self.allocated() < end {
+            self.gate.pass()?;
             let number = self.allocated() / self.payload();
             self.make(number)?;
             self.allocated.store((number + 1) * self.payload(), Ordering::Release);
@@ -465,6 +445,7 @@ impl Segments {
         let _making = self.making.lock();
         let first_needed = redo.0 / self.payload();
         for number in self.list()?.into_iter().filter(|&n| n < first_needed) {
+            self.gate.pass()?;
             let path = self.path(number);
             let file = self.open(number)?;
             self.open.lock().remove(&number);

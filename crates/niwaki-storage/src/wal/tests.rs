@@ -89,7 +89,7 @@ fn threads_share_syncs_and_every_record_is_read_back() {
                     let body: [&[u8]; 3] = [&who.to_le_bytes(), &number.to_le_bytes(), &text];
                     let lsn = storage.log(plain(&body)).unwrap();
                     if number % 3 == 0 {
-                        storage.wal().flush(lsn);
+                        storage.wal().flush(lsn).unwrap();
                         assert!(storage.wal().flushed() >= lsn);
                     }
                 }
@@ -97,7 +97,7 @@ fn threads_share_syncs_and_every_record_is_read_back() {
         }
     });
     let end = storage.wal().insert_lsn();
-    storage.wal().flush(end);
+    storage.wal().flush(end).unwrap();
     let statistics = storage.wal().statistics();
     assert!(statistics.records >= THREADS * EACH);
     assert!(statistics.syncs <= THREADS * EACH / 3 + 20, "{statistics:?}");
@@ -140,7 +140,7 @@ fn intervals_of_any_length_come_back() {
         let is_short = (7..=7 + short).contains(&to) && from == 7;
         assert_eq!(lsn.0 - before.0, if is_short { bytes } else { bytes + 8 }, "{from} {to}");
     }
-    storage.wal().flush(storage.wal().insert_lsn());
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
     let mut reader = super::WalReader::new(&storage.wal().segments, from);
     for (from, to) in intervals {
         let (bytes, at) = reader.next().unwrap().unwrap();
@@ -157,7 +157,7 @@ fn a_record_longer_than_the_buffer_and_a_segment_fits() {
     let from = storage.wal().insert_lsn();
     let long = vec![5; 300_000];
     let lsn = storage.log(plain(&[&long])).unwrap();
-    storage.wal().flush(lsn);
+    storage.wal().flush(lsn).unwrap();
     let mut reader = super::WalReader::new(&storage.wal().segments, from);
     let (bytes, at) = reader.next().unwrap().unwrap();
     assert_eq!(decode(bytes, at).unwrap().body, &long[..]);

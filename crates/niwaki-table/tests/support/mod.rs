@@ -318,7 +318,7 @@ impl World {
         if !self.table.definition().file.logged {
             return;
         }
-        self.engine.storage().wal().flush(self.engine.storage().wal().insert_lsn());
+        self.engine.storage().wal().flush(self.engine.storage().wal().insert_lsn()).unwrap();
         let copy = Arc::new(self.vfs.fork());
         let engine = open_on(&copy);
         let mask = |page: &mut Page| {

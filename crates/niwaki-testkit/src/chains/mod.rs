@@ -537,7 +537,7 @@ impl Run {
     /// What the machine would find if it stopped now.
     fn crash_on_a_copy(&self) {
         let storage = self.engine.storage();
-        storage.wal().flush(storage.wal().insert_lsn());
+        storage.wal().flush(storage.wal().insert_lsn()).expect("it can be written");
         let engine = engine(Arc::new(self.vfs.fork()), self.plan.seed);
         let mask = |page: &mut Page| {
             niwaki_heap::mask_hints(page);
