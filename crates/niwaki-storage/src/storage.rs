@@ -285,6 +285,11 @@ impl Storage {
         RelFileId(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The number that the next relation file gets: all that there are have lower ones.
+    pub fn next_file_number(&self) -> RelFileId {
+        RelFileId(self.next_file.load(Ordering::Relaxed))
+    }
+
     fn log_plain(&self, kind: u8, xid: Xid, body: &[&[u8]]) -> Result<Lsn> {
         self.log(Record {
             manager: Manager::Storage,

@@ -231,7 +231,11 @@ impl Database {
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
         engine.remove_temporary_files()?;
         let databases = Arc::new(Databases::open(&engine)?);
-        if summary.recovered && databases.tidy_after_crash(&options.log)? {
+        let moved = match summary.recovered {
+            true => databases.tidy_after_crash(&options.log)?,
+            false => databases.tidy_after_stop(&options.log)?,
+        };
+        if moved {
             // The table of files names them no more.
             storage.checkpoint(CheckpointKind::Requested, &[&*transactions])?;
         }
@@ -468,7 +472,7 @@ impl Database {
     /// threads end at their next look for interrupts (57P01). It waits until every transaction has
     /// ended, as nothing may be written behind the last checkpoint. A session that is idle in a
     /// transaction ends it when its owner uses it again, or drops it; one without a transaction is in
-    /// nobody's way, and is refused from now on.
+    /// nobody's way, and is refused from now on. Its temporary tables are gone.
     ///
     /// # Errors
     /// 55006 when a transaction is still open after [`Options::close_patience`]. Then the database
@@ -521,6 +525,7 @@ impl Inner {
             background.stop();
         }
         self.engine.settle()?;
+        self.databases.end_temporary();
         self.engine.storage().shutdown(&[&*self.transactions])?;
         *closed = true;
         Ok(())

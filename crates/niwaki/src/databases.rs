@@ -26,6 +26,8 @@ pub(crate) struct Databases {
     engine: Arc<Engine>,
     shared: Arc<SharedCatalog>,
     first: Arc<OpenDatabase>,
+    /// Files of this life have this number or a higher one.
+    first_new: RelFileId,
     /// All but the first.
     others: Mutex<BTreeMap<Oid, Arc<OpenDatabase>>>,
 }
@@ -42,6 +44,7 @@ impl Databases {
     /// # Errors
     /// Storage errors; a catalog that is damaged.
     pub(crate) fn open(engine: &Arc<Engine>) -> Result<Self> {
+        let first_new = engine.storage().next_file_number();
         fill_first(engine)?;
         let shared = SharedCatalog::new(engine);
         let first = open_one(engine, &shared, &DatabaseDefinition::first())?;
@@ -49,7 +52,8 @@ impl Databases {
         for definition in shared.databases().iter().filter(|database| !database.is_first()) {
             others.insert(definition.oid, open_one(engine, &shared, definition)?);
         }
-        Ok(Self { engine: Arc::clone(engine), shared, first, others: Mutex::new(others) })
+        let (engine, others) = (Arc::clone(engine), Mutex::new(others));
+        Ok(Self { engine, shared, first, first_new, others })
     }
 
     /// All that are open, in the order of their numbers: the one that is always there first.
@@ -202,18 +206,63 @@ impl Databases {
                 continue;
             }
             moved = true;
-            let names = storage.move_aside(id)?;
-            log.write(&format!(
-                "no relation has the relation file {id}, and nothing says that it was dropped: it is \
-                 now {}; once nothing is missing in the database, it may be deleted",
-                names.join(", ")
-            ));
+            self.move_aside(id, log)?;
         }
         // Moved aside by a start that ended before the table of files was written without them.
         for id in created.into_keys().filter(nobodys).filter(|id| !listed.contains(id)) {
             storage.drop_file(RelFile { id, logged: true })?;
         }
         Ok(moved)
+    }
+
+    /// Moves unlogged files aside that no relation has, when the directory was closed: versions of
+    /// before left those of temporary relations there. Returns whether one was moved.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub(crate) fn tidy_after_stop(&self, log: &Log) -> Result<bool> {
+        let nobodys = self.unnamed_unlogged();
+        for file in &nobodys {
+            self.move_aside(file.id, log)?;
+        }
+        Ok(!nobodys.is_empty())
+    }
+
+    /// Removes the files of temporary relations: the databases are about to be closed, no transaction
+    /// is open and none begins. Of what is not logged, and was created in this life, only they have
+    /// files that no relation of a catalog names.
+    pub(crate) fn end_temporary(&self) {
+        let of_this_life = |file: &RelFile| file.id >= self.first_new;
+        for file in self.unnamed_unlogged().into_iter().filter(of_this_life) {
+            self.engine.forget(file.id);
+            // What cannot be removed now is an orphan, as at the end of a session.
+            let _ = self.engine.storage().drop_file(file);
+        }
+    }
+
+    /// Files that are not logged, and that no relation of a catalog has.
+    fn unnamed_unlogged(&self) -> Vec<RelFile> {
+        let named: HashSet<RelFileId> = self
+            .all()
+            .iter()
+            .flat_map(|database| database.catalog().files())
+            .map(|file| file.id)
+            .collect();
+        let known = self.engine.storage().known_files().into_iter().map(|(file, _)| file);
+        known.filter(|file| !file.logged && !named.contains(&file.id)).collect()
+    }
+
+    fn move_aside(&self, id: RelFileId, log: &Log) -> Result<()> {
+        let names = self.engine.storage().move_aside(id)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        log.write(&format!(
+            "no relation has the relation file {id}, and nothing says that it was dropped: it is \
+             now {}; once nothing is missing in the database, it may be deleted",
+            names.join(", ")
+        ));
+        Ok(())
     }
 }
 
@@ -275,4 +324,41 @@ fn open_one(
     let catalog = Catalog::open(engine, shared, definition, &transaction, system::all(), compiler)?;
     transaction.commit(Durability::Async)?;
     Ok(Arc::new(OpenDatabase::new(catalog)))
+}
+
+#[cfg(test)]
+mod tests {
+    use niwaki_env::Env;
+
+    use super::*;
+    use crate::{Database, Options};
+
+    /// A directory that a version of before closed beside a session with a temporary table.
+    #[test]
+    fn what_an_earlier_life_left_of_temporary_relations_is_moved_aside() {
+        let env = Env::memory();
+        let open = || Database::open_with(env.clone(), Options::new()).unwrap();
+        let is_there = |path: &str| env.vfs.exists(path).unwrap();
+        let database = open();
+        database.session().execute("create unlogged table u as select 1 as a", ()).unwrap();
+        let storage = database.engine().storage();
+        let left = RelFile { id: storage.allocate_file(), logged: false };
+        storage.create_file(left, Xid::INVALID).unwrap();
+        database.engine().settle().unwrap();
+        storage.shutdown(&[&**database.transactions()]).unwrap();
+        drop(database);
+        let path = format!("base/{}.main", left.id);
+        assert!(is_there(&path));
+        for _ in 0..2 {
+            let database = open();
+            assert!(!is_there(&path) && is_there(&format!("aside/{}.main", left.id)));
+            let mut session = database.session();
+            let count: i64 =
+                session.query_one("select count(*) from u", ()).unwrap().get(0).unwrap();
+            assert_eq!(count, 1);
+            drop(session);
+            assert_eq!(database.check().unwrap().violations, []);
+            database.close().unwrap();
+        }
+    }
 }

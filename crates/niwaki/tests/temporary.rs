@@ -91,6 +91,38 @@ fn a_session_takes_its_tables_along() {
     assert_eq!(db.check().unwrap().violations, []);
 }
 
+/// What a session had that was still there at the close stayed in the directory for ever.
+#[test]
+fn a_close_takes_those_of_sessions_that_are_still_there() {
+    for forgotten in [false, true] {
+        let env = Env::memory();
+        let db = open(&env);
+        let mut s = db.session();
+        all(&mut s, &["create unlogged table u (a int)", "insert into u values (1)"]);
+        let before = env.vfs.list("base").unwrap();
+        all(&mut s, &["create temp table t (id serial primary key, v text)"]);
+        all(&mut s, &["create index on t (v)", "create temp sequence q", "select nextval('q')"]);
+        all(&mut s, &["insert into t (v) select 'x' from generate_series(1, 1000)", "checkpoint"]);
+        let mut temporary = env.vfs.list("base").unwrap();
+        temporary.retain(|name| !before.contains(name));
+        assert!(temporary.len() >= 5, "{temporary:?}");
+        db.clone().close().unwrap();
+        let left = env.vfs.list("base").unwrap();
+        let left: Vec<_> = temporary.iter().filter(|name| left.contains(name)).collect();
+        assert!(left.is_empty(), "{left:?}, forgotten: {forgotten}");
+        if forgotten {
+            std::mem::forget(s);
+        } else {
+            drop(s);
+        }
+        drop(db);
+        let db = open(&env);
+        assert_eq!(run(&mut db.session(), "select a from u"), "1");
+        assert_eq!(db.check().unwrap().violations, []);
+        assert!(!env.vfs.exists("aside").unwrap());
+    }
+}
+
 #[test]
 fn a_crash_takes_them_too() {
     let env = Env::memory();
