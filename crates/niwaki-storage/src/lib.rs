@@ -42,6 +42,6 @@ pub use record::{
     ResourceManager,
 };
 pub use recovery::{RecoverySummary, Redo, RedoPage};
-pub use storage::{FIRST_FILE, Storage, StorageOptions};
+pub use storage::{FIRST_FILE, FileChanges, Storage, StorageOptions};
 pub use stream::{BlocksAhead, IoMethod, MethodInUse, ReadAhead, ReadStream, Readers};
 pub use wal::{LogEnd, Wal, WalStatistics};

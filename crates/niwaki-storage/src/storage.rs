@@ -10,7 +10,7 @@ use niwaki_env::SIMULATED;
 use niwaki_env::critical::CriticalSection;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_env::sync::{Mutex, RwLock, RwLockReadGuard};
 use niwaki_env::vfs::DirectoryLock;
 
 use crate::buffer::BufferPool;
@@ -128,9 +128,9 @@ pub struct Storage {
     pub(crate) next_file: AtomicU64,
     /// The directory had not been shut down cleanly.
     pub(crate) was_killed: bool,
-    /// Shared from the record that says what becomes of a file until that is done; exclusive while a
-    /// checkpoint fixes its redo position. So a record before the position is not half done when the
-    /// checkpoint ends, when nobody would replay it.
+    /// Shared from the record that says what becomes of a file, be it a commit's, until that is
+    /// done; exclusive while a checkpoint fixes its redo position. So a record before the position
+    /// is not half done when the checkpoint ends, when nobody would replay it.
     pub(crate) file_changes: RwLock<()>,
     /// Held during a checkpoint: one at a time.
     pub(crate) checkpointing: Mutex<()>,
@@ -382,14 +382,14 @@ impl Storage {
     /// # Errors
     /// [`crate::Error::Io`]; files that could not be removed are orphans.
     pub fn drop_file(&self, file: RelFile) -> Result<()> {
-        let _doing = self.file_changes.read();
-        let lsn = self.log_plain(kind::DROP_FILE, Xid::INVALID, &[&file.id.0.to_le_bytes()])?;
-        if SIMULATED {
-            self.dropped.lock().insert(file.id);
-        }
-        // Redo of earlier records of this file must know that it may be gone.
-        self.wal.flush(lsn)?;
-        self.remove_file(file.id)
+        self.change_files().drop_file(file)
+    }
+
+    /// For who logs that files go, from before that record until they are gone: no checkpoint fixes
+    /// its redo position in between. A record before the position is not replayed, and the files
+    /// stayed.
+    pub fn change_files(&self) -> FileChanges<'_> {
+        FileChanges { storage: self, _no_redo_position: self.file_changes.read() }
     }
 
     pub(crate) fn remove_file(&self, file: RelFileId) -> Result<()> {
@@ -442,5 +442,34 @@ impl Storage {
             self.pool.forget(file, fork, BlockNumber(0));
         }
         self.files.create(file, false, Xid::INVALID)
+    }
+}
+
+/// Changes of files that belong to one record; see [`Storage::change_files`].
+pub struct FileChanges<'s> {
+    storage: &'s Storage,
+    _no_redo_position: RwLockReadGuard<'s, ()>,
+}
+
+impl fmt::Debug for FileChanges<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileChanges").finish_non_exhaustive()
+    }
+}
+
+impl FileChanges<'_> {
+    /// As [`Storage::drop_file`].
+    ///
+    /// # Errors
+    /// As [`Storage::drop_file`].
+    pub fn drop_file(&self, file: RelFile) -> Result<()> {
+        let (storage, number) = (self.storage, file.id.0.to_le_bytes());
+        let lsn = storage.log_plain(kind::DROP_FILE, Xid::INVALID, &[&number])?;
+        if SIMULATED {
+            storage.dropped.lock().insert(file.id);
+        }
+        // Redo of earlier records of this file must know that it may be gone.
+        storage.wal.flush(lsn)?;
+        storage.remove_file(file.id)
     }
 }

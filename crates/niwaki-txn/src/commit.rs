@@ -46,6 +46,20 @@ pub trait CommitLog: Send + Sync {
     }
     /// Removes the files of a relation that a finished transaction dropped, or created in vain.
     fn drop_file(&self, file: RelFile);
+    /// Does `commit`, whose record says that these files go, and removes them. Recovery repeats
+    /// both, or finds both done: no checkpoint comes in between.
+    ///
+    /// # Errors
+    /// Those of `commit`; nothing is removed then.
+    fn commit_and_drop(
+        &self,
+        files: &[RelFile],
+        commit: &mut dyn FnMut() -> Result<Csn>,
+    ) -> Result<Csn> {
+        let csn = commit()?;
+        files.iter().for_each(|&file| self.drop_file(file));
+        Ok(csn)
+    }
 }
 
 /// A commit whose record is in the log and which is not yet visible.
@@ -113,6 +127,25 @@ impl CommitLog for StorageLog {
         // Files that could not be removed are orphans, which the next opening finds; the
         // transaction has ended either way.
         let _ = self.0.drop_file(file);
+    }
+
+    fn commit_and_drop(
+        &self,
+        files: &[RelFile],
+        commit: &mut dyn FnMut() -> Result<Csn>,
+    ) -> Result<Csn> {
+        if files.is_empty() || seeded_bug!("drop_beside_checkpoint") {
+            let csn = commit()?;
+            files.iter().for_each(|file| self.drop_file(*file));
+            return Ok(csn);
+        }
+        let changes = self.0.change_files();
+        let csn = commit()?;
+        for file in files {
+            // As for `drop_file`.
+            let _ = changes.drop_file(*file);
+        }
+        Ok(csn)
     }
 }
 
@@ -185,11 +218,11 @@ impl TransactionManager {
     ) -> Result<Csn> {
         let time_us = self.env().clock.now_unix_us();
         let record = EndRecord { time_us, subxids, files };
-        let csn = match record.encode_plain() {
-            Some(body) => self.commit_xid(xid, subxids, &body, durability)?,
-            None => self.commit_xid(xid, subxids, &record.encode(), durability)?,
+        let mut commit = || match record.encode_plain() {
+            Some(body) => self.commit_xid(xid, subxids, &body, durability),
+            None => self.commit_xid(xid, subxids, &record.encode(), durability),
         };
-        self.drop_files(files);
+        let csn = self.log()?.commit_and_drop(files, &mut commit)?;
         if self.shrunk.due.load(Ordering::Relaxed) {
             // The commit stands whatever comes of this; a failure is met again at the next checkpoint.
             let _ = self.shrink_segments();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use niwaki_env::sync::{Mutex, thread};
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
 use niwaki_env::{Env, bugs};
-use niwaki_storage::{CheckpointKind, Storage, StorageOptions, Xid};
+use niwaki_storage::{CheckpointKind, RelFile, Storage, StorageOptions, Xid};
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions, XidStatus};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -269,6 +269,67 @@ fn a_spilled_segment_that_is_opened_again_is_found() {
 #[test]
 fn states_that_are_logged_beside_shrinking_are_found() {
     assert!(!run_in_turns(Some("states_beside_shrinking"), schedules(3000)));
+}
+
+/// Drops files, one a transaction, beside checkpoints. A process that is killed behind a checkpoint
+/// leaves no file that a commit has dropped.
+fn drop_beside_checkpoints() {
+    let vfs = FaultyVfs::new();
+    let (storage, manager) = open(Arc::new(vfs.clone()));
+    let begin = |manager: &Arc<TransactionManager>| {
+        let session = manager.register_session().expect("room");
+        manager.begin(&session, BeginOptions::default()).expect("begins")
+    };
+    let creating = begin(&manager);
+    let xid = creating.write_xid().expect("an id");
+    let files = [(); 2].map(|()| RelFile { id: storage.allocate_file(), logged: true });
+    for file in files {
+        storage.create_file(file, xid).expect("room on disk");
+    }
+    creating.commit(Durability::Flush).expect("room on disk");
+    let dropping = Arc::new(Mutex::new(Vec::new()));
+    let dropper = {
+        let (manager, dropping) = (Arc::clone(&manager), Arc::clone(&dropping));
+        thread::spawn(move || {
+            for file in files {
+                let transaction = begin(&manager);
+                let xid = transaction.write_xid().expect("an id");
+                transaction.drop_file_at_commit(file);
+                dropping.lock().push((file, xid));
+                transaction.commit(Durability::Flush).expect("room on disk");
+            }
+        })
+    };
+    let mut killed = Vec::new();
+    for _ in 0..2 {
+        storage.checkpoint(CheckpointKind::Requested, &[&*manager]).expect("room on disk");
+        let dropping = dropping.lock().clone();
+        killed.push((dropping, vfs.restarted()));
+    }
+    dropper.join().expect("it ends");
+    drop((storage, manager));
+    for (dropping, image) in killed {
+        let (storage, manager) = open(Arc::new(image));
+        for (file, xid) in dropping {
+            let committed = matches!(manager.status(xid), XidStatus::Committed(_));
+            let is_known = storage.known_files().iter().any(|(known, _)| known.id == file.id);
+            assert_eq!(is_known, !committed, "{file:?}, which {xid} drops");
+        }
+    }
+}
+
+/// A checkpoint came between a commit and the removal of the files that it dropped, and then the
+/// crash: nothing said any more that they were dropped, and they lay in `aside/` for ever.
+#[test]
+fn what_a_commit_dropped_is_gone_after_a_crash() {
+    let seed = PctScheduler::new_from_seed(SEED, 4, schedules(300));
+    assert!(run_body(None, seed, drop_beside_checkpoints));
+}
+
+#[test]
+fn a_checkpoint_between_a_commit_and_its_drops_is_found() {
+    let seed = PctScheduler::new_from_seed(SEED, 4, schedules(3000));
+    assert!(!run_body(Some("drop_beside_checkpoint"), seed, drop_beside_checkpoints));
 }
 
 /// Works until it is refused: begins, writes or not, commits or rolls back.

@@ -170,9 +170,10 @@ impl Databases {
         creator == Xid::INVALID || matches!(status(), XidStatus::Committed(_))
     }
 
-    /// Empties unlogged relations and removes files that no relation has: those of transactions that a
-    /// crash cut off. A file of a transaction that committed should have a relation, unless the crash
-    /// came while it was dropped: it is moved aside, and `log` hears of it. Returns whether one was.
+    /// Empties unlogged relations and removes files that no relation has: those of transactions
+    /// that a crash cut off. A file of a transaction that committed has a relation, or was dropped,
+    /// and then the log says so: any other is moved aside, and `log` hears of it. Returns whether
+    /// one was.
     ///
     /// # Errors
     /// Storage errors.
