@@ -65,7 +65,7 @@ pub enum RedoPage<'r> {
     NeedsRedo(PageWrite<'r>),
     /// The change is there, or an image brought it.
     Done,
-    /// The page's file was dropped or cut later on.
+    /// The page's file was dropped or cut later on, or is a map that was lost.
     Gone,
 }
 
@@ -92,8 +92,11 @@ struct Missing {
 }
 
 impl Missing {
+    /// Maps may forget what they say: a page of one that is not there is begun anew when it is needed.
     fn add(&self, id: PageId, at: Lsn) {
-        self.pages.lock().entry(id).or_insert(at);
+        if id.fork == Fork::Main {
+            self.pages.lock().entry(id).or_insert(at);
+        }
     }
 
     fn forgive(&self, file: RelFileId, which: impl Fn(PageId) -> bool) {

@@ -241,6 +241,41 @@ fn a_page_missing_without_reason_is_damage() {
     assert_eq!(zeroed, ("W2", Some(2)));
 }
 
+/// A map says nothing that cannot be found out again. Without images of pages, a record that changed a
+/// page of one that was gone or damaged kept the whole directory from opening (W2).
+#[test]
+fn a_map_that_is_lost_is_begun_anew() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
+    let (storage, _) = open_with(&env_on(vfs.clone()), options.clone()).unwrap();
+    let items = Items::create(&storage);
+    items.extend(1).unwrap();
+    items.add(0, &item(1)).unwrap().unwrap();
+    for (fork, name) in [(Fork::Visibility, "visible"), (Fork::FreeSpace, "free")] {
+        let map = PageId { fork, ..items.page_id(0) };
+        storage.pool().extend(items.file, fork, 1).unwrap();
+        items.add_to(map, &item(2)).unwrap().unwrap();
+        storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+        let last = items.add_to(map, &item(3)).unwrap().unwrap();
+        storage.wal().flush(last).unwrap();
+        let path = format!("base/{}.{name}", items.file.id);
+        for is_gone in [true, false] {
+            let after = vfs.fork();
+            if is_gone {
+                after.remove(&path).unwrap();
+            } else {
+                let file = after.open(&path, OpenMode::Existing).unwrap();
+                file.write_at(&[0xee; 100], PAGE_SIZE as u64 / 2).unwrap();
+            }
+            let (redone, summary) = open_with(&env_on(Arc::new(after)), options.clone()).unwrap();
+            assert!(summary.recovered);
+            assert_eq!(redone.check().unwrap().corruptions.len(), 0, "{path}");
+            let numbers = Items::on(&redone, items.file).numbers().unwrap();
+            assert!(numbers.into_iter().eq([1]));
+        }
+    }
+}
+
 #[test]
 fn another_format_and_a_second_process_are_refused() {
     let vfs = Arc::new(MemoryVfs::new());

@@ -152,6 +152,74 @@ fn what_is_gone_keeps_no_stop_from_being_a_clean_one() {
     }
 }
 
+/// What is not logged is held to the table of files, too, after a clean stop: it is no empty relation.
+#[test]
+fn an_unlogged_relation_that_is_gone_or_zeroed_is_an_error() {
+    let touches = [
+        ("u", "select count(*) from u"),
+        ("u_pkey", "insert into u (id) values (5)"),
+        ("u_n_seq", "select nextval('u_n_seq')"),
+    ];
+    for (name, sql) in touches {
+        for damage in DAMAGES {
+            let env = environment();
+            let db = filled(&env);
+            let mut session = db.session();
+            for sql in [
+                "create unlogged table u (id int primary key, n serial)",
+                "insert into u (id) select generate_series(1, 1000)",
+            ] {
+                session.execute(sql, ()).unwrap();
+            }
+            drop(session);
+            let path = path_of(&db, name);
+            db.close().unwrap();
+            let state = damage(&*env.vfs, &path);
+            let db = open(&env).unwrap();
+            assert_eq!(code(&db, sql), state, "{name}");
+            let report = db.check().unwrap();
+            let found = report.violations.iter().any(|v| v.invariant == "F1" && v.file == path);
+            assert!(found, "{name}: {:?}", report.violations);
+            db.session().execute("drop table u", ()).unwrap();
+            assert_eq!(db.check().unwrap().violations, []);
+        }
+    }
+}
+
+/// Maps are hints: one that is gone says nothing, and is made again.
+#[test]
+fn a_map_that_is_gone_is_made_again() {
+    let env = environment();
+    let db = filled(&env);
+    let mut session = db.session();
+    for sql in [
+        "create table wide as select g as id, repeat('x', 400) as b from generate_series(1, 2000) g",
+        "create index on wide (id)",
+        "vacuum wide",
+    ] {
+        session.execute(sql, ()).unwrap();
+    }
+    drop(session);
+    let main = path_of(&db, "wide");
+    db.close().unwrap();
+    let [visible, free] = ["visible", "free"].map(|fork| main.replace("main", fork));
+    env.vfs.remove(&visible).unwrap();
+    if env.vfs.exists(&free).unwrap() {
+        env.vfs.remove(&free).unwrap();
+    }
+    let db = open(&env).unwrap();
+    let mut session = db.session();
+    let count: i64 =
+        session.query_one("select count(id) from wide where id > 0", ()).unwrap().get(0).unwrap();
+    assert_eq!(count, 2000);
+    session.execute("insert into wide values (2001, 'y')", ()).unwrap();
+    session.execute("vacuum wide", ()).unwrap();
+    drop(session);
+    assert_eq!(db.check().unwrap().violations, []);
+    db.close().unwrap();
+    assert!(env.vfs.exists(&visible).unwrap());
+}
+
 #[test]
 fn a_segment_that_is_gone_or_short_is_an_error_and_stays_as_it_is() {
     for cut in [false, true] {

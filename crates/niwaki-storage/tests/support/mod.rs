@@ -99,9 +99,14 @@ impl Items {
         self.storage.pool().extend(self.file, Fork::Main, count)
     }
 
-    /// Adds an item to a page that exists; false when it does not fit.
+    /// Adds an item to a page that exists; `None` when it does not fit.
     pub fn add(&self, block: u32, bytes: &[u8]) -> Result<Option<Lsn>> {
-        let pin = self.storage.pool().pin(self.page_id(block))?;
+        self.add_to(self.page_id(block), bytes)
+    }
+
+    /// [`Items::add`] to a page of any fork.
+    pub fn add_to(&self, id: PageId, bytes: &[u8]) -> Result<Option<Lsn>> {
+        let pin = self.storage.pool().pin(id)?;
         let mut page = pin.write();
         if !page.is_new() && page.free_for_item() < bytes.len() {
             return Ok(None);
