@@ -3,9 +3,10 @@
 //! Redo is idempotent: a page whose LSN is not before the record's has the change already (W3). So
 //! recovery may be killed at any point and begin again. A record that names a page which is not
 //! there is held back as *missing*: a later record must drop or cut the file, or the directory is
-//! damaged. A record that names a file behind the record that drops it is passed over: nothing logs
-//! such a one, but versions of before did, beside DROP INDEX CONCURRENTLY. Numbers of files are
-//! never given twice.
+//! damaged. A record that names a file behind the record that drops it is passed over (W4): nothing
+//! logs such a one, but versions of before did, beside DROP INDEX CONCURRENTLY. If the drop is before
+//! the redo position, the table of files does not have the file, and no record has created it since.
+//! Numbers of files are never given twice.
 //!
 //! What recovery reads may be in the system's memory only. After a failed sync the system calls such
 //! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
@@ -73,7 +74,7 @@ pub enum RedoPage<'r> {
 pub struct Redo<'r> {
     storage: &'r Storage,
     record: &'r DecodedRecord<'r>,
-    missing: &'r Missing,
+    missing: &'r Missing<'r>,
 }
 
 impl std::fmt::Debug for Redo<'_> {
@@ -83,15 +84,16 @@ impl std::fmt::Debug for Redo<'_> {
 }
 
 /// What records named that is not there.
-#[derive(Default)]
-struct Missing {
+struct Missing<'s> {
+    /// Tells which files there are; `None` where the last checkpoint wrote no table of them.
+    files: Option<&'s Files>,
     /// Pages, with the first such record.
     pages: Mutex<HashMap<PageId, Lsn>>,
     /// Files that the log has dropped so far.
     dropped: Mutex<HashSet<RelFileId>>,
 }
 
-impl Missing {
+impl Missing<'_> {
     /// Maps may forget what they say: a page of one that is not there is begun anew when it is needed.
     fn add(&self, id: PageId, at: Lsn) {
         if id.fork == Fork::Main {
@@ -113,7 +115,8 @@ impl Missing {
     }
 
     fn is_dropped(&self, file: RelFileId) -> bool {
-        self.dropped.lock().contains(&file)
+        let is_there = |files: &Files| files.known.lock().contains_key(&file);
+        self.dropped.lock().contains(&file) || self.files.is_some_and(|files| !is_there(files))
     }
 
     fn check(&self) -> Result<()> {
@@ -390,7 +393,8 @@ impl Storage {
         // Pages must not reach the device before the log does.
         self.wal.segments.write_again(found.durable, found.end)?;
         let mut reader = WalReader::new(&self.wal.segments, control.redo);
-        let missing = Missing::default();
+        let files = (control.files.number != 0).then_some(&*self.files);
+        let missing = Missing { files, pages: Mutex::default(), dropped: Mutex::default() };
         let mut records = 0;
         // Ends with the log.
         while let Some((bytes, at)) = reader.next()? {
@@ -453,7 +457,7 @@ impl Storage {
         &self,
         record: &DecodedRecord<'_>,
         managers: &[Arc<dyn ResourceManager>],
-        missing: &Missing,
+        missing: &Missing<'_>,
     ) -> Result<()> {
         let redo = Redo { storage: self, record, missing };
         if record.manager == Manager::Storage {

@@ -172,6 +172,18 @@ fn files_dropped_and_cut_later_do_not_hinder_recovery() {
     assert!(redone.allocate_file() > cut.file.id, "numbers are not given twice");
 }
 
+/// Logs changes of a file that was dropped, as versions of before did (W4).
+fn behind_a_drop(work: impl FnOnce()) {
+    // The bug is one for the whole process.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    #[cfg(feature = "sim")]
+    niwaki_env::bugs::plant(Some("logs-behind-a-drop"));
+    work();
+    #[cfg(feature = "sim")]
+    niwaki_env::bugs::plant(None);
+}
+
 /// Versions of before logged deletions in an index that DROP INDEX CONCURRENTLY had dropped, and
 /// after a kill the directory did not open any more: "the log record at … changes this page, which
 /// does not exist".
@@ -189,15 +201,13 @@ fn records_behind_the_drop_of_their_file_are_passed_over() {
     }
     storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     storage.drop_file(gone.file).unwrap();
-    #[cfg(feature = "sim")]
-    niwaki_env::bugs::plant(Some("logs-behind-a-drop"));
-    gone.extend(4).unwrap();
-    for number in 4..8 {
-        gone.add((number % 4) as u32, &item(number)).unwrap();
-        stays.add((number % 4) as u32, &item(number)).unwrap();
-    }
-    #[cfg(feature = "sim")]
-    niwaki_env::bugs::plant(None);
+    behind_a_drop(|| {
+        gone.extend(4).unwrap();
+        for number in 4..8 {
+            gone.add((number % 4) as u32, &item(number)).unwrap();
+            stays.add((number % 4) as u32, &item(number)).unwrap();
+        }
+    });
     let last = storage.wal().insert_lsn();
     storage.wal().flush(last).unwrap();
     let after = vfs.fork();
@@ -209,6 +219,32 @@ fn records_behind_the_drop_of_their_file_are_passed_over() {
     assert_eq!(redone.list_files().unwrap(), [stays.file.id]);
     let stays = Items::on(&redone, stays.file);
     assert_eq!(stays.numbers().unwrap().len(), 8);
+}
+
+/// The same where a checkpoint came in between: the record of the drop is not read any more.
+#[test]
+fn records_behind_a_checkpoint_of_a_file_dropped_before_it_are_passed_over() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
+    let (storage, _) = open_with(&env_on(vfs.clone()), options.clone()).unwrap();
+    let (gone, stays) = (Items::create(&storage), Items::create(&storage));
+    stays.extend(1).unwrap();
+    storage.drop_file(gone.file).unwrap();
+    behind_a_drop(|| {
+        gone.extend(2).unwrap();
+        gone.add(0, &item(0)).unwrap().unwrap();
+        storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+        gone.add(0, &item(1)).unwrap().unwrap();
+        gone.add(1, &item(2)).unwrap().unwrap();
+    });
+    let last = stays.add(0, &item(3)).unwrap().unwrap();
+    storage.wal().flush(last).unwrap();
+    let after = vfs.fork();
+    after.remove(&format!("base/{}.main", gone.file.id)).unwrap();
+    let (redone, summary) = open_with(&env_on(Arc::new(after)), options).unwrap();
+    assert!(summary.recovered);
+    assert_eq!(redone.list_files().unwrap(), [stays.file.id]);
+    assert!(Items::on(&redone, stays.file).numbers().unwrap().into_iter().eq([3]));
 }
 
 #[test]
