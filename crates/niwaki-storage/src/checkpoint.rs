@@ -238,8 +238,9 @@ impl Storage {
         next.files = files;
         next.time_us = time_us;
         next.clean = kind == CheckpointKind::Shutdown;
-        control.replace(next);
+        let replaced = control.replace(next);
         drop(control);
+        replaced.inspect_err(|error| self.wal.segments.gate.close(error.clone()))?;
         // After a shutdown the next start takes segments that are there for ready. So none is made now:
         // if the sync of its name failed, nobody would know.
         if kind != CheckpointKind::Shutdown {

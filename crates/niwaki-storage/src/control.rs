@@ -211,24 +211,31 @@ impl ControlFile {
 
     /// Makes durable what was read. The process before may have ended because its sync of this slot
     /// failed: then the slot is in the system's memory only, and the other one goes next.
-    pub(crate) fn write_again(&self) {
-        self.write(&self.current);
+    pub(crate) fn write_again(&self) -> Result<()> {
+        self.write(&self.current)
     }
 
-    /// Replaces the contents, durably: the slot that does not count is overwritten. A failure ends
-    /// the process, since nobody knows then which contents are on disk.
-    pub(crate) fn replace(&mut self, mut control: Control) {
+    /// Replaces the contents, durably: the slot that does not count is overwritten. A failed sync
+    /// ends the process.
+    ///
+    /// # Errors
+    /// A failed write: nobody knows then which contents are on disk. Either are right, until
+    /// something is written that only one of them allows; so nothing may be written any more.
+    pub(crate) fn replace(&mut self, mut control: Control) -> Result<()> {
         control.sequence = self.current.sequence + 1;
-        self.write(&control);
+        self.write(&control)?;
         self.current = control;
+        Ok(())
     }
 
-    fn write(&self, control: &Control) {
+    fn write(&self, control: &Control) -> Result<()> {
         let slot = SLOT_AT[(control.sequence % 2) as usize];
-        let written =
-            self.file.write_at(&control.encode(), slot).and_then(|()| self.file.sync_data());
-        if let Err(e) = written {
-            self.env.abort(&format!("could not write the control file: {e}"));
+        let failed =
+            |e| Error::io("could not write the control file, so nothing is written any more", e);
+        self.file.write_at(&control.encode(), slot).map_err(failed)?;
+        if let Err(e) = self.file.sync_data() {
+            self.env.abort(&format!("could not sync the control file: {e}"));
         }
+        Ok(())
     }
 }

@@ -1,82 +1,83 @@
+//! When nothing in the directory is written any more: no log, no page, no file of its own.
+//!
 //! The lock of the directory may be lost: somebody removes the lock file, or the whole directory.
-//! Then another process may get in, so this one writes nothing any more: no log, no page, no file
-//! of its own.
+//! Then another process may get in. Or something could not be written that memory cannot take back,
+//! and that recovery mends: then what is on disk stays as it is until the directory is opened
+//! again.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// Whether this process may write the directory: open until the lock is lost. All that write share
-/// one.
+const LOST: &str = "the lock file of the data directory was removed or changed, so another process may \
+                    use the directory: nothing is written any more";
+
+/// Whether this process may write the directory. All that write share one; it closes once, for
+/// good.
 ///
 /// A write that passed it may be under way when it closes, as one may be when the lock goes; none
 /// begins behind it. What is in memory stays readable.
 #[derive(Clone, Default)]
 pub(crate) struct WriteGate {
-    // Relaxed: it stands for itself, and nobody waits for it.
-    closed: Arc<AtomicBool>,
+    /// Why it is closed.
+    closed: Arc<OnceLock<Error>>,
 }
 
 impl WriteGate {
     /// Whether nothing is written any more.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) && !seeded_bug!("lost_lock_is_ignored")
+        self.closed.get().is_some()
     }
 
-    /// Ends all writing.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
+    /// Ends all writing; whoever wants to write is told why. The first reason stays.
+    pub(crate) fn close(&self, why: Error) {
+        let _ = self.closed.set(why);
     }
 
     /// To be called before something is written.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the directory's lock is lost.
+    /// Why nothing is written any more.
     #[inline]
     pub(crate) fn pass(&self) -> Result<()> {
-        if self.is_closed() { Err(refused()) } else { Ok(()) }
+        self.closed.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 }
 
-#[cold]
-fn refused() -> Error {
-    let why = "the lock file of the data directory was removed or changed, so another process may use \
-               the directory: nothing is written any more";
-    Error::Refused(why.into())
-}
-
 impl Storage {
-    /// `tell` hears once, and why, when the lock of the directory is lost: changes and checkpoints fail
-    /// from then on, and pages stay in memory. A server ends its process.
+    /// `tell` hears once, and why, when nothing is written any more: the lock of the directory is
+    /// lost, or a write failed that only the next start mends. Changes and checkpoints fail from
+    /// then on, and pages stay in memory. A server ends its process.
     pub fn when_lost(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         *self.when_lost.lock() = Some(Box::new(tell));
     }
 
-    /// Looks whether the directory's lock is still this process's; the checkpointer does so each
-    /// second, and each checkpoint before it begins and before it counts.
+    /// Looks whether the directory's lock is still this process's, and anything is written at all;
+    /// the checkpointer does so each second, and each checkpoint before it begins and before it
+    /// counts.
     ///
     /// # Errors
-    /// [`Error::Refused`] when it is not, now and from then on.
+    /// Why nothing is written any more: [`Error::Refused`] when the lock is lost.
     pub fn check_lock(&self) -> Result<()> {
         let lock = self.lock.lock();
         // A shutdown has given it back; and what cannot be looked at now is looked at later.
         let held = lock.as_ref().is_none_or(|lock| lock.is_held().unwrap_or(true));
         drop(lock);
         let gate = &self.wal.segments.gate;
-        if held || gate.is_closed() {
-            return gate.pass();
+        if !held && !seeded_bug!("lost_lock_is_ignored") {
+            gate.close(Error::Refused(LOST.into()));
         }
-        gate.close();
-        let lost = gate.pass();
-        if let (Err(Error::Refused(why)), Some(tell)) = (&lost, self.when_lost.lock().take()) {
-            tell(why);
+        let open = gate.pass();
+        if let Err(why) = &open
+            && let Some(tell) = self.when_lost.lock().take()
+        {
+            tell(&why.to_string());
         }
-        lost
+        open
     }
 }
 
@@ -150,7 +151,7 @@ mod tests {
         let world = World::new();
         let (storage, file) = (&world.storage, world.file);
         let other = RelFile { id: storage.allocate_file(), logged: true };
-        storage.wal.segments.gate.close();
+        storage.wal.segments.gate.close(Error::Refused(LOST.into()));
         let before = world.vfs.changes();
         let end = storage.wal().insert_lsn();
         assert!(storage.wal().flushed() < end);
@@ -180,7 +181,9 @@ mod tests {
         let storage = &world.storage;
         storage.wal().flush(storage.wal().insert_lsn()).unwrap();
         let before = world.vfs.changes();
-        let last = world.change_and(0, 100, || storage.wal.segments.gate.close()).unwrap();
+        let last = world
+            .change_and(0, 100, || storage.wal.segments.gate.close(Error::Refused(LOST.into())))
+            .unwrap();
         assert!(is_refused(storage.wal().flush(last)));
         assert_eq!(world.vfs.changes(), before);
     }

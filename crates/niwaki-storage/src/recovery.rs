@@ -382,7 +382,7 @@ impl Storage {
         let began = self.env.clock.monotonic();
         let control = self.control();
         if !created {
-            self.control.lock().write_again();
+            self.control.lock().write_again()?;
         }
         // Before anything is changed: where the log ends, and whether it is damaged there.
         let mut survey = WalReader::new(&self.wal.segments, control.redo);
@@ -420,7 +420,7 @@ impl Storage {
         if control.clean {
             let mut file = self.control.lock();
             let in_use = Control { clean: false, ..file.current };
-            file.replace(in_use);
+            file.replace(in_use)?;
         }
         let recovered = !created && !clean;
         let finish = || managers.iter().try_for_each(|m| m.finish_recovery(self, clean));

@@ -222,8 +222,8 @@ impl Storage {
     ///
     /// # Errors
     /// [`crate::Error::DiskFull`], only for a record without pages, which was not inserted then. A
-    /// record with pages is inserted, or the process ends: [`Storage::begin_change`] is where a full
-    /// disk is noticed in time.
+    /// record with pages is inserted, be it in memory only, and nothing is written any more:
+    /// [`Storage::begin_change`] is where a full disk is noticed in time.
     ///
     /// # Panics
     /// If the record names more than [`crate::record::MAX_RECORD_PAGES`] pages, or a page's data is
@@ -332,12 +332,16 @@ impl Storage {
     }
 
     /// The first catalog was filled, durably: from here on the directory is never taken for new.
-    pub fn set_filled(&self) {
+    ///
+    /// # Errors
+    /// The control file cannot be written; the opening of the directory fails then.
+    pub fn set_filled(&self) -> Result<()> {
         let mut control = self.control.lock();
         if !control.current.filled {
             let next = Control { filled: true, ..control.current };
-            control.replace(next);
+            control.replace(next)?;
         }
+        Ok(())
     }
 
     /// The relation files that there should be, ascending, and who created each.
@@ -403,8 +407,8 @@ impl Storage {
     /// that go. Logged (for a logged relation) and durable before the first byte goes.
     ///
     /// # Errors
-    /// [`crate::Error::DiskFull`] before anything happened. Later failures end the process: pages
-    /// are forgotten already, and their old contents must not come back.
+    /// [`crate::Error::DiskFull`] before anything happened. Behind a later failure nothing is
+    /// written any more: pages are forgotten already, and recovery repeats the cut.
     pub fn truncate_fork(&self, file: RelFile, fork: Fork, blocks: u32) -> Result<()> {
         if blocks >= self.pool.blocks(file.id, fork)? {
             return Ok(());
@@ -421,10 +425,9 @@ impl Storage {
             }
         }
         self.wal.segments.gate.pass()?;
-        if let Err(error) = self.cut_fork(file.id, fork, blocks) {
-            self.env.abort(&format!("could not truncate a relation: {error}"));
-        }
-        Ok(())
+        let cut = self.cut_fork(file.id, fork, blocks);
+        // A checkpoint would let the next start find the file with its old end.
+        cut.inspect_err(|error| self.wal.segments.gate.close(error.clone()))
     }
 
     pub(crate) fn cut_fork(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {

@@ -51,6 +51,15 @@ impl World {
         Ok(())
     }
 
+    /// Changes, flushes and checkpoints give errors, and nothing reaches the disk.
+    fn writes_nothing(&self, items: &Items) {
+        let before = self.vfs.changes();
+        assert!(is_io(&items.add(0, &item(1000)).unwrap_err()));
+        assert!(is_io(&self.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap_err()));
+        assert!(is_io(&self.storage.shutdown(&[]).unwrap_err()));
+        assert_eq!(self.vfs.changes(), before);
+    }
+
     /// Nothing is pinned or poisoned, and all is there.
     fn sound(&self) {
         assert!(self.storage.pool().is_idle());
@@ -153,6 +162,25 @@ fn recovery_over_a_failing_disk_refuses_and_can_be_repeated() {
     }
 }
 
+/// Recovery writes again what it relies on. That this fails is no reason to end the process either.
+#[test]
+fn recovery_that_cannot_write_again_refuses_and_can_be_repeated() {
+    for path in ["wal/", "control"] {
+        let world = world();
+        world.items.add(3, &item(100)).unwrap().unwrap();
+        world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
+        let vfs = FaultyVfs::from_memory(&world.vfs.current());
+        let (kind, operation) = (FaultKind::InputOutputError, Operation::Write);
+        let path_contains = path.into();
+        vfs.inject(Fault { kind, operation, path_contains, after: 0, sticky: false });
+        let open = || open_with(&Env::simulated(Arc::new(vfs.clone()), 8), options());
+        assert!(is_io(&open().unwrap_err()), "{path}");
+        let (storage, _) = open().unwrap();
+        let numbers = Items::on(&storage, world.items.file).numbers().unwrap();
+        assert!((0..u64::from(PAGES)).chain([100]).all(|number| numbers.contains(&number)));
+    }
+}
+
 /// Whoever needs a frame gets the error of writing the page that is in it; the page stays dirty.
 #[test]
 fn an_eviction_that_cannot_write_fails_the_statement_that_needed_the_frame() {
@@ -197,8 +225,8 @@ fn a_failed_write_of_the_log_ends_the_process() {
         let reason = reason_of_end(|| world.storage.wal().flush(lost).unwrap());
         assert!(reason.contains("could not write the log"), "{kind:?}: {reason}");
         assert!(world.storage.wal().flushed() < lost, "{kind:?}: reported durable");
-        let reason = reason_of_end(|| world.storage.wal().flush(lost).unwrap());
-        assert!(reason.contains("cannot be written any more"), "{kind:?}: {reason}");
+        let error = world.storage.wal().flush(lost).unwrap_err().to_string();
+        assert!(error.contains("nothing is written any more"), "{kind:?}: {error}");
         world.recovers(&[100]);
     }
 }
@@ -226,7 +254,6 @@ fn a_flush_while_a_panic_unwinds_leaves_the_log_alive() {
     world.items.add(1, &item(101)).unwrap().unwrap();
     let wal = world.storage.wal();
     wal.flush(wal.insert_lsn()).unwrap();
-    assert!(!wal.has_failed());
     world.recovers(&[100, 101]);
 }
 
@@ -312,13 +339,12 @@ fn a_file_that_cannot_be_removed_is_an_orphan() {
 /// The pages are forgotten and the cut is in the log: a file that keeps its old length would show
 /// what is gone.
 #[test]
-fn a_cut_that_fails_ends_the_process() {
+fn behind_a_cut_that_fails_nothing_is_written() {
     let world = world();
     world.inject(FaultKind::InputOutputError, Operation::SetLen, "base/", false);
-    let reason = reason_of_end(|| {
-        let _ = world.storage.truncate_fork(world.items.file, Fork::Main, 6);
-    });
-    assert!(reason.contains("could not truncate"), "{reason}");
+    let error = world.storage.truncate_fork(world.items.file, Fork::Main, 6).unwrap_err();
+    assert!(is_io(&error), "{error}");
+    world.writes_nothing(&world.items);
     world.vfs.crash();
     for image in world.vfs.crash_images(&CrashOptions::default()) {
         let (storage, _) = open(&env_on(Arc::new(image.vfs)));
@@ -329,20 +355,42 @@ fn a_cut_that_fails_ends_the_process() {
 }
 
 #[test]
-fn a_control_file_that_cannot_be_written_ends_the_process() {
-    for (kind, operation) in [
-        (FaultKind::InputOutputError, Operation::Write),
-        (FaultKind::ShortWrite, Operation::Write),
-        (FaultKind::SyncLosesBytes, Operation::SyncData),
-    ] {
+fn behind_a_control_file_that_cannot_be_written_nothing_is() {
+    for kind in WRITE_FAULTS {
         let world = world();
-        world.inject(kind, operation, "control", false);
-        let reason = reason_of_end(|| {
-            let _ = world.storage.checkpoint(CheckpointKind::Requested, &[]);
-        });
-        assert!(reason.contains("could not write the control file"), "{reason}");
+        world.inject(kind, Operation::Write, "control", false);
+        let error = world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap_err();
+        assert!(is_io(&error), "{error}");
+        world.writes_nothing(&world.items);
+        world.sound();
         world.recovers(&[]);
     }
+}
+
+#[test]
+fn a_failed_sync_of_the_control_file_ends_the_process() {
+    let world = world();
+    world.inject(FaultKind::SyncLosesBytes, Operation::SyncData, "control", false);
+    let reason = reason_of_end(|| {
+        let _ = world.storage.checkpoint(CheckpointKind::Requested, &[]);
+    });
+    assert!(reason.contains("could not sync the control file"), "{reason}");
+    world.recovers(&[]);
+}
+
+/// A flush that panics is no reason to end the process of an embedding program: others are told
+/// that nothing is written any more. They had waited for ever for the locks of who was in it.
+#[test]
+fn behind_a_flush_that_panics_nothing_is_written() {
+    let world = world();
+    let last = world.items.add(0, &item(100)).unwrap().unwrap();
+    world.inject(FaultKind::Panic, Operation::Write, "wal/", false);
+    let flush = || world.storage.wal().flush(last);
+    assert!(catch_unwind(AssertUnwindSafe(flush)).is_err());
+    assert!(is_io(&flush().unwrap_err()));
+    assert!(world.storage.wal().flushed() < last);
+    world.writes_nothing(&world.items);
+    world.recovers(&[]);
 }
 
 /// The names of new files are lost with a failed sync of their folder.

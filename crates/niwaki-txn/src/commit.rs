@@ -40,10 +40,6 @@ pub trait CommitLog: Send + Sync {
     fn flush(&self, upto: Lsn) -> Result<()>;
     /// Everything up to here is durable.
     fn flushed(&self) -> Lsn;
-    /// Whether it cannot be written any more. Such a process has ended, but for simulations.
-    fn has_failed(&self) -> bool {
-        false
-    }
     /// Removes the files of a relation that a finished transaction dropped, or created in vain.
     fn drop_file(&self, file: RelFile);
     /// Does `commit`, whose record says that these files go, and removes them. Recovery repeats
@@ -119,10 +115,6 @@ impl CommitLog for StorageLog {
         self.0.wal().flushed()
     }
 
-    fn has_failed(&self) -> bool {
-        self.0.wal().has_failed()
-    }
-
     fn drop_file(&self, file: RelFile) {
         // Files that could not be removed are orphans, which the next opening finds; the
         // transaction has ended either way.
@@ -174,7 +166,8 @@ impl TransactionManager {
     /// Logs the commit of `xid` and its subtransactions and returns once it is visible, and durable
     /// unless `durability` says otherwise.
     ///
-    /// # Errors When the commit cannot be logged, or its record cannot be written any more. It is
+    /// # Errors
+    /// When the commit cannot be logged, or its record cannot be written any more. It is
     /// not visible then, and the caller aborts the transaction.
     pub(crate) fn commit_xid(
         &self,

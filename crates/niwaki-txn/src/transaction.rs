@@ -553,9 +553,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // The process ended with its log. A simulated one comes by here, and has nothing to undo.
-        let log_failed = || self.manager().log().is_ok_and(|log| log.has_failed());
-        if !self.ended.get() && !log_failed() {
+        if !self.ended.get() {
             self.abort_now();
         }
     }

@@ -93,9 +93,10 @@ impl Options {
         self
     }
 
-    /// `tell` hears once, and why, that the lock of the directory is lost: somebody removed or changed
-    /// the lock file. Changes and checkpoints fail from then on; a server ends its process. It is
-    /// called by a thread of the database's own, or by whoever asks for a checkpoint.
+    /// `tell` hears once, and why, that nothing is written any more: somebody removed or changed
+    /// the lock file, or a write failed that only the next start mends. Changes and checkpoints
+    /// fail from then on; a server ends its process. It is called by a thread of the database's
+    /// own, or by whoever asks for a checkpoint.
     #[must_use]
     pub fn when_lost(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.when_lost = Log::new(tell);

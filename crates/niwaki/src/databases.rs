@@ -309,7 +309,7 @@ fn fill_first(engine: &Arc<Engine>) -> Result<()> {
         Catalog::bootstrap(engine, &first, &transaction)?;
         transaction.commit(Durability::Flush)?;
     }
-    storage.set_filled();
+    storage.set_filled()?;
     Ok(())
 }
 

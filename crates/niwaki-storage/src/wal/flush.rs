@@ -18,7 +18,7 @@ use niwaki_env::sync::{Parker, thread};
 use niwaki_env::vfs::VfsFile;
 
 use super::insert::Wal;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::Lsn;
 
 const WAITING: u8 = 0;
@@ -86,15 +86,17 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if thread::panicking() && self.section.is_some() {
             // Nothing may be reported durable any more: everybody is woken to find that out.
-            self.wal.dead.store(true, Ordering::Release);
+            let why =
+                std::io::Error::other("a flush ended in a panic; nothing is written any more");
+            self.wal.segments.gate.close(Error::io("could not write the log", why));
         }
-        let dead = self.wal.dead.load(Ordering::Acquire);
+        let closed = self.wal.segments.gate.is_closed();
         let mut leader = self.wal.leader.lock();
         let mut served = std::mem::take(&mut leader.served);
         drop(leader);
         let flushed = self.wal.flushed().0;
         let mut state = self.wal.flush.lock();
-        let covered = |entry: &mut (u64, Arc<Sleeper>)| dead || entry.0 <= flushed;
+        let covered = |entry: &mut (u64, Arc<Sleeper>)| closed || entry.0 <= flushed;
         served.extend(state.queue.extract_if(.., covered));
         let next = (!state.queue.is_empty()).then(|| state.queue.remove(0).1);
         state.active = next.is_some();
@@ -116,15 +118,17 @@ impl Wal {
     /// Returns when everything before `upto` is durable. Of several callers one writes and syncs
     /// what all of them inserted. A failure ends the process: what reached the disk is unknown.
     ///
-    /// # Errors [`crate::Error::Refused`] when the directory's lock is lost: what is not durable
-    /// will not be.
+    /// # Errors
+    /// Why nothing is written any more, as when the directory's lock is lost. What was not written
+    /// will not be; of what the system took and did not sync nobody knows until the directory is
+    /// opened again.
     pub fn flush(&self, upto: Lsn) -> Result<()> {
         if self.flushed() >= upto {
             return Ok(());
         }
         debug_assert!(upto <= self.insert_lsn(), "flush to {upto}, behind the end of the log");
         // Ends: whoever has the turn ends it, and each turn takes everything inserted before it, or
-        // finds the lock lost.
+        // finds that nothing is written any more.
         while self.flushed() < upto {
             self.segments.gate.pass()?;
             if let Some(turn) = self.take_turn(upto.0) {
@@ -149,7 +153,6 @@ impl Wal {
     /// is 0).
     fn take_turn(&self, upto: u64) -> Option<Turn<'_>> {
         let mut state = self.flush.lock();
-        self.assert_alive();
         if upto > 0 && self.flushed().0 >= upto {
             return None;
         }
@@ -166,32 +169,13 @@ impl Wal {
             // Acquire: pairs with the release of the turn that ended.
             match sleeper.outcome.load(Ordering::Acquire) {
                 WAITING => sleeper.parker.park(),
-                LEADING => {
-                    let turn = Turn::new(self);
-                    self.assert_alive();
-                    return Some(turn);
-                }
-                _ => {
-                    self.assert_alive();
-                    return None;
-                }
+                LEADING => return Some(Turn::new(self)),
+                _ => return None,
             }
         }
     }
 
-    /// Whether a write or a sync of the log has failed. Such a process has ended, but for simulations.
-    pub fn has_failed(&self) -> bool {
-        // Acquire: pairs with the release of the turn that failed.
-        self.dead.load(Ordering::Acquire)
-    }
-
-    fn assert_alive(&self) {
-        if self.has_failed() {
-            self.env.abort("the log cannot be written any more");
-        }
-    }
-
-    /// Takes the buffer and writes it, unless the lock is lost; the caller has the turn.
+    /// Takes the buffer and writes it, unless nothing is written any more; the caller has the turn.
     fn write_out(&self, sync: bool) {
         if self.segments.gate.is_closed() {
             return;

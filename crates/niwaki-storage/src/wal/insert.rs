@@ -81,7 +81,6 @@ pub struct Wal {
     pub(super) flushed: AtomicU64,
     pub(super) flush: Mutex<FlushState>,
     pub(super) leader: Mutex<Leader>,
-    pub(super) dead: AtomicBool,
     /// While records are replayed, page LSNs cannot be held against the end of the log.
     replaying: AtomicBool,
     pub(super) counters: Counters,
@@ -126,7 +125,6 @@ impl Wal {
             flushed: AtomicU64::new(u64::MAX),
             flush: Mutex::new(FlushState::default()),
             leader: Mutex::new(Leader::new(buffer_bytes)),
-            dead: AtomicBool::new(false),
             replaying: AtomicBool::new(true),
             counters: Counters::default(),
             first: Counter::new(0),
@@ -228,7 +226,7 @@ impl Wal {
     ///
     /// # Errors
     /// [`crate::Error::DiskFull`] when there is no room and no page is changed; nothing was inserted then.
-    /// With changed pages the process ends instead.
+    /// With changed pages nothing is written any more instead.
     pub(crate) fn insert(&self, record: &Record<'_, '_>) -> Result<Lsn> {
         assert!(record.pages.len() <= MAX_RECORD_PAGES, "a record names too many pages");
         if record.pages.is_empty() {
@@ -271,11 +269,11 @@ impl Wal {
         match self.segments.allocate_until(end) {
             Ok(()) => Ok(()),
             Err(error) if record.pages.is_empty() => Err(error),
-            // The lock was lost meanwhile, and the next try needs no room.
-            Err(_) if self.segments.gate.is_closed() => Ok(()),
             Err(error) => {
-                // Pages hold a change that cannot be written down.
-                self.env.abort(&format!("no room for the log inside a critical section: {error}"))
+                // Pages hold a change that cannot be written down: it ends in memory, as the last
+                // one.
+                self.segments.gate.close(error);
+                Ok(())
             }
         }
     }

@@ -371,7 +371,7 @@ impl Segments {
             if seeded_bug!("log_trusts_cache") {
                 unsynced.extend(self.open(position / self.payload())?);
             } else if let Err(e) = self.write(position, &bytes[..got], &mut unsynced) {
-                self.env.abort(&format!("could not write {path} again: {e}"));
+                return Err(Error::io(format!("could not write {path} again"), e));
             }
             position += got as u64;
         }
