@@ -30,6 +30,12 @@ const BATCH: usize = if SIMULATED { 1 } else { 16 };
 const BATCH_MAX: usize = 64;
 
 impl Table {
+    /// Whether a batch of removed versions with values out of line waits.
+    #[inline]
+    pub(crate) fn values_are_due(&self) -> bool {
+        self.heap().external_waiting() >= BATCH
+    }
+
     /// Sees to the pieces of values that were ended. Called by those who changed the table, with no latch held.
     ///
     /// # Errors
@@ -37,7 +43,7 @@ impl Table {
     #[inline]
     pub(crate) fn tend_values(&self) -> Result<()> {
         let Some(values) = self.value_heap() else { return Ok(()) };
-        let removed = self.heap().external_waiting() >= BATCH;
+        let removed = self.values_are_due();
         if !removed && values.ended_waiting() == 0 {
             return Ok(());
         }
