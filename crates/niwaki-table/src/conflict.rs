@@ -143,7 +143,7 @@ impl Table {
             if !self.try_insert_entry(tx, index, &entry, work)? {
                 if !seeded_bug!("conflict-take-back") {
                     self.heap().take_back(tx, root)?;
-                    self.end_values(tx, &work.values, &[])?;
+                    self.end_values(tx, &work.values)?;
                 }
                 return Ok(None);
             }
@@ -194,5 +194,90 @@ impl Table {
                 LiveRow::OwnCommand => Upsert::OwnCommand,
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use niwaki_env::Env;
+    use niwaki_storage::{Storage, StorageOptions};
+    use niwaki_txn::{
+        BeginOptions, Durability, SessionControl, TableId, TransactionManager, TxnOptions,
+    };
+    use niwaki_types::{ColumnType, KeyOrder, TypeOid};
+
+    use super::*;
+    use crate::definition::{HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition};
+    use crate::engine::Engine;
+
+    fn engine() -> Arc<Engine> {
+        let env = Env::memory();
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let mut managers = Engine::resource_managers();
+        managers.push(Arc::clone(&manager) as _);
+        let options = StorageOptions { shared_buffers: 64, ..StorageOptions::tiny() };
+        let (storage, _) = Storage::open(env, options, managers).unwrap();
+        manager.attach(&storage).unwrap();
+        Engine::new(storage, manager)
+    }
+
+    /// A table `(t text unique, id int4 unique)`.
+    fn table(engine: &Arc<Engine>, session: &Arc<SessionControl>) -> Arc<Table> {
+        let tx = engine.transactions().begin(session, BeginOptions::default()).unwrap();
+        let file = || engine.create_file(&tx, true).unwrap();
+        let types = [TypeOid::TEXT, TypeOid::INT4];
+        let index = |column: usize| {
+            let key = vec![KeyColumn::column(column, KeyOrder::ascending(types[column]))];
+            let id = TableId(2 + column as u64);
+            IndexDefinition { unique: true, ..IndexDefinition::new(id, "unique", file(), key) }
+        };
+        let definition = TableDefinition {
+            id: TableId(1),
+            name: "t".to_owned(),
+            file: file(),
+            values: Some(file()),
+            fillfactor: 100,
+            heap_only_updates: HeapOnlyUpdates::AnyKey,
+            columns: types.map(ColumnType::new).to_vec(),
+            missing: Vec::new(),
+            indexes: (0..types.len()).map(index).collect(),
+        };
+        tx.commit(Durability::Flush).unwrap();
+        Table::open(engine, definition)
+    }
+
+    /// A row that gives way at its second arbiter has an entry in the first. Its key is out of line,
+    /// and its pieces went with the row: nobody could tell the entry any more.
+    #[test]
+    fn the_key_of_a_row_that_gave_way_is_read_before_its_pieces_go() {
+        let engine = engine();
+        let session = engine.transactions().register_session().unwrap();
+        let table = table(&engine, &session);
+        let begin = || engine.transactions().begin(&session, BeginOptions::default()).unwrap();
+        let mut work = Workspace::new();
+        let tx = begin();
+        table.insert(&tx, &[Datum::text("first"), Datum::Int4(1)], &mut work).unwrap();
+        tx.commit(Durability::Flush).unwrap();
+        // Too long for its row, and nothing makes it shorter.
+        let mut state = 1u64;
+        let noise = |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(b'!' + (state >> 32) as u8 % 90)
+        };
+        let large: String = (0..2_400).map(noise).collect();
+        let tx = begin();
+        let row = [Datum::text(&large), Datum::Int4(1)];
+        assert_eq!(table.insert_giving_way(&tx, &row, &[0, 1], &mut work).unwrap(), None);
+        assert_eq!(work.values.len(), 1, "the key is out of line");
+        tx.commit(Durability::Flush).unwrap();
+        // Another writer comes by, then a pass, then the gardener.
+        table.tend().unwrap();
+        table.heap().prune_page(0).unwrap();
+        table.tend_all(&session).unwrap();
+        assert_eq!(table.index_stats(0).retail_deleted_entries, 1);
     }
 }

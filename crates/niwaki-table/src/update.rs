@@ -136,8 +136,7 @@ impl Table {
             .attempt(tx, &mut queue, || heap.delete_noting(&view, target, moved, &mut external))?;
         let Outcome::Done { root, .. } = outcome else { return modified(outcome) };
         if let Some(version) = external {
-            let of_keys = self.key_pointers_of(&version)?;
-            self.end_values(tx, &self.pointers_of(&version)?, &of_keys)?;
+            self.end_values(tx, &self.pointers_of(&version)?)?;
         }
         count(&self.counters.deleted, 1);
         self.tend()?;

@@ -13,8 +13,8 @@ use crate::deferred::DeferredKey;
 pub struct Workspace {
     /// Stored form of a row.
     pub(crate) row: Vec<u8>,
-    /// Where the large values of the row that was formed last are.
-    pub(crate) values: Vec<ValuePointer>,
+    /// Where the large values of the row that was formed last are, with their columns.
+    pub(crate) values: Vec<(usize, ValuePointer)>,
     /// An index key.
     pub(crate) key: Vec<u8>,
     /// The key it replaces.

@@ -67,11 +67,11 @@ impl Table {
                         continue;
                     }
                 };
-                if pointers.iter().all(|p| known.get(&pieces::first_piece(p)) == Some(p)) {
+                if pointers.iter().all(|(_, p)| known.get(&pieces::first_piece(p)) == Some(p)) {
                     // Nothing out of line, or seen with another version.
                     continue;
                 }
-                for pointer in pointers {
+                for (_, pointer) in pointers {
                     let Some(values) = self.value_heap() else { continue };
                     known.insert(pieces::first_piece(&pointer), pointer);
                     match pieces::addresses(values, &pointer)? {

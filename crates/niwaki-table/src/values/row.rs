@@ -18,6 +18,9 @@ use crate::table::Table;
 use crate::update::Queue;
 use crate::workspace::Workspace;
 
+/// Pointers of a row to its values out of line, with their columns.
+type Pointers = Vec<(usize, ValuePointer)>;
+
 /// A row in its stored form, whose bytes are elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formed {
@@ -100,12 +103,12 @@ impl Table {
         options: InsertOptions,
         work: &mut Workspace,
     ) -> Result<Formed> {
-        for held in held.iter_mut().flatten() {
-            let Held::ToWrite { compression, raw_length, bytes } = held else { continue };
+        for (column, held) in held.iter_mut().enumerate() {
+            let Some(Held::ToWrite { compression, raw_length, bytes }) = held else { continue };
             let Some(heap) = self.value_heap() else { continue };
             let pointer = pieces::store(heap, tx, (*compression, *raw_length), bytes, options)?;
-            work.values.push(pointer);
-            *held = Held::OutOfLine(pointer);
+            work.values.push((column, pointer));
+            *held = Some(Held::OutOfLine(pointer));
         }
         let has_external = held.iter().flatten().any(|held| matches!(held, Held::OutOfLine(_)));
         let apart = |column: usize| held.get(column)?.as_ref()?.apart();
@@ -160,12 +163,12 @@ impl Table {
         work.values.clear();
         let stays = |pointer: &ValuePointer| held.contains(&Some(Held::OutOfLine(*pointer)));
         let mut dropped = named;
-        dropped.retain(|pointer| !stays(pointer) || seeded_bug!("values-kept-by-update"));
+        dropped.retain(|(_, pointer)| !stays(pointer) || seeded_bug!("values-kept-by-update"));
         let formed = self.form_held(tx, new, held, InsertOptions::default(), work)?;
         let row = formed.row(&work.row);
         let outcome = self.attempt(tx, queue, || heap.update(view, target, row, kind))?;
         if matches!(outcome, Outcome::Done { .. }) {
-            self.end_values(tx, &dropped, &self.key_pointers_of(&before)?)?;
+            self.end_values(tx, &dropped)?;
         }
         Ok(outcome)
     }
@@ -188,13 +191,14 @@ impl Table {
         }
     }
 
-    /// By column, how the old version holds a value that the new one has too; and all pointers of the old version.
+    /// By column, how the old version holds a value that the new one has too; and all pointers of
+    /// the old version, with their columns.
     fn kept_values(
         &self,
         before: &VersionRow,
         old: &[Datum],
         new: &[Datum],
-    ) -> Result<(Vec<Option<Held<'static>>>, Vec<ValuePointer>)> {
+    ) -> Result<(Vec<Option<Held<'static>>>, Pointers)> {
         let columns = &self.definition.columns;
         let VersionRow { natts, has_nulls, bytes } = before;
         let mut view = RowView::new(columns, usize::from(*natts), *has_nulls, bytes)?;
@@ -202,7 +206,7 @@ impl Table {
         for (column, place) in kept.iter_mut().enumerate() {
             let Some(apart) = view.get_apart(column)? else { continue };
             if let Apart::OutOfLine(pointer) = apart {
-                named.push(pointer);
+                named.push((column, pointer));
             }
             if is_same(columns[column].oid, &old[column], &new[column]) {
                 *place = Some(Held::of(apart));
@@ -211,50 +215,38 @@ impl Table {
         Ok((kept, named))
     }
 
-    /// The pointers of a version.
-    pub(crate) fn pointers_of(&self, version: &VersionRow) -> Result<Vec<ValuePointer>> {
-        self.pointers_where(version, |_| true)
+    /// Whether the key of some index, or its predicate, depends on a column.
+    fn keys_read(&self, column: usize) -> bool {
+        (0..self.indexes.len()).any(|index| self.index_reads(index, column))
     }
 
-    /// The pointers of a version to values that keys of indexes are made of.
-    pub(crate) fn key_pointers_of(&self, version: &VersionRow) -> Result<Vec<ValuePointer>> {
-        let read = |column| (0..self.indexes.len()).any(|index| self.index_reads(index, column));
-        self.pointers_where(version, read)
-    }
-
-    fn pointers_where(
-        &self,
-        version: &VersionRow,
-        wanted: impl Fn(usize) -> bool,
-    ) -> Result<Vec<ValuePointer>> {
+    /// The pointers of a version, with their columns.
+    pub(crate) fn pointers_of(&self, version: &VersionRow) -> Result<Pointers> {
         let VersionRow { natts, has_nulls, bytes } = version;
         let columns = &self.definition.columns;
         let mut view = RowView::new(columns, usize::from(*natts), *has_nulls, bytes)?;
         let mut pointers = Vec::new();
         for column in 0..usize::from(*natts) {
-            if let Some(Apart::OutOfLine(pointer)) = view.get_apart(column)?
-                && wanted(column)
-            {
-                pointers.push(pointer);
+            if let Some(Apart::OutOfLine(pointer)) = view.get_apart(column)? {
+                pointers.push((column, pointer));
             }
         }
         Ok(pointers)
     }
 
-    /// Ends values that no version names any more once this transaction has committed. The pieces of
-    /// those that are also `of_keys` stay until the version is pruned and its entries are seen to:
-    /// nobody else could tell its keys then.
+    /// Ends values, given with their columns, that no version names any more once this transaction
+    /// has committed. Pieces of values that keys are made of stay until the version is pruned and its
+    /// entries are seen to: nobody else could tell its keys then.
     ///
     /// # Errors
     /// Storage's, interrupts; XX001 when a value is not whole.
     pub(crate) fn end_values(
         &self,
         tx: &Transaction,
-        pointers: &[ValuePointer],
-        of_keys: &[ValuePointer],
+        pointers: &[(usize, ValuePointer)],
     ) -> Result<()> {
-        for pointer in pointers {
-            let told = !of_keys.contains(pointer);
+        for (column, pointer) in pointers {
+            let told = !self.keys_read(*column);
             let lost = match self.value_heap() {
                 Some(heap) => pieces::end(heap, tx, pointer, told)?.err(),
                 None => {

@@ -84,7 +84,7 @@ impl Table {
     #[cold]
     fn tend_removed(&self, values: Heap<'_>, horizon: &Horizon) -> Result<()> {
         for version in self.heap().take_external(BATCH_MAX) {
-            for pointer in self.pointers_of(&version)? {
+            for (_, pointer) in self.pointers_of(&version)? {
                 let inserter = niwaki_storage::Xid(pointer.xid);
                 let is_it = |row: &[u8]| pieces::is_of(row, inserter);
                 if !values.is_gone_alone(pieces::first_piece(&pointer), horizon, is_it)? {
