@@ -5,6 +5,10 @@
 //! which says so, and so it lives exactly as long as those do together: `[begin of the first, end of the last)`.
 //! Pruning judges it by that life, as any other row. Since no index names it, its line pointer is free at once
 //! when it goes ([`crate::HeapRegistry::open_pieces`]).
+//!
+//! One reader cares for no snapshot: the gardener, who asks removed versions for their keys. Rows that
+//! keys are made of are marked when they are inserted. They outlast their life until somebody names
+//! them, or vacuum comes, which visits all entries.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{PageKind, Tid};
@@ -13,8 +17,19 @@ use niwaki_txn::{Horizon, Transaction, XidStatus};
 use crate::change::{EndVersion, kind};
 use crate::error::Result;
 use crate::header::{NO_LINK, Tuple, flags};
+use crate::insert::InsertOptions;
+use crate::outcome::NewRow;
 use crate::page;
+use crate::prune::PruneOptions;
 use crate::relation::Heap;
+
+/// What the header of a row that keys are made of has for its number of columns; others have 0.
+const OF_KEY: u16 = 1;
+
+/// Whether keys are made of this row.
+pub(crate) fn is_of_key(tuple: Tuple<'_>) -> bool {
+    tuple.natts() == OF_KEY
+}
 
 /// The row at an address, if one is there.
 fn row_at(page: &Page, tid: Tid) -> Option<Tuple<'_>> {
@@ -25,6 +40,22 @@ fn row_at(page: &Page, tid: Tid) -> Option<Tuple<'_>> {
 }
 
 impl Heap<'_> {
+    /// Inserts a row that is found by its address alone, which it returns. `of_key`: keys are made of it.
+    ///
+    /// # Errors
+    /// As [`Heap::insert`].
+    pub fn insert_alone(
+        &self,
+        transaction: &Transaction,
+        bytes: &[u8],
+        of_key: bool,
+        options: InsertOptions,
+    ) -> Result<Tid> {
+        let natts = if of_key { OF_KEY } else { 0 };
+        let row = NewRow { natts, has_nulls: false, has_external: false, bytes };
+        self.insert(transaction, row, options)
+    }
+
     /// Gives the values of the row at `tid`, whoever sees it, to `read`, under the page's shared latch: `read` must
     /// not wait, nor come back here. `None` when there is no row.
     ///
@@ -94,27 +125,30 @@ impl Heap<'_> {
         Ok(found.is_none_or(|tuple| self.is_gone(base, tuple, None, horizon).0))
     }
 
-    /// Prunes a block by this horizon, if that needs no waiting, and offers its room to insertions.
+    /// Prunes a block by this horizon, if that needs no waiting, and offers its room to insertions. Of
+    /// the rows that keys are made of only those at `named` go. False: somebody else is there.
     ///
     /// # Errors
     /// Storage's.
-    pub fn prune_alone(&self, block: u32, horizon: &Horizon) -> Result<()> {
+    pub fn prune_alone(&self, block: u32, named: &[u16], horizon: &Horizon) -> Result<bool> {
         if block >= self.blocks()? {
-            return Ok(());
+            return Ok(true);
         }
         let pin = self.pin(block)?;
         let room = {
             // Whoever is there inserts, or vacuums.
-            let Some(mut page) = pin.try_write() else { return Ok(()) };
+            let Some(mut page) = pin.try_write() else { return Ok(false) };
             if page.kind() != PageKind::Heap {
-                return Ok(());
+                return Ok(true);
             }
-            let pruned = self.prune_and_settle(&mut page, horizon, &[])?;
+            let key_pieces = Some(named);
+            let options = PruneOptions { settle: true, key_pieces, ..PruneOptions::default() };
+            let pruned = self.prune(&mut page, horizon, options)?;
             (pruned.removed > 0).then(|| self.room_left(&page))
         };
         if let Some(room) = room {
             self.offer(block, room);
         }
-        Ok(())
+        Ok(true)
     }
 }

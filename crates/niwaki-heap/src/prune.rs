@@ -28,6 +28,7 @@ use niwaki_storage::{
 };
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
+use crate::alone::is_of_key;
 use crate::change::{PrunePlan, Relink, kind};
 use crate::counters::count;
 use crate::error::Result;
@@ -58,6 +59,8 @@ pub(crate) struct PruneOptions<'a> {
     pub(crate) map: bool,
     /// Do not tell the gardener of versions that left index entries: somebody is about to visit all of these.
     pub(crate) untold: bool,
+    /// Of a heap of pieces: of those that keys are made of only these go; `None`: as the others do.
+    pub(crate) key_pieces: Option<&'a [u16]>,
 }
 
 /// What a pass did.
@@ -557,6 +560,15 @@ impl Heap<'_> {
                 ItemState::Normal => match page::tuple_at(page, id) {
                     Some(tuple) => {
                         look(version, &mut states, horizon, tuple);
+                        let stays = |only: &[u16]| is_of_key(tuple) && !only.contains(&offset);
+                        if self.relation.pieces
+                            && !version.is_kept()
+                            && options.key_pieces.is_some_and(stays)
+                            && !seeded_bug!("key-pieces-go")
+                        {
+                            // The gardener may have to read a key yet.
+                            version.verdict = Verdict::Keep;
+                        }
                         counted.aborted += usize::from(version.verdict == Verdict::Aborted);
                         counted.going += usize::from(!version.is_kept());
                         let is_root = !tuple.has(flags::HEAP_ONLY);
@@ -679,14 +691,13 @@ impl Heap<'_> {
         }
         let mut data = Vec::with_capacity(plan.encoded_max());
         plan.encode(&mut data);
-        let copied = match self.relation.pieces {
-            true => Vec::new(),
+        let (copied, external) = match self.relation.pieces {
+            true => (Vec::new(), Vec::new()),
             false => {
                 let block = page.id().block;
                 self.tell_or_copy(page, block, (&removed, &ended), options.untold)
             }
         };
-        let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;
         self.count_unmixed(page, &plan.unmixed);
         let applied = plan.apply(page);
@@ -793,7 +804,8 @@ impl Heap<'_> {
         horizon: &Horizon,
         free: &[u16],
     ) -> Result<Pruned> {
-        let options = PruneOptions { free, settle: true, ..PruneOptions::default() };
+        let (settle, key_pieces) = (true, Some::<&[u16]>(&[]));
+        let options = PruneOptions { free, settle, key_pieces, ..PruneOptions::default() };
         self.prune(page, horizon, options)
     }
 }

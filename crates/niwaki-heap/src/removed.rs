@@ -5,6 +5,7 @@
 //! knows the version's bytes last. Which keys it has that no version of its chain keeps the table says at once
 //! (`observer.rs`), where stored bytes tell: both are in the page that is latched. Where they do not, the version is
 //! copied here; its keys, and where the pieces are, is found out later, where nothing is latched (rule 9b.16).
+//! Keys may be made of values out of line: whoever has read them gives up the pieces.
 //!
 //! It is in memory and bounded, and may be lost at any time: entries that are forgotten lead to chains whose
 //! versions have other keys, which recheck passes over, until vacuum takes them away; and so it does with
@@ -40,20 +41,21 @@ pub struct RemovedVersion {
     pub record: Option<RecordId>,
     /// Nothing was left of its chain when it went: no version there can have its key.
     pub was_last: bool,
+    /// Some value of it lies out of line: who takes it gives it to [`Heap::give_up_pieces`], once its
+    /// keys are read.
+    pub has_external: bool,
     /// What it was.
     pub row: VersionRow,
 }
 
-/// Rows of a heap of pieces that one transaction ended together. They can go when it has committed, and the last
-/// snapshot in their life is gone.
+/// Rows of a heap of pieces that one transaction inserted and one ended. They can go when that has
+/// committed, and the last snapshot in their life is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedRows {
-    /// One of them.
-    pub first: Tid,
-    /// Who inserted them: with `first` this tells them from rows that come later.
+    /// Who inserted them: with their addresses this tells them from rows that come later.
     pub inserter: Xid,
-    /// The blocks they are on.
-    pub blocks: Vec<u32>,
+    /// Where they are.
+    pub rows: Vec<Tid>,
 }
 
 /// What is kept of a version takes so much memory.
@@ -75,7 +77,7 @@ impl Size for VersionRow {
 
 impl Size for EndedRows {
     fn size(&self) -> usize {
-        size_of::<Self>() + size_of_val(self.blocks.as_slice())
+        size_of::<Self>() + size_of_val(self.rows.as_slice())
     }
 }
 
@@ -84,7 +86,7 @@ impl Size for EndedRows {
 pub(crate) struct RemovedVersions {
     /// Versions whose roots are mixed, or have none any more.
     indexed: Queue<RemovedVersion>,
-    /// Versions with values out of line.
+    /// Versions with values out of line, of which nobody reads keys any more.
     external: Queue<VersionRow>,
     /// Of a heap of pieces: rows that will go.
     ended: Queue<EndedRows>,
@@ -160,13 +162,15 @@ impl Heap<'_> {
     /// chain) that one, which has the keys of all its entries: the record begins with it (`records.rs`). Not the last
     /// one removed: versions of aborted updates, whose root it is too, may have other keys in an index that was built
     /// later. They are on the page still, and go before its latch is released.
+    ///
+    /// Returns copies of the other versions with values out of line, too.
     pub(crate) fn tell_or_copy(
         &self,
         page: &Page,
         block: BlockNumber,
         (removed, ended): (&[u16], &[(u16, u16)]),
         untold: bool,
-    ) -> Vec<RemovedVersion> {
+    ) -> (Vec<RemovedVersion>, Vec<VersionRow>) {
         let is_mixed = |root| page.item_id(OffsetNumber(root)).mixed() != Mixed::No;
         let of_mixed = removed.iter().filter_map(|&offset| {
             let tuple = page::tuple(page, offset)?;
@@ -180,7 +184,8 @@ impl Heap<'_> {
             true => None,
             false => records.observers.current(),
         };
-        let (mut copies, mut told, mut versions) = (Vec::new(), 0, 0);
+        let (mut copies, mut keyed) = (Vec::new(), Vec::new());
+        let (mut told, mut versions) = (0, 0);
         let (mut left, mut stay) = (KeysLeft::default(), Vec::new());
         for (root, offset, is_mixed) in of_mixed.chain(of_others) {
             let Some(tuple) = page::tuple(page, offset).filter(|it| !it.has(flags::STUB)) else {
@@ -218,7 +223,11 @@ impl Heap<'_> {
                 continue;
             }
             let was_last = ended.iter().any(|&(of, _)| of == root.offset.0);
-            copies.push(RemovedVersion { root, record, was_last, row: row.into() });
+            let has_external = tuple.has(flags::HAS_EXTERNAL);
+            if has_external {
+                keyed.push(offset);
+            }
+            copies.push(RemovedVersion { root, record, was_last, has_external, row: row.into() });
         }
         if !untold {
             count(&self.relation.counters.told, versions);
@@ -226,17 +235,13 @@ impl Heap<'_> {
         if told > 0 {
             self.relation.shared.removed.told.fetch_add(told, Ordering::Relaxed);
         }
-        copies
-    }
-
-    /// Copies those of these versions of a page that have values out of line, under the same latch.
-    pub(crate) fn copy_external(&self, page: &Page, removed: &[u16]) -> Vec<VersionRow> {
         let copy = |&offset: &u16| {
             let tuple = page::tuple(page, offset).filter(|tuple| tuple.has(flags::HAS_EXTERNAL))?;
             let (natts, has_nulls) = (tuple.natts(), tuple.has(flags::HAS_NULLS));
             Some(VersionRow { natts, has_nulls, bytes: tuple.data().to_vec() })
         };
-        removed.iter().filter_map(copy).collect()
+        let others = removed.iter().filter(|offset| !keyed.contains(offset));
+        (copies, others.filter_map(copy).collect())
     }
 
     /// These versions are gone, and logged so.
@@ -272,9 +277,15 @@ impl Heap<'_> {
         before.unwrap_or_default().min(most)
     }
 
-    /// Hands out at most so many of those that wait, oldest first: who takes them sees to their entries.
+    /// Hands out at most so many of those that wait, oldest first: who takes them sees to their
+    /// entries, then to the pieces of their values.
     pub fn take_removed(&self, most: usize) -> Vec<RemovedVersion> {
         self.relation.shared.removed.indexed.take(most)
+    }
+
+    /// Nobody reads keys of this removed version any more: the pieces of its values may go.
+    pub fn give_up_pieces(&self, version: VersionRow) {
+        self.relation.shared.removed.external.push(vec![version]);
     }
 
     /// Remembers rows of a heap of pieces that will go.
@@ -316,6 +327,7 @@ mod tests {
             root: Tid::new(1, offset),
             record: None,
             was_last: false,
+            has_external: false,
             row: VersionRow { natts: 1, has_nulls: false, bytes: vec![0; 8000] },
         };
         let forgotten: usize = (0..200).map(|offset| removed.push(vec![version(offset)])).sum();

@@ -91,7 +91,7 @@ impl Table {
         if self.is_due() {
             self.tend_now()?;
         }
-        // After the entries: their keys may be made of values whose pieces go here.
+        // After the entries, as their keys may be made of values whose pieces go here.
         self.tend_values()
     }
 
@@ -113,23 +113,6 @@ impl Table {
             if !self.is_due() && !self.values_are_due() {
                 break;
             }
-        }
-        Ok(())
-    }
-
-    /// Reads the keys of all removed versions that wait, before pieces of their values go. Versions
-    /// that come meanwhile still have their pieces.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub(crate) fn tend_keys(&self) -> Result<()> {
-        let batches = self.heap().removed_waiting().div_ceil(BATCH);
-        for _ in 0..batches {
-            // In simulations one call takes more than a batch.
-            if self.heap().removed_waiting() == 0 {
-                break;
-            }
-            self.tend_now()?;
         }
         Ok(())
     }
@@ -186,9 +169,14 @@ impl Table {
         let (mut row, mut key) = (Vec::new(), Vec::new());
         row.resize(if removed.is_empty() { 0 } else { self.definition.columns.len() }, Datum::Null);
         for removed in removed {
-            if removed.root.block.0 < blocks {
-                come += self.suspect(&removed, &mut row, &mut key)?;
+            let suspected = match removed.root.block.0 < blocks {
+                true => self.suspect(&removed, &mut row, &mut key),
+                false => Ok(0),
+            };
+            if removed.has_external {
+                self.heap().give_up_pieces(removed.row);
             }
+            come += suspected?;
         }
         let mut seen = 0;
         let horizon = self.engine.transactions().horizon();
@@ -214,7 +202,7 @@ impl Table {
         row: &mut [Datum],
         key: &mut Vec<u8>,
     ) -> Result<usize> {
-        let RemovedVersion { root, record, was_last, row: ref version } = *removed;
+        let RemovedVersion { root, record, was_last, row: ref version, .. } = *removed;
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.keys.payloads_right());

@@ -15,9 +15,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use niwaki_env::SIMULATED;
-use niwaki_heap::{EndedRows, Heap, InsertOptions, NewRow, TUPLE_HEADER_SIZE};
+use niwaki_heap::{EndedRows, Heap, InsertOptions, TUPLE_HEADER_SIZE};
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
-use niwaki_txn::{Error as TxnError, Transaction};
+use niwaki_txn::{Error as TxnError, Horizon, Transaction};
 use niwaki_types::{Compression, ValuePointer};
 
 use crate::error::Result;
@@ -28,6 +28,9 @@ const HEAD: usize = 18;
 const ROW_MAX: usize = 8128;
 /// Bytes of a value in one piece.
 const PIECE_MAX: usize = if SIMULATED { 64 } else { ROW_MAX - TUPLE_HEADER_SIZE - HEAD };
+
+/// Most pieces in a list of ended ones. A list that finds no room is left to vacuum.
+const LIST_MAX: usize = 1024;
 
 /// Where the last piece says that the next one is.
 const NO_PIECE: Tid = Tid { block: BlockNumber::INVALID, offset: OffsetNumber(0) };
@@ -103,7 +106,7 @@ impl Walk {
     }
 }
 
-/// Stores a value and says where.
+/// Stores a value, of which a key is made if `of_key`, and says where.
 ///
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's. What was stored until then is the transaction's, and goes
@@ -111,6 +114,7 @@ impl Walk {
 pub(super) fn store(
     heap: Heap<'_>,
     tx: &Transaction,
+    of_key: bool,
     (compression, raw_length): (Compression, u32),
     bytes: &[u8],
     options: InsertOptions,
@@ -122,8 +126,7 @@ pub(super) fn store(
         tx.session().check_interrupts().map_err(TxnError::from)?;
         rest += piece.len() as u32;
         write_piece(xid, rest, next, piece, &mut row);
-        let new = NewRow { natts: 0, has_nulls: false, has_external: false, bytes: &row };
-        next = heap.insert(tx, new, options)?;
+        next = heap.insert_alone(tx, &row, of_key, options)?;
     }
     let (block, offset) = (next.block.0, next.offset.0);
     Ok(ValuePointer { compression, raw_length, stored_length: rest, xid: xid.0, block, offset })
@@ -172,37 +175,38 @@ pub(super) fn end(
     told: bool,
 ) -> Result<Walked<()>> {
     let mut walk = Walk::new(pointer);
-    let mut blocks = Vec::new();
+    let mut rows = Vec::new();
     while !walk.is_over() {
         tx.session().check_interrupts().map_err(TxnError::from)?;
         let (at, rest) = (walk.at, walk.rest);
         if heap.end_alone(tx, at, |row| walk.step(row).map(drop))?.is_none() {
             return Ok(Err(Lost { at, rest }));
         }
-        blocks.push(at.block.0);
+        rows.push(at);
     }
     if told {
-        note_ended(heap, pointer, blocks);
+        note_ended(heap, Xid(pointer.xid), &rows);
     }
     Ok(Ok(()))
 }
 
-/// Blocks of those pieces of a value that are there still; in the order of the pieces, up to the first that is not.
+/// Addresses of those pieces of a value that are there still; in the order of the pieces, up to the
+/// first that is not.
 ///
 /// # Errors
 /// Storage's.
-pub(super) fn blocks(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<u32>> {
+pub(super) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
     let mut walk = Walk::new(pointer);
-    let mut blocks = Vec::new();
+    let mut rows = Vec::new();
     while !walk.is_over() {
-        let block = walk.at.block.0;
-        let found = heap.read_alone(walk.at, |row| walk.step(row).map(drop))?;
+        let at = walk.at;
+        let found = heap.read_alone(at, |row| walk.step(row).map(drop))?;
         if found.flatten().is_none() {
             break;
         }
-        blocks.push(block);
+        rows.push(at);
     }
-    Ok(blocks)
+    Ok(rows)
 }
 
 /// Addresses of all pieces of a value, if they are all there.
@@ -223,11 +227,26 @@ pub(super) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked
     Ok(Ok(addresses))
 }
 
-/// Remembers that the pieces on these blocks will go.
-pub(super) fn note_ended(heap: Heap<'_>, pointer: &ValuePointer, mut blocks: Vec<u32>) {
-    blocks.dedup();
-    let (first, inserter) = (first_piece(pointer), Xid(pointer.xid));
-    heap.note_ended(EndedRows { first, inserter, blocks });
+/// Remembers that these pieces, which one transaction stored, will go.
+pub(super) fn note_ended(heap: Heap<'_>, inserter: Xid, rows: &[Tid]) {
+    for rows in rows.chunks(LIST_MAX) {
+        heap.note_ended(EndedRows { inserter, rows: rows.to_vec() });
+    }
+}
+
+/// Prunes the blocks of these pieces by this horizon; those that keys are made of go, too. False:
+/// somebody was at a block, and some may be left.
+///
+/// # Errors
+/// Storage's.
+pub(super) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Result<bool> {
+    let mut all = true;
+    for same in rows.chunk_by(|a, b| a.block == b.block) {
+        let Some(first) = same.first() else { continue };
+        let named: Vec<u16> = same.iter().map(|row| row.offset.0).collect();
+        all &= heap.prune_alone(first.block.0, &named, horizon)?;
+    }
+    Ok(all)
 }
 
 /// Whether a row is a piece that this transaction stored.

@@ -106,7 +106,8 @@ impl Table {
         for (column, held) in held.iter_mut().enumerate() {
             let Some(Held::ToWrite { compression, raw_length, bytes }) = held else { continue };
             let Some(heap) = self.value_heap() else { continue };
-            let pointer = pieces::store(heap, tx, (*compression, *raw_length), bytes, options)?;
+            let (of_key, form) = (self.keys_read(column), (*compression, *raw_length));
+            let pointer = pieces::store(heap, tx, of_key, form, bytes, options)?;
             work.values.push((column, pointer));
             *held = Some(Held::OutOfLine(pointer));
         }

@@ -1,20 +1,27 @@
 //! The room of pieces that went: who writes to the table makes it free again, without vacuum.
 //!
 //! ```text
-//!  a value is ended (update, delete)  ─► its blocks wait ─┐
+//!  a value is ended (update, delete)  ─► its pieces wait ─┐
 //!  pruning removes a version with pointers ─► walk ───────┤  the first piece removable?
-//!     (those of aborted writers among them)               │    yes ─► its blocks are pruned, their room is offered
+//!     (those of aborted writers among them)               │    yes ─► their blocks are pruned, the room is offered
 //!                                                         └─   no  ─► wait on, behind the others
 //! ```
 //!
 //! A piece can go as soon as no snapshot is in its life, whether or not the versions that named it are pruned: these are
-//! removable too then, and nobody reads them; but the gardener does, where keys are made of the value: such a piece goes
-//! when its version was pruned, and behind the version's keys. All pieces of a value have one life, so the first speaks for all.
+//! removable too then, and nobody reads them. All pieces of a value have one life, so the first speaks for all.
+//!
+//! The gardener does read removed versions, for their keys. Pieces that keys are made of are marked,
+//! and no pass over their block takes them before they are named. Who has read the keys of a removed
+//! version names its pieces ([`Heap::give_up_pieces`]); so it does not matter how many have others'
+//! versions in hand. Pieces that were stored before their index came are not marked: where they are
+//! gone, the entry waits for vacuum.
+//!
 //! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
 
 use niwaki_env::SIMULATED;
 use niwaki_heap::Heap;
+use niwaki_storage::Xid;
 use niwaki_txn::Horizon;
 
 use super::pieces;
@@ -47,12 +54,10 @@ impl Table {
         if !removed && values.ended_waiting() == 0 {
             return Ok(());
         }
-        let horizon = self.engine.transactions().horizon();
         if removed {
-            // Keys of these versions may be made of values whose pieces go here.
-            self.tend_keys()?;
-            self.tend_removed(values, &horizon)?;
+            self.tend_removed(values)?;
         }
+        let horizon = self.engine.transactions().horizon();
         // While all can go, so that what one statement left behind goes soon.
         for _ in 0..ROUNDS_MAX {
             if !self.tend_ended(values, &horizon)? {
@@ -68,13 +73,12 @@ impl Table {
         let mut go_on = ended.len() == ENDED_LOOKS;
         for ended in ended {
             let is_it = |row: &[u8]| pieces::is_of(row, ended.inserter);
-            if !values.is_gone_alone(ended.first, horizon, is_it)? {
+            let Some(first) = ended.rows.first() else { continue };
+            if !values.is_gone_alone(*first, horizon, is_it)?
+                || !pieces::take_away(values, &ended.rows, horizon)?
+            {
                 values.note_ended(ended);
                 go_on = false;
-                continue;
-            }
-            for block in &ended.blocks {
-                values.prune_alone(*block, horizon)?;
             }
         }
         Ok(go_on)
@@ -82,17 +86,21 @@ impl Table {
 
     /// Sees to the pieces of versions that were pruned: those go that no other version names.
     #[cold]
-    fn tend_removed(&self, values: Heap<'_>, horizon: &Horizon) -> Result<()> {
-        for version in self.heap().take_external(BATCH_MAX) {
+    fn tend_removed(&self, values: Heap<'_>) -> Result<()> {
+        let versions = self.heap().take_external(BATCH_MAX);
+        // Behind the passes that removed them: what could go for these can go by it.
+        let horizon = self.engine.transactions().horizon();
+        for version in versions {
             for (_, pointer) in self.pointers_of(&version)? {
-                let inserter = niwaki_storage::Xid(pointer.xid);
+                let inserter = Xid(pointer.xid);
                 let is_it = |row: &[u8]| pieces::is_of(row, inserter);
-                if !values.is_gone_alone(pieces::first_piece(&pointer), horizon, is_it)? {
+                if !values.is_gone_alone(pieces::first_piece(&pointer), &horizon, is_it)? {
                     continue;
                 }
                 // All of them, before any goes.
-                for block in pieces::blocks(values, &pointer)? {
-                    values.prune_alone(block, horizon)?;
+                let rows = pieces::left(values, &pointer)?;
+                if !pieces::take_away(values, &rows, &horizon)? {
+                    pieces::note_ended(values, inserter, &rows);
                 }
             }
         }
