@@ -147,7 +147,7 @@ impl Table {
             session.let_others_run();
             self.tend_by(|_| 0, true)?;
         }
-        self.tend_values()
+        self.tend_all_values()
     }
 
     #[cold]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  nobody wrote since the last round ──► what waits for the gardener, all of it         (gardener.rs)
+//!                                    ──► pieces of large values that may go             (values/tend.rs)
 //!  pages of which the map says nothing, in the pool, quiet for a while ──► a pass       (niwaki-heap, access.rs)
 //!  of a table without a map, all its pages
 //!  leaves of its indexes that deletions left half empty ──► packed                     (niwaki-nbtree, pack.rs)
@@ -42,6 +43,8 @@ pub struct Rounds {
     next_block: u32,
     /// What waited for the gardener when the last one ended.
     waiting: usize,
+    /// The same of the pieces of large values.
+    values: usize,
     /// The oldest snapshot when the first page was looked at; `None` once some page was passed over, or was too busy.
     fruitless_since: Option<Csn>,
     /// Since then there was a page to which another look may find something to do.
@@ -115,16 +118,19 @@ impl Table {
             self.tend_all(session)?;
             // Roots settle by it.
             rounds.rests_at = None;
+        } else if self.values_waiting() > 0 && self.values_waiting() == rounds.values {
+            self.tend_all_values()?;
         }
         let mut round = Round::default();
         self.look_after_pages(session, rounds, quiet, &mut round)?;
         rounds.waiting = self.gardener_waiting();
+        rounds.values = self.values_waiting();
         let tended = rounds.waiting == 0;
         // Where somebody writes all the time, something waits always.
         let written = std::mem::take(&mut rounds.written) || !tended;
         let packing = !self.gardener_is_half_full() && self.pack_indexes(written)?;
         round.soon |= packing;
-        round.rests &= !written && !packing;
+        round.rests &= !written && !packing && rounds.values == 0;
         count(&self.counters.rounds, 1);
         count(&self.counters.round_pages, round.looks.into());
         count(&self.counters.round_passes, round.passes.into());

@@ -11,7 +11,7 @@ use niwaki_nbtree::KeyRange;
 use niwaki_storage::Tid;
 use niwaki_table::{
     Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify, PageRows,
-    Table, TableDefinition, Workspace,
+    Rounds, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, Transaction,
@@ -390,6 +390,35 @@ fn values_of_aborted_writers_go_without_vacuum() {
     assert!(blocks < 5 * 60, "{blocks} blocks");
     world.vacuum(false);
     assert_eq!(world.pieces(), 3);
+}
+
+/// Writers see to removed versions with large values once there are sixteen. Fewer waited for vacuum.
+#[test]
+fn pieces_of_a_few_removed_versions_go_when_the_writers_have_gone() {
+    let mut world = World::new();
+    world.transaction(|world, tx| {
+        world.insert(tx, 1, 0, "small");
+    });
+    for id in 2..5 {
+        let tx = world.begin(0);
+        world.insert(&tx, id, 0, &noise(id as u64, 20_000));
+        drop(tx);
+    }
+    let pieces = || {
+        let (values, mut found) = (world.table.value_heap().unwrap(), 0);
+        for block in 0..values.blocks().unwrap() {
+            values.check_page(block, &mut Vec::new(), |_, _| found += 1, |_| {}).unwrap();
+        }
+        found
+    };
+    assert_eq!(pieces(), 9);
+    let mut rounds = Rounds::default();
+    for _ in 0..4 {
+        let quiet = world.engine.storage().wal().insert_lsn();
+        world.table.round(&world.sessions[0], &mut rounds, quiet).unwrap();
+    }
+    assert_eq!(pieces(), 0);
+    world.check();
 }
 
 #[test]

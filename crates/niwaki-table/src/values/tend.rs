@@ -43,14 +43,35 @@ impl Table {
         self.heap().external_waiting() >= BATCH
     }
 
+    /// How many removed versions with values out of line wait, and lists of ended pieces.
+    pub(crate) fn values_waiting(&self) -> usize {
+        let ended = self.value_heap().map_or(0, |values| values.ended_waiting());
+        self.heap().external_waiting() + ended
+    }
+
     /// Sees to the pieces of values that were ended. Called by those who changed the table, with no latch held.
     ///
     /// # Errors
     /// Storage's.
     #[inline]
     pub(crate) fn tend_values(&self) -> Result<()> {
+        self.tend_values_of(self.values_are_due())
+    }
+
+    /// Sees to all pieces that wait now, however few: for who does it when the writers have gone.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub(crate) fn tend_all_values(&self) -> Result<()> {
+        // What comes meanwhile is for the next round.
+        let rounds = self.values_waiting().div_ceil(BATCH_MAX);
+        (0..rounds).try_for_each(|_| self.tend_values_of(true))
+    }
+
+    /// Sees to lists of ended pieces, and before that to those of versions that were pruned, if `removed`.
+    #[inline]
+    fn tend_values_of(&self, removed: bool) -> Result<()> {
         let Some(values) = self.value_heap() else { return Ok(()) };
-        let removed = self.values_are_due();
         if !removed && values.ended_waiting() == 0 {
             return Ok(());
         }
