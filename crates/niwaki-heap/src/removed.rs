@@ -246,9 +246,14 @@ impl Heap<'_> {
 
     /// These versions are gone, and logged so.
     pub(crate) fn tell_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
-        let forgotten = self.relation.shared.removed.indexed.push(indexed);
-        count(&self.relation.counters.forgotten, forgotten);
+        self.remember_removed(indexed);
         self.relation.shared.removed.external.push(external);
+    }
+
+    /// Whoever took these has not seen to them: they wait again.
+    pub fn remember_removed(&self, versions: Vec<RemovedVersion>) {
+        let forgotten = self.relation.shared.removed.indexed.push(versions);
+        count(&self.relation.counters.forgotten, forgotten);
     }
 
     /// About how many removed versions wait for the gardener.

@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(work.values.len(), 1, "the key is out of line");
         tx.commit(Durability::Flush).unwrap();
         // Another writer comes by, then a pass, then the gardener.
-        table.tend().unwrap();
+        table.tend(&session).unwrap();
         table.heap().prune_page(0).unwrap();
         table.tend_all(&session).unwrap();
         assert_eq!(table.index_stats(0).retail_deleted_entries, 1);

@@ -33,6 +33,11 @@
 //! `mixed`, or frees the line pointer of a row that is gone (rule 9b.8; the argument is in niwaki-heap's
 //! `records.rs`). Where something was missed (a full queue, a crash, an expression that fails by now) it stays for
 //! vacuum, which visits all entries.
+//!
+//! A statement that is interrupted while it tends ends: what it has in hand waits for the next writer. An
+//! interrupt ends a long expression, too, but is not told there, since expressions that fail are passed over.
+
+use std::sync::Arc;
 
 use niwaki_env::SIMULATED;
 use niwaki_env::{seeded_bug, sometimes};
@@ -40,8 +45,8 @@ use niwaki_heap::{DeadProbe, Deadness, KeyObserver, RemovedVersion, VersionRow};
 use niwaki_nbtree::{EntryDecision, RemovedInterval};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
-use niwaki_txn::{Horizon, SessionControl};
-use niwaki_types::{ColumnMask, Datum};
+use niwaki_txn::{Error as TxnError, Horizon, SessionControl};
+use niwaki_types::{ColumnMask, Datum, TypeError, work};
 
 use crate::error::{Error, Result};
 use crate::row_key::{HasKey, KeyMemo};
@@ -78,21 +83,30 @@ enum Judged {
     Unknown,
 }
 
+/// Ends an expression when the session is interrupted. The interrupt stays, for the statement.
+fn ends_early(session: &Arc<SessionControl>) -> work::Asker {
+    let session = Arc::clone(session);
+    Arc::new(move || match session.is_interrupted() {
+        true => Err(TypeError::new("57014", "canceling statement due to user request")),
+        false => Ok(()),
+    })
+}
+
 impl Table {
     /// Sees to the entries of versions that were pruned, once a batch of them waits, and to the pieces of large values that
     /// nobody sees any more. Called by those who changed
     /// the table, whose lock on it excludes other definitions, with no latch held.
     ///
     /// # Errors
-    /// Storage's.
+    /// Storage's; interrupts of `session`.
     #[inline]
-    pub(crate) fn tend(&self) -> Result<()> {
+    pub(crate) fn tend(&self, session: &Arc<SessionControl>) -> Result<()> {
         self.heap().observe(&self.observer);
         if self.is_due() {
-            self.tend_now()?;
+            self.tend_now(session)?;
         }
         // After the entries, as their keys may be made of values whose pieces go here.
-        self.tend_values()
+        self.tend_values(session)
     }
 
     /// Whether a batch of removed versions waits, or of entries.
@@ -106,10 +120,10 @@ impl Table {
     /// so many rows may need several calls: as many as find a batch.
     ///
     /// # Errors
-    /// Storage's.
-    pub(crate) fn tend_after(&self, rows: usize) -> Result<()> {
+    /// As [`Table::tend`].
+    pub(crate) fn tend_after(&self, session: &Arc<SessionControl>, rows: usize) -> Result<()> {
         for _ in 0..rows.div_ceil(BATCH) {
-            self.tend()?;
+            self.tend(session)?;
             if !self.is_due() && !self.values_are_due() {
                 break;
             }
@@ -139,52 +153,64 @@ impl Table {
     /// `session`.
     ///
     /// # Errors
-    /// Storage's.
-    pub(crate) fn tend_all(&self, session: &SessionControl) -> Result<()> {
+    /// As [`Table::tend`].
+    pub(crate) fn tend_all(&self, session: &Arc<SessionControl>) -> Result<()> {
         // What comes meanwhile is for the next round.
         let rounds = self.gardener_waiting().div_ceil(BATCH_MAX);
-        for _ in 0..rounds {
-            session.let_others_run();
-            self.tend_by(|_| 0, true)?;
-        }
-        self.tend_all_values()
+        (0..rounds).try_for_each(|_| self.tend_by(session, |_| 0, true))?;
+        self.tend_all_values(session)
     }
 
     #[cold]
-    fn tend_now(&self) -> Result<()> {
-        self.tend_by(|index_bytes| index_bytes, SIMULATED)
+    fn tend_now(&self, session: &Arc<SessionControl>) -> Result<()> {
+        self.tend_by(session, |index_bytes| index_bytes, SIMULATED)
     }
 
     /// Sees to a batch: of each index to as many suspects as are due if it has so many bytes. Of all indexes, or of one after another until
     /// these were twice what came: what one write does for others is to be little, also where an old snapshot's end leaves much in each.
-    fn tend_by(&self, weight: impl Fn(u64) -> u64, of_all: bool) -> Result<()> {
-        // An expression that fails is passed over. An interrupt in it would be used up, and lost to
-        // the statement that tends.
-        let _asking = niwaki_types::work::asking(None);
+    fn tend_by(
+        &self,
+        session: &Arc<SessionControl>,
+        weight: impl Fn(u64) -> u64,
+        of_all: bool,
+    ) -> Result<()> {
+        let asked = || session.check_interrupts().map_err(TxnError::from);
+        asked()?;
+        let _asking = work::asking(Some(ends_early(session)));
         let mut come = self.heap().take_told(BATCH_MAX);
         // They leave some entries each.
         let removed = self.heap().take_removed(if of_all { BATCH_MAX } else { BATCH });
+        let mut removed = removed.into_iter();
         // Asked once, after they were taken: who empties the table, or cuts it, holds a lock that excludes this.
         let blocks = self.heap().blocks()?;
         let (mut row, mut key) = (Vec::new(), Vec::new());
-        row.resize(if removed.is_empty() { 0 } else { self.definition.columns.len() }, Datum::Null);
-        for removed in removed {
-            let suspected = match removed.root.block.0 < blocks {
-                true => self.suspect(&removed, &mut row, &mut key),
+        let none = removed.as_slice().is_empty();
+        row.resize(if none { 0 } else { self.definition.columns.len() }, Datum::Null);
+        while let Some(version) = removed.next() {
+            let suspected = match version.root.block.0 < blocks {
+                true => self.suspect(&version, &mut row, &mut key),
                 false => Ok(0),
             };
-            if removed.has_external {
-                self.heap().give_up_pieces(removed.row);
+            if version.has_external {
+                self.heap().give_up_pieces(version.row);
             }
-            come += suspected?;
+            let done = suspected.and_then(|suspected| {
+                come += suspected;
+                Ok(asked()?)
+            });
+            if let Err(error) = done {
+                self.heap().remember_removed(removed.collect());
+                return Err(error);
+            }
         }
         let mut seen = 0;
         let horizon = self.engine.transactions().horizon();
         for at in self.keys.in_turn() {
+            asked()?;
             let index = &self.indexes[at];
             let size = u64::from(index.handle.blocks()?) * PAGE_SIZE as u64;
             if let Some(taken) = index.suspects.take(weight(size)) {
-                self.delete_stale(at, &taken, &horizon)?;
+                self.delete_stale(session, at, &taken, &horizon)?;
                 seen += taken.len();
                 if !of_all && seen >= 2 * come {
                     break;
@@ -280,7 +306,13 @@ impl Table {
 
     /// Deletes those of the suspects that are there and of whose chains no version that somebody
     /// may see has the key. What cannot be told stays counted in its root's record (rule 9b.8).
-    fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
+    fn delete_stale(
+        &self,
+        session: &SessionControl,
+        index: usize,
+        taken: &Taken,
+        horizon: &Horizon,
+    ) -> Result<()> {
         let blocks = self.heap().blocks()?;
         let memo = KeyMemo::default();
         let within = taken.iter().filter(|(_, found)| found.root.block.0 < blocks);
@@ -312,11 +344,12 @@ impl Table {
                 self.heap().read_in(suspect.found.root.block.0)?;
             }
             let learned = memo.learn_what_can_be(self, index)?;
+            let interrupted = !open.is_empty() && session.is_interrupted();
             // An expression that fails stays for vacuum.
-            if open.is_empty() || turn > 1 && !learned {
+            if open.is_empty() || turn > 1 && !learned && !interrupted {
                 break;
             }
-            if turn == TURNS_MAX {
+            if turn == TURNS_MAX || interrupted {
                 self.suspect_again(index, &open);
                 break;
             }
@@ -326,7 +359,8 @@ impl Table {
         Ok(())
     }
 
-    /// Gathers these once more: their roots get versions faster than their keys are learned.
+    /// Gathers these once more: their roots get versions faster than their keys are learned, or the
+    /// session is interrupted.
     fn suspect_again(&self, index: usize, suspects: &[Suspected<'_>]) {
         for suspect in suspects {
             // One that is forgotten stays counted in the record.

@@ -54,10 +54,10 @@ impl Table {
         let entered = (0..self.indexes.len())
             .try_for_each(|index| self.insert_entry(tx, index, &entry, work));
         // Those who only fail leave something to tend as well.
-        let tended = self.tend();
+        // An interrupt that this tells of comes before a refusal: nobody tells it again.
+        self.tend(tx.session())?;
         entered?;
         count(&self.counters.inserted, 1);
-        tended?;
         Ok(root)
     }
 
@@ -98,7 +98,7 @@ impl Table {
         work.tids.clear();
         self.heap().insert_many(tx, &new, options, &mut work.tids)?;
         // Of what their pages lost; and before an index refuses one of the rows.
-        self.tend_after(rows.len())?;
+        self.tend_after(tx.session(), rows.len())?;
         for index in 0..self.indexes.len() {
             tx.session().check_interrupts().map_err(TxnError::from)?;
             for (number, row) in rows.iter().enumerate() {
@@ -108,7 +108,7 @@ impl Table {
             }
         }
         count(&self.counters.inserted, rows.len() as u64);
-        self.tend()
+        self.tend(tx.session())
     }
 
     /// Inserts the entry of one index for a row of the heap, if the index takes entries and is to

@@ -23,6 +23,8 @@
 //!
 //! [`Engine::take_changed_tables`]: crate::Engine::take_changed_tables
 
+use std::sync::Arc;
+
 use niwaki_heap::Look;
 use niwaki_storage::{Csn, Lsn};
 use niwaki_txn::{Horizon, SessionControl};
@@ -106,10 +108,10 @@ impl Table {
     /// pages changed since are let be. Between two pages it lets others run, by `session`.
     ///
     /// # Errors
-    /// Storage's. What was done stays done.
+    /// Storage's; the session's interrupts. What was done stays done.
     pub fn round(
         &self,
-        session: &SessionControl,
+        session: &Arc<SessionControl>,
         rounds: &mut Rounds,
         quiet: Lsn,
     ) -> Result<Round> {
@@ -119,7 +121,7 @@ impl Table {
             // Roots settle by it.
             rounds.rests_at = None;
         } else if self.values_waiting() > 0 && self.values_waiting() == rounds.values {
-            self.tend_all_values()?;
+            self.tend_all_values(session)?;
         }
         let mut round = Round::default();
         self.look_after_pages(session, rounds, quiet, &mut round)?;

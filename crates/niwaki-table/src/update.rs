@@ -86,7 +86,7 @@ impl Table {
         if heap_only && changes.mixes && seeded_bug!("mixed-first") {
             self.heap().set_mixed(tx.write_xid()?, root.block.0, &[root.offset.0])?;
         }
-        self.tend()?;
+        self.tend(tx.session())?;
         self.wait_for_old_snapshot(tx, work)?;
         Ok(Modify::Done { root })
     }
@@ -139,7 +139,7 @@ impl Table {
             self.end_values(tx, &self.pointers_of(&version)?)?;
         }
         count(&self.counters.deleted, 1);
-        self.tend()?;
+        self.tend(tx.session())?;
         Ok(Modify::Done { root })
     }
 

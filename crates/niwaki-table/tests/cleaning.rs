@@ -4,14 +4,14 @@ mod support;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use niwaki_table::{
-    BuildOptions, ExpressionError, HeapOnlyUpdates, IndexDefinition, KeyColumn, KeyExpression,
-    KeySource, Table,
+    BuildOptions, Error, ExpressionError, HeapOnlyUpdates, IndexDefinition, KeyColumn,
+    KeyExpression, KeySource, Table,
 };
-use niwaki_txn::{Durability, Isolation, TableId};
-use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid};
+use niwaki_txn::{Durability, Error as TxnError, Isolation, SessionControl, TableId};
+use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid, work};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
 use support::World;
 
@@ -42,14 +42,48 @@ impl KeyExpression for Flaky {
     }
 }
 
-/// A world with chains of any keys, and an index on an expression besides its others.
+/// `v`; when it is asked the first time, its session is cancelled, and there is work to do yet.
+#[derive(Debug)]
+struct Cancelled {
+    session: Arc<SessionControl>,
+    /// How often it was asked.
+    asked: Arc<AtomicUsize>,
+    cancels: Arc<AtomicBool>,
+    columns: ColumnMask,
+}
+
+impl KeyExpression for Cancelled {
+    fn columns(&self) -> &ColumnMask {
+        &self.columns
+    }
+
+    fn evaluate(&self, row: &[Datum]) -> Result<Datum, ExpressionError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.cancels.swap(false, Ordering::Relaxed) {
+            self.session.cancel();
+            work::tick(2 * work::UNITS).map_err(|error| Arc::new(error) as ExpressionError)?;
+        }
+        Ok(row[1].clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A world with chains of any keys, and an index on `v % 7` besides its others.
 fn world(fails: &Arc<AtomicBool>) -> World {
+    let columns = [1].into_iter().collect();
+    world_with(|_| Arc::new(Flaky { fails: Arc::clone(fails), columns }))
+}
+
+/// A world with chains of any keys, and an index on an expression besides its others.
+fn world_with(expression: impl FnOnce(&World) -> Arc<dyn KeyExpression>) -> World {
     let mut world = World::new(2, false, true);
     let mut definition = world.table.definition().clone();
     definition.heap_only_updates = HeapOnlyUpdates::AnyKey;
     let tx = world.begin(0, Isolation::ReadCommitted);
-    let columns = [1].into_iter().collect();
-    let source = KeySource::Expression(Arc::new(Flaky { fails: Arc::clone(fails), columns }));
+    let source = KeySource::Expression(expression(&world));
     let key = vec![KeyColumn { source, order: KeyOrder::ascending(TypeOid::INT4) }];
     let file = world.engine.create_file(&tx, true).unwrap();
     definition.indexes.push(IndexDefinition::new(TableId(90), "computed", file, key));
@@ -114,4 +148,55 @@ fn what_an_expression_does_not_tell_stays_mixed_until_it_does() {
     world.check();
     let second = vacuumed(&world);
     assert_eq!((second.entries_removed, second.cleared), (7, 7));
+}
+
+/// Whoever writes cleans up behind others, and did so whatever the session was asked meanwhile. Now it
+/// ends within a long expression, and what it has in hand waits for the next writer.
+#[test]
+fn a_writer_that_cleans_up_can_be_cancelled() {
+    const ROWS: i32 = 7;
+    let (asked, cancels) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let world = world_with(|world| {
+        Arc::new(Cancelled {
+            session: Arc::clone(&world.sessions[0]),
+            asked: Arc::clone(&asked),
+            cancels: Arc::clone(&cancels),
+            columns: [1].into_iter().collect(),
+        })
+    });
+    // So few rows that no update finds the page crowded.
+    insert_and_change(&world, ROWS, "t");
+    for turn in 1..3 {
+        for id in 0..ROWS {
+            let tx = world.begin(0, Isolation::ReadCommitted);
+            let snapshot = tx.snapshot_for_write().unwrap();
+            let (target, old) = world.find(&tx, &snapshot, id).expect("a row");
+            let v = id + 10_000 * (turn + 1);
+            world.update(&tx, &snapshot, target, &old, (id, v, "t")).unwrap();
+            drop(snapshot);
+            tx.commit(Durability::Flush).unwrap();
+        }
+    }
+    world.prune();
+    let waiting = || world.table.heap().removed_waiting();
+    let removed = waiting();
+    assert!(removed > 16, "{removed}");
+    let before = asked.load(Ordering::Relaxed);
+    cancels.store(true, Ordering::Relaxed);
+    let delete = |id: i32| {
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let snapshot = tx.snapshot_for_write().unwrap();
+        let (target, _) = world.find(&tx, &snapshot, id).expect("a row");
+        let deleted = world.table.delete(&tx, &snapshot, target);
+        drop(snapshot);
+        deleted
+    };
+    let error = delete(0).expect_err("it is cancelled");
+    assert!(matches!(error, Error::Transaction(TxnError::Cancelled)), "{error}");
+    assert_eq!(asked.load(Ordering::Relaxed), before + 1);
+    assert_eq!(waiting(), removed - 1);
+    // The next one goes on.
+    delete(1).unwrap();
+    assert!(waiting() < removed - 1);
+    world.check();
 }

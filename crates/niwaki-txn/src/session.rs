@@ -285,11 +285,22 @@ impl SessionControl {
             self.flags.fetch_and(!CANCEL, Ordering::Relaxed);
             return Err(Interrupted::Cancel);
         }
-        if flags & DEADLINE != 0 && micros(self.now()) >= self.deadline_us.load(Ordering::Relaxed) {
+        if self.is_late(flags) {
             self.flags.fetch_and(!DEADLINE, Ordering::Relaxed);
             return Err(Interrupted::StatementTimeout);
         }
         Ok(())
+    }
+
+    fn is_late(&self, flags: u32) -> bool {
+        flags & DEADLINE != 0 && micros(self.now()) >= self.deadline_us.load(Ordering::Relaxed)
+    }
+
+    /// Whether [`SessionControl::interrupted`] fails. Nothing is consumed by it: for work that ends
+    /// early, whose caller asks again.
+    pub fn is_interrupted(&self) -> bool {
+        let flags = self.flags.load(Ordering::Relaxed);
+        flags & (TERMINATE | CANCEL) != 0 || self.is_late(flags)
     }
 
     /// When the statement is out of time, on the monotonic clock.

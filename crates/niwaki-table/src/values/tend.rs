@@ -22,7 +22,7 @@
 use niwaki_env::SIMULATED;
 use niwaki_heap::Heap;
 use niwaki_storage::Xid;
-use niwaki_txn::Horizon;
+use niwaki_txn::{Error as TxnError, Horizon, SessionControl};
 
 use super::pieces;
 use crate::error::Result;
@@ -52,25 +52,25 @@ impl Table {
     /// Sees to the pieces of values that were ended. Called by those who changed the table, with no latch held.
     ///
     /// # Errors
-    /// Storage's.
+    /// Storage's; interrupts of `session`.
     #[inline]
-    pub(crate) fn tend_values(&self) -> Result<()> {
-        self.tend_values_of(self.values_are_due())
+    pub(crate) fn tend_values(&self, session: &SessionControl) -> Result<()> {
+        self.tend_values_of(session, self.values_are_due())
     }
 
     /// Sees to all pieces that wait now, however few: for who does it when the writers have gone.
     ///
     /// # Errors
-    /// Storage's.
-    pub(crate) fn tend_all_values(&self) -> Result<()> {
+    /// As [`Table::tend_values`].
+    pub(crate) fn tend_all_values(&self, session: &SessionControl) -> Result<()> {
         // What comes meanwhile is for the next round.
         let rounds = self.values_waiting().div_ceil(BATCH_MAX);
-        (0..rounds).try_for_each(|_| self.tend_values_of(true))
+        (0..rounds).try_for_each(|_| self.tend_values_of(session, true))
     }
 
     /// Sees to lists of ended pieces, and before that to those of versions that were pruned, if `removed`.
     #[inline]
-    fn tend_values_of(&self, removed: bool) -> Result<()> {
+    fn tend_values_of(&self, session: &SessionControl, removed: bool) -> Result<()> {
         let Some(values) = self.value_heap() else { return Ok(()) };
         if !removed && values.ended_waiting() == 0 {
             return Ok(());
@@ -81,6 +81,7 @@ impl Table {
         let horizon = self.engine.transactions().horizon();
         // While all can go, so that what one statement left behind goes soon.
         for _ in 0..ROUNDS_MAX {
+            session.check_interrupts().map_err(TxnError::from)?;
             if !self.tend_ended(values, &horizon)? {
                 break;
             }
