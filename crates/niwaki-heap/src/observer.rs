@@ -146,8 +146,12 @@ impl Heap<'_> {
         let address = Arc::as_ptr(observer).cast::<()>().addr();
         // Relaxed: one who reads an old address sets the same observer once more.
         if observers.address.load(Ordering::Relaxed) != address {
-            observers.current.lock().1 = Some(Arc::clone(observer));
-            observers.address.store(address, Ordering::Relaxed);
+            let mut current = observers.current.lock();
+            // It may not know the indexes that there are when its entries are seen to.
+            if !self.indexes_change() {
+                current.1 = Some(Arc::clone(observer));
+                observers.address.store(address, Ordering::Relaxed);
+            }
         }
     }
 

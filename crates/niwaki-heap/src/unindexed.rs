@@ -19,6 +19,8 @@
 //! - Who remembers roots for long (vacuum between collecting and freeing, a build between reading the heap
 //!   and being known to all writers) holds a [`FreeingPaused`], and so does a transaction that drops an index,
 //!   which a rollback brings back; a change of indexes forgets all.
+//! - A change that is rolled back leaves what was known before ([`FreeingPaused::undone`]): while it lasted
+//!   nobody told of anything, nor saw to removed versions, by the indexes that there were then.
 //! - What was told by other indexes than the table has now is forgotten. Only writers tell, who hold the
 //!   table's lock, and so know its indexes.
 //!
@@ -48,6 +50,8 @@ const ROOTS_MAX: usize = 1 << 18;
 pub(crate) struct Unindexed {
     /// How many want no line pointer to be freed.
     paused: AtomicU32,
+    /// How many transactions have changed the table's indexes, and nobody knows yet whether they commit.
+    changing: AtomicU32,
     parts: [Mutex<Part>; PARTS],
 }
 
@@ -117,6 +121,12 @@ impl Unindexed {
         self.paused.load(Ordering::SeqCst) > 0 && !seeded_bug!("freed-beside-a-cleaner")
     }
 
+    /// Whether the indexes may turn out to be others, or those of before.
+    pub(crate) fn is_changing(&self) -> bool {
+        // SeqCst, as for `paused`.
+        self.changing.load(Ordering::SeqCst) > 0
+    }
+
     /// Roots of a block that no index names, unless line pointers must not be freed now.
     fn on(&self, block: u32) -> Vec<u16> {
         if self.is_paused() {
@@ -171,9 +181,27 @@ pub struct FreeingPaused {
     shared: Arc<Shared>,
     counters: Arc<HeapCounters>,
     forgets: bool,
+    changes: bool,
 }
 
 impl FreeingPaused {
+    /// For a transaction that changes the table's indexes while nobody else writes to it, until it
+    /// ends. Nobody is told of removed versions meanwhile, nor sees to them: they wait, copied. As
+    /// [`FreeingPaused::forgetting`] at the end, except if that is [`FreeingPaused::undone`].
+    #[must_use]
+    pub fn changing(mut self) -> Self {
+        (self.forgets, self.changes) = (true, true);
+        // In this order: who sets an observer asks under the lock that this takes then.
+        self.shared.unindexed.changing.fetch_add(1, Ordering::SeqCst);
+        self.shared.records.end_epoch();
+        self
+    }
+
+    /// The transaction is rolled back: the indexes are those of before, and what was known of them holds.
+    pub fn undone(mut self) {
+        self.forgets &= !self.changes;
+    }
+
     /// For whoever changes the table's indexes: what is known before and meanwhile is forgotten at the end.
     #[must_use]
     pub fn forgetting(mut self) -> Self {
@@ -190,6 +218,9 @@ impl Drop for FreeingPaused {
             // Most are in both. They wait for vacuum now, which is to know that it is wanted.
             count(&self.counters.forgotten, roots.max(records));
         }
+        if self.changes {
+            self.shared.unindexed.changing.fetch_sub(1, Ordering::SeqCst);
+        }
         self.shared.unindexed.paused.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -200,7 +231,13 @@ impl Heap<'_> {
     pub fn pause_freeing(&self) -> FreeingPaused {
         self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
         let (shared, counters) = (&self.relation.shared, &self.relation.counters);
-        FreeingPaused { shared: shared.clone(), counters: counters.clone(), forgets: false }
+        let (shared, counters) = (shared.clone(), counters.clone());
+        FreeingPaused { shared, counters, forgets: false, changes: false }
+    }
+
+    /// Whether a transaction changes the table's indexes ([`FreeingPaused::changing`]).
+    pub fn indexes_change(&self) -> bool {
+        self.relation.shared.unindexed.is_changing()
     }
 
     /// Whether somebody does; asked under a page's latch, it lasts until that is released.
@@ -212,7 +249,9 @@ impl Heap<'_> {
     /// are all dead to everyone; none of them is mixed. Told under the latch of the leaf from which the
     /// entries went, by a writer: whoever holds a lock on the table that excludes definitions.
     pub fn note_unindexed(&self, indexes: &Arc<[RelFileId]>, position: usize, roots: &[Tid]) {
-        self.relation.shared.unindexed.note(indexes, position, roots);
+        if !self.indexes_change() {
+            self.relation.shared.unindexed.note(indexes, position, roots);
+        }
     }
 
     /// Line pointers of a page, latched for writing, that a pass may free.
@@ -289,7 +328,8 @@ mod tests {
         shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
         let pause = |forgets| {
             shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
-            FreeingPaused { shared: Arc::clone(&shared), counters: Arc::clone(&counters), forgets }
+            let (shared, counters) = (Arc::clone(&shared), Arc::clone(&counters));
+            FreeingPaused { shared, counters, forgets, changes: false }
         };
         let (vacuum, other) = (pause(false), pause(false));
         assert!(shared.unindexed.on(1).is_empty());
@@ -298,8 +338,17 @@ mod tests {
         drop(other);
         assert_eq!(shared.unindexed.on(1), [4]);
         assert_eq!(counters.read().forgotten, 0);
+        let change = pause(false).changing();
+        assert!(shared.unindexed.is_changing());
+        change.undone();
+        assert!(!shared.unindexed.is_changing());
+        assert_eq!(shared.unindexed.on(1), [4], "the indexes are those of before");
+        drop(pause(false).changing());
+        assert!(shared.unindexed.on(1).is_empty() && !shared.unindexed.is_changing());
+        assert_eq!(counters.read().forgotten, 1);
+        shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
         drop(pause(true));
         assert!(shared.unindexed.on(1).is_empty());
-        assert_eq!(counters.read().forgotten, 1, "vacuum is told of it");
+        assert_eq!(counters.read().forgotten, 2, "vacuum is told of it");
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 
 use niwaki_catalog::{CatalogChanges, Oid};
+use niwaki_heap::FreeingPaused;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
@@ -206,7 +207,7 @@ impl Session {
             self.count_end(false);
         }
         self.advisory.transaction_ended();
-        self.freeing.clear();
+        self.freeing.drain(..).for_each(FreeingPaused::undone);
         if self.settings.is_touched() {
             self.settings.rollback();
             self.settings_changed();

@@ -245,6 +245,10 @@ impl Definer<'_> {
         let (table, position) = self.index_of(oid)?;
         progress.concerns(table.oid, oid);
         let built = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
+        if !options.beside_writers {
+            // A rollback takes the index away, and nothing of what the others are known for.
+            self.session.freeing.push(built.heap().pause_freeing().changing());
+        }
         let result = built.build_index(self.transaction()?, position, options);
         result.map_err(|error| self.not_built(error, &table, oid))
     }

@@ -387,7 +387,7 @@ impl Session {
             && let Some(table) = self.catalog.state().relation(index.table)
             && let Some(table) = &table.table
         {
-            self.freeing.push(table.heap().pause_freeing().forgetting());
+            self.freeing.push(table.heap().pause_freeing().changing());
         }
         for file in definition.files() {
             let id = niwaki_storage::RelFileId(file);
