@@ -39,6 +39,17 @@ fn row_at(page: &Page, tid: Tid) -> Option<Tuple<'_>> {
     page::tuple(page, tid.offset.0).filter(|tuple| !tuple.has(flags::HEAP_ONLY | flags::STUB))
 }
 
+/// What becomes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// A pass takes it away, or did.
+    Gone,
+    /// It is ended, but somebody may see it yet, or who ended it is in progress.
+    GoesLater,
+    /// Nobody ended it, or who did rolled back.
+    Stays,
+}
+
 impl Heap<'_> {
     /// Inserts a row that is found by its address alone, which it returns. `of_key`: keys are made of it.
     ///
@@ -104,25 +115,34 @@ impl Heap<'_> {
         Ok(Some(found))
     }
 
-    /// Whether a pass by this horizon takes the row at `tid` away, or it is gone already: what is there is not what `is_it`
-    /// recognizes.
+    /// What becomes of the row at `tid` by this horizon. It is gone, too, where what is there is not what
+    /// `is_it` recognizes.
     ///
     /// # Errors
     /// Storage's.
-    pub fn is_gone_alone(
+    pub fn fate_alone(
         &self,
         tid: Tid,
         horizon: &Horizon,
         is_it: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<bool> {
+    ) -> Result<Fate> {
         if !self.has_block(tid)? {
-            return Ok(true);
+            return Ok(Fate::Gone);
         }
         let pin = self.pin(tid.block.0)?;
         let page = pin.read();
         let base = page::base(&page);
-        let found = row_at(&page, tid).filter(|tuple| is_it(tuple.data()));
-        Ok(found.is_none_or(|tuple| self.is_gone(base, tuple, None, horizon).0))
+        let Some(tuple) = row_at(&page, tid).filter(|tuple| is_it(tuple.data())) else {
+            return Ok(Fate::Gone);
+        };
+        Ok(match self.is_gone(base, tuple, None, horizon) {
+            (true, _) => Fate::Gone,
+            _ if !tuple.has_deleter() => Fate::Stays,
+            _ => match self.txns.status(page::xmax(base, tuple)) {
+                XidStatus::Aborted => Fate::Stays,
+                XidStatus::InProgress | XidStatus::Committed(_) => Fate::GoesLater,
+            },
+        })
     }
 
     /// Prunes a block by this horizon, if that needs no waiting, and offers its room to insertions. Of

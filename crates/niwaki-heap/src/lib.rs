@@ -47,6 +47,7 @@ mod vacuum;
 mod visibility;
 
 pub use access::Look;
+pub use alone::Fate;
 pub use arrivals::Arrived;
 pub use build::Live;
 pub use chain_stats::ChainStats;

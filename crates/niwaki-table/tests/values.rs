@@ -421,6 +421,22 @@ fn pieces_of_a_few_removed_versions_go_when_the_writers_have_gone() {
     world.check();
 }
 
+/// Pieces whose ending was rolled back were looked at by every write, for ever.
+#[test]
+fn what_was_not_ended_is_waited_for_by_nobody() {
+    let mut world = World::new();
+    world.transaction(|world, tx| {
+        world.insert(tx, 1, 0, &noise(1, 20_000));
+    });
+    let tx = world.begin(0);
+    world.delete(&tx, 1);
+    drop(tx);
+    world.transaction(|world, tx| world.update(tx, 1, Some(1), None));
+    assert_eq!(world.table.value_heap().unwrap().ended_waiting(), 0);
+    assert_eq!(world.pieces(), 3);
+    world.check();
+}
+
 #[test]
 fn broken_values_are_found() {
     // H3.a: a piece is not there. Its transaction says that it ended.

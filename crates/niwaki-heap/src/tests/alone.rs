@@ -1,7 +1,7 @@
 //! Rows that are read and ended by address alone.
 
 use super::*;
-use crate::VacuumRoots;
+use crate::{Fate, VacuumRoots};
 
 /// A heap of pieces, and a session.
 fn pieces() -> Fixture {
@@ -27,9 +27,13 @@ impl Fixture {
         self.heap().end_alone(tx, tid, is_it).unwrap().is_some()
     }
 
-    fn is_gone(&self, tid: Tid, first: u8) -> bool {
+    fn fate(&self, tid: Tid, first: u8) -> Fate {
         let horizon = self.txns.horizon();
-        self.heap().is_gone_alone(tid, &horizon, |row| row.first() == Some(&first)).unwrap()
+        self.heap().fate_alone(tid, &horizon, |row| row.first() == Some(&first)).unwrap()
+    }
+
+    fn is_gone(&self, tid: Tid, first: u8) -> bool {
+        self.fate(tid, first) == Fate::Gone
     }
 
     fn prune_pieces(&self) {
@@ -52,8 +56,9 @@ fn a_piece_lives_from_its_inserter_to_its_end() {
     assert!(fixture.end(&tx, a, b'a'));
     assert!(!fixture.end(&tx, a, b'a'), "it is ended");
     fixture.prune_pieces();
-    assert!(!fixture.is_gone(a, b'a'));
+    assert_eq!((fixture.fate(a, b'a'), fixture.fate(b, b'b')), (Fate::GoesLater, Fate::Stays));
     drop(tx);
+    assert_eq!(fixture.fate(a, b'a'), Fate::Stays);
     fixture.prune_pieces();
     assert_eq!(fixture.piece(a).as_deref(), Some(&b"a"[..]), "who ended it aborted");
 
@@ -64,7 +69,7 @@ fn a_piece_lives_from_its_inserter_to_its_end() {
     assert!(fixture.end(&tx, a, b'a'));
     fixture.commit(tx);
     fixture.prune_pieces();
-    assert!(fixture.piece(a).is_some() && !fixture.is_gone(a, b'a'));
+    assert!(fixture.piece(a).is_some() && fixture.fate(a, b'a') == Fate::GoesLater);
     drop(snapshot);
     drop(reader);
     assert!(fixture.is_gone(a, b'a'));

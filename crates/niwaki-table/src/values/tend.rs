@@ -20,7 +20,7 @@
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
 
 use niwaki_env::SIMULATED;
-use niwaki_heap::Heap;
+use niwaki_heap::{Fate, Heap};
 use niwaki_storage::Xid;
 use niwaki_txn::{Error as TxnError, Horizon, SessionControl};
 
@@ -96,9 +96,13 @@ impl Table {
         for ended in ended {
             let is_it = |row: &[u8]| pieces::is_of(row, ended.inserter);
             let Some(first) = ended.rows.first() else { continue };
-            if !values.is_gone_alone(*first, horizon, is_it)?
-                || !pieces::take_away(values, &ended.rows, horizon)?
-            {
+            let done = match values.fate_alone(*first, horizon, is_it)? {
+                Fate::Gone => pieces::take_away(values, &ended.rows, horizon)?,
+                Fate::GoesLater => false,
+                // Who ended them rolled back.
+                Fate::Stays => true,
+            };
+            if !done {
                 values.note_ended(ended);
                 go_on = false;
             }
@@ -116,7 +120,8 @@ impl Table {
             for (_, pointer) in self.pointers_of(&version)? {
                 let inserter = Xid(pointer.xid);
                 let is_it = |row: &[u8]| pieces::is_of(row, inserter);
-                if !values.is_gone_alone(pieces::first_piece(&pointer), &horizon, is_it)? {
+                let first = pieces::first_piece(&pointer);
+                if values.fate_alone(first, &horizon, is_it)? != Fate::Gone {
                     continue;
                 }
                 // All of them, before any goes.
