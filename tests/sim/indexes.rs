@@ -264,6 +264,11 @@ fn duplicates() {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
+/// Too long for a row where limits are small, and nothing makes it shorter.
+fn key_out_of_line(rng: &SeededRng) -> String {
+    (0..200).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
+}
+
 /// Keys that lie out of line change, and are rolled back, in several sessions. Each takes removed
 /// versions in hand and reads their keys, and gives up values beside the others'. Every entry goes.
 fn keys_out_of_line() {
@@ -271,16 +276,12 @@ fn keys_out_of_line() {
     let seed = seed();
     let database = open(Env::simulated(Arc::new(MemoryVfs::new()), seed));
     let mut session = database.session();
-    // Too long for a row where limits are small, and nothing makes it shorter.
-    let key = |rng: &SeededRng| -> String {
-        (0..200).map(|_| char::from(b'a' + rng.below(26) as u8)).collect()
-    };
     let sql = "create table k (id int primary key, k text) with (fillfactor = 20); \
                create index k_k on k (k)";
     query(&mut session, sql).expect("the table is made");
     let rng = SeededRng::new(seed);
     for id in 0..ROWS {
-        let sql = format!("insert into k values ({id}, '{}')", key(&rng));
+        let sql = format!("insert into k values ({id}, '{}')", key_out_of_line(&rng));
         query(&mut session, &sql).expect("a row");
     }
     let writers = (1..4u64).map(|writer| {
@@ -288,7 +289,7 @@ fn keys_out_of_line() {
         thread::spawn(move || {
             for _ in 0..2 * TURNS {
                 let end = if rng.chance(1, 4) { "rollback" } else { "commit" };
-                let (key, id) = (key(&rng), rng.below(ROWS));
+                let (key, id) = (key_out_of_line(&rng), rng.below(ROWS));
                 let update = format!("update k set k = '{key}' where id = {id}");
                 for sql in ["begin", &update, end] {
                     query(&mut session, sql).expect("one row each");
