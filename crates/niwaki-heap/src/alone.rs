@@ -6,9 +6,9 @@
 //! Pruning judges it by that life, as any other row. Since no index names it, its line pointer is free at once
 //! when it goes ([`crate::HeapRegistry::open_pieces`]).
 //!
-//! One reader cares for no snapshot: the gardener, who asks removed versions for their keys. Rows that
-//! keys are made of are marked when they are inserted. They outlast their life until somebody names
-//! them, or vacuum comes, which visits all entries.
+//! One reader cares for no snapshot: the gardener, who asks removed versions for their keys. Rows
+//! that keys are made of are marked when they are inserted. They outlast their life until somebody
+//! names them, or vacuum comes, which visits all entries.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{PageKind, Tid};
@@ -51,7 +51,8 @@ pub enum Fate {
 }
 
 impl Heap<'_> {
-    /// Inserts a row that is found by its address alone, which it returns. `of_key`: keys are made of it.
+    /// Inserts a row that is found by its address alone, which it returns. `of_key`: keys are made
+    /// of it.
     ///
     /// # Errors
     /// As [`Heap::insert`].
@@ -115,8 +116,8 @@ impl Heap<'_> {
         Ok(Some(found))
     }
 
-    /// What becomes of the row at `tid` by this horizon. It is gone, too, where what is there is not what
-    /// `is_it` recognizes.
+    /// What becomes of the row at `tid` by this horizon. It is gone, too, where what is there is
+    /// not what `is_it` recognizes.
     ///
     /// # Errors
     /// Storage's.
@@ -145,8 +146,8 @@ impl Heap<'_> {
         })
     }
 
-    /// Prunes a block by this horizon, if that needs no waiting, and offers its room to insertions. Of
-    /// the rows that keys are made of only those at `named` go. False: somebody else is there.
+    /// Prunes a block by this horizon, if that needs no waiting, and offers its room to insertions.
+    /// Of the rows that keys are made of only those at `named` go. False: somebody else is there.
     ///
     /// # Errors
     /// Storage's.

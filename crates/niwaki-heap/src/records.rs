@@ -22,9 +22,10 @@
 //!
 //! A version removed without its record being told would break it, so all passes go through [`Heap::prune`], which
 //! tells. What interferes with freeing (vacuum, index builds, dropped indexes) pauses clearing too, and a
-//! change of indexes ends all records ([`crate::FreeingPaused`]). Not if it is rolled back: while it lasts
-//! versions are removed and counted, and nobody sees to any; later those do who know the indexes of before.
-//! Records are in memory and bounded; without one a root waits for vacuum, which visits all entries.
+//! change of indexes ends all records ([`crate::FreeingPaused`]). Not if it is rolled back: while
+//! it lasts versions are removed and counted, and nobody sees to any; later those do who know the
+//! indexes of before. Records are in memory and bounded; without one a root waits for vacuum, which
+//! visits all entries.
 
 use std::num::NonZeroU64;
 

@@ -41,8 +41,8 @@ pub struct RemovedVersion {
     pub record: Option<RecordId>,
     /// Nothing was left of its chain when it went: no version there can have its key.
     pub was_last: bool,
-    /// Some value of it lies out of line: who takes it gives it to [`Heap::give_up_pieces`], once its
-    /// keys are read.
+    /// Some value of it lies out of line: who takes it gives it to [`Heap::give_up_pieces`], once
+    /// its keys are read.
     pub has_external: bool,
     /// What it was.
     pub row: VersionRow,

@@ -19,8 +19,9 @@
 //! - Who remembers roots for long (vacuum between collecting and freeing, a build between reading the heap
 //!   and being known to all writers) holds a [`FreeingPaused`], and so does a transaction that drops an index,
 //!   which a rollback brings back; a change of indexes forgets all.
-//! - A change that is rolled back leaves what was known before ([`FreeingPaused::undone`]): while it lasted
-//!   nobody told of anything, nor saw to removed versions, by the indexes that there were then.
+//! - A change that is rolled back leaves what was known before ([`FreeingPaused::undone`]): while
+//!   it lasted nobody told of anything, nor saw to removed versions, by the indexes that there were
+//!   then.
 //! - What was told by other indexes than the table has now is forgotten. Only writers tell, who hold the
 //!   table's lock, and so know its indexes.
 //!
@@ -50,7 +51,8 @@ const ROOTS_MAX: usize = 1 << 18;
 pub(crate) struct Unindexed {
     /// How many want no line pointer to be freed.
     paused: AtomicU32,
-    /// How many transactions have changed the table's indexes, and nobody knows yet whether they commit.
+    /// How many transactions have changed the table's indexes, and nobody knows yet whether they
+    /// commit.
     changing: AtomicU32,
     parts: [Mutex<Part>; PARTS],
 }
@@ -197,7 +199,8 @@ impl FreeingPaused {
         self
     }
 
-    /// The transaction is rolled back: the indexes are those of before, and what was known of them holds.
+    /// The transaction is rolled back: the indexes are those of before, and what was known of them
+    /// holds.
     pub fn undone(mut self) {
         self.forgets &= !self.changes;
     }

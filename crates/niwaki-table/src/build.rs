@@ -95,8 +95,8 @@ impl Table {
         index: usize,
         options: &BuildOptions,
     ) -> Result<()> {
-        // Of what the other indexes told of before this one may get entries. Who has it that the indexes
-        // change until the transaction ends forgets then, unless that is rolled back.
+        // Of what the other indexes told of before this one may get entries. Who has it that the
+        // indexes change until the transaction ends forgets then, unless that is rolled back.
         let paused = self.heap().pause_freeing();
         let _paused = if self.heap().indexes_change() { paused } else { paused.forgetting() };
         let progress = &options.progress;

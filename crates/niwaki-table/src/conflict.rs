@@ -248,8 +248,8 @@ mod tests {
         Table::open(engine, definition)
     }
 
-    /// A row that gives way at its second arbiter has an entry in the first. Its key is out of line,
-    /// and its pieces went with the row: nobody could tell the entry any more.
+    /// A row that gives way at its second arbiter has an entry in the first. Its key is out of
+    /// line, and its pieces went with the row: nobody could tell the entry any more.
     #[test]
     fn the_key_of_a_row_that_gave_way_is_read_before_its_pieces_go() {
         let engine = engine();

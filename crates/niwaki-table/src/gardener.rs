@@ -34,8 +34,9 @@
 //! `records.rs`). Where something was missed (a full queue, a crash, an expression that fails by now) it stays for
 //! vacuum, which visits all entries.
 //!
-//! A statement that is interrupted while it tends ends: what it has in hand waits for the next writer. An
-//! interrupt ends a long expression, too, but is not told there, since expressions that fail are passed over.
+//! A statement that is interrupted while it tends ends: what it has in hand waits for the next
+//! writer. An interrupt ends a long expression, too, but is not told there, since expressions that
+//! fail are passed over.
 
 use std::sync::Arc;
 
@@ -116,8 +117,8 @@ impl Table {
         heap.removed_waiting() + heap.entries_told() >= BATCH
     }
 
-    /// [`Table::tend`] after `rows` rows were written at once. One call cleans up behind a few rows,
-    /// so many rows may need several calls: as many as find a batch.
+    /// [`Table::tend`] after `rows` rows were written at once. One call cleans up behind a few
+    /// rows, so many rows may need several calls: as many as find a batch.
     ///
     /// # Errors
     /// As [`Table::tend`].
@@ -174,7 +175,8 @@ impl Table {
         weight: impl Fn(u64) -> u64,
         of_all: bool,
     ) -> Result<()> {
-        // Those for whose indexes nobody knows yet whether they stay wait for the transaction's end.
+        // Those for whose indexes nobody knows yet whether they stay wait for the transaction's
+        // end.
         if self.heap().indexes_change() {
             return Ok(());
         }

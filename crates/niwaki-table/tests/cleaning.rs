@@ -150,8 +150,8 @@ fn what_an_expression_does_not_tell_stays_mixed_until_it_does() {
     assert_eq!((second.entries_removed, second.cleared), (7, 7));
 }
 
-/// Whoever writes cleans up behind others, and did so whatever the session was asked meanwhile. Now it
-/// ends within a long expression, and what it has in hand waits for the next writer.
+/// Whoever writes cleans up behind others, and did so whatever the session was asked meanwhile. Now
+/// it ends within a long expression, and what it has in hand waits for the next writer.
 #[test]
 fn a_writer_that_cleans_up_can_be_cancelled() {
     const ROWS: i32 = 7;

@@ -392,7 +392,8 @@ fn values_of_aborted_writers_go_without_vacuum() {
     assert_eq!(world.pieces(), 3);
 }
 
-/// Writers see to removed versions with large values once there are sixteen. Fewer waited for vacuum.
+/// Writers see to removed versions with large values once there are sixteen. Fewer waited for
+/// vacuum.
 #[test]
 fn pieces_of_a_few_removed_versions_go_when_the_writers_have_gone() {
     let mut world = World::new();

@@ -160,9 +160,9 @@ fn what_savepoints_roll_back_takes_no_room() {
     );
 }
 
-/// Line pointers of removed rows whose index entries are not all gone yet were forgotten when indexes
-/// changed, and a table of 4 pages had 122 after 1,200 such transactions. Now a change that is rolled
-/// back leaves what was known, so that rounds of the gardener free them, without VACUUM.
+/// Line pointers of removed rows whose index entries are not all gone yet were forgotten when
+/// indexes changed, and a table of 4 pages had 122 after 1,200 such transactions. Now a change that
+/// is rolled back leaves what was known, so that rounds of the gardener free them, without VACUUM.
 fn beside_a_change_of_indexes(before: &str, change: &str) {
     let env = Env::memory();
     let database = open(&env);

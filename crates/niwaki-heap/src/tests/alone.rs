@@ -105,8 +105,8 @@ fn line_pointers_of_pieces_are_free_at_once() {
     fixture.assert_redo_makes_the_same();
 }
 
-/// The gardener asks removed versions for their keys. What these are made of goes when it is named, and
-/// not with what lies on the same page.
+/// The gardener asks removed versions for their keys. What these are made of goes when it is named,
+/// and not with what lies on the same page.
 #[test]
 fn pieces_of_keys_outlast_their_life_until_they_are_named() {
     let fixture = pieces();

@@ -236,8 +236,8 @@ impl Table {
     }
 
     /// Ends values, given with their columns, that no version names any more once this transaction
-    /// has committed. Pieces of values that keys are made of stay until the version is pruned and its
-    /// entries are seen to: nobody else could tell its keys then.
+    /// has committed. Pieces of values that keys are made of stay until the version is pruned and
+    /// its entries are seen to: nobody else could tell its keys then.
     ///
     /// # Errors
     /// Storage's, interrupts; XX001 when a value is not whole.

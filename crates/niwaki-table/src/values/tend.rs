@@ -8,13 +8,14 @@
 //! ```
 //!
 //! A piece can go as soon as no snapshot is in its life, whether or not the versions that named it are pruned: these are
-//! removable too then, and nobody reads them. All pieces of a value have one life, so the first speaks for all.
+//! removable too then, and nobody reads them. All pieces of a value have one life, so the first
+//! speaks for all.
 //!
-//! The gardener does read removed versions, for their keys. Pieces that keys are made of are marked,
-//! and no pass over their block takes them before they are named. Who has read the keys of a removed
-//! version names its pieces ([`Heap::give_up_pieces`]); so it does not matter how many have others'
-//! versions in hand. Pieces that were stored before their index came are not marked: where they are
-//! gone, the entry waits for vacuum.
+//! The gardener does read removed versions, for their keys. Pieces that keys are made of are
+//! marked, and no pass over their block takes them before they are named. Who has read the keys of
+//! a removed version names its pieces ([`Heap::give_up_pieces`]); so it does not matter how many
+//! have others' versions in hand. Pieces that were stored before their index came are not marked:
+//! where they are gone, the entry waits for vacuum.
 //!
 //! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
@@ -68,7 +69,8 @@ impl Table {
         (0..rounds).try_for_each(|_| self.tend_values_of(session, true))
     }
 
-    /// Sees to lists of ended pieces, and before that to those of versions that were pruned, if `removed`.
+    /// Sees to lists of ended pieces, and before that to those of versions that were pruned, if
+    /// `removed`.
     #[inline]
     fn tend_values_of(&self, session: &SessionControl, removed: bool) -> Result<()> {
         let Some(values) = self.value_heap() else { return Ok(()) };

@@ -139,8 +139,8 @@ pub struct Session {
     created: Vec<Oid>,
     /// Temporary tables that are emptied or dropped when a transaction ends.
     on_commit: Vec<(Oid, OnCommit)>,
-    /// Tables whose indexes this transaction changes, and may have to change back: none of their line
-    /// pointers is freed.
+    /// Tables whose indexes this transaction changes, and may have to change back: none of their
+    /// line pointers is freed.
     freeing: Vec<FreeingPaused>,
     /// What constraints are to check at the end of the transaction.
     deferred: Deferred,
