@@ -60,6 +60,9 @@ struct Record {
     old_payloads: bool,
 }
 
+/// The record of each part that was begun last.
+pub(crate) type Begun = [Option<NonZeroU64>; PARTS];
+
 /// Records of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
@@ -226,6 +229,27 @@ impl Records {
         ended
     }
 
+    /// Which records were begun last, so far.
+    pub(crate) fn begun(&self) -> Begun {
+        std::array::from_fn(|part| self.parts[part].lock().begun)
+    }
+
+    /// The table has had other indexes since then, of which later records know. Returns how many end.
+    pub(crate) fn end_until(&self, begun: &Begun) -> usize {
+        let mut ended = 0;
+        for (part, last) in self.parts.iter().zip(begun) {
+            let part = &mut *part.lock();
+            for records in part.blocks.values_mut() {
+                records.retain(|record| Some(record.id.0) > *last);
+            }
+            part.blocks.retain(|_, records| !records.is_empty());
+            let before = part.count;
+            part.count = part.blocks.values().map(Vec::len).sum();
+            ended += before - part.count;
+        }
+        ended
+    }
+
     /// Whether this root has a record, and no version of it is unseen; with `payloads`, none is old either.
     fn has_settled(&self, block: u32, offset: u16, payloads: bool) -> bool {
         let part = self.part(block).lock();
@@ -326,6 +350,20 @@ mod tests {
         assert!(records.settled(3, all).is_empty());
         records.end_all();
         assert_eq!(records.removed(root), None);
+    }
+
+    #[test]
+    fn records_from_before_a_build_end() {
+        let records = Records::default();
+        let roots = [1, 2, 3].map(|offset| Tid::new(3, offset));
+        records.begin(roots[0]);
+        records.begin(roots[1]);
+        let begun = records.begun();
+        records.begin(roots[1]);
+        records.begin(roots[2]);
+        assert_eq!(records.end_until(&begun), 1);
+        assert_eq!(records.settled(3, |_, _| true), [2, 3]);
+        assert_eq!(records.end_all(), 2);
     }
 
     #[test]

@@ -37,6 +37,7 @@ use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Mixed, OffsetNumber, RelFileId, Tid};
 
 use crate::counters::{HeapCounters, count};
+use crate::records::Begun;
 use crate::relation::{Heap, Shared};
 
 /// Most indexes of a table that it works with.
@@ -184,6 +185,8 @@ pub struct FreeingPaused {
     counters: Arc<HeapCounters>,
     forgets: bool,
     changes: bool,
+    /// Records that begin later know the new index.
+    until: Option<Begun>,
 }
 
 impl FreeingPaused {
@@ -197,6 +200,11 @@ impl FreeingPaused {
         self.shared.unindexed.changing.fetch_add(1, Ordering::SeqCst);
         self.shared.records.end_epoch();
         self
+    }
+
+    /// The index that comes is built: what is removed from now on is known to be in it.
+    pub fn built(&mut self) {
+        self.until = Some(self.shared.records.begun());
     }
 
     /// The transaction is rolled back: the indexes are those of before, and what was known of them
@@ -217,7 +225,10 @@ impl Drop for FreeingPaused {
     fn drop(&mut self) {
         if self.forgets {
             let roots = self.shared.unindexed.forget_all();
-            let records = self.shared.records.end_all();
+            let records = match &self.until {
+                Some(until) => self.shared.records.end_until(until),
+                None => self.shared.records.end_all(),
+            };
             // Most are in both. They wait for vacuum now, which is to know that it is wanted.
             count(&self.counters.forgotten, roots.max(records));
         }
@@ -235,7 +246,7 @@ impl Heap<'_> {
         self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
         let (shared, counters) = (&self.relation.shared, &self.relation.counters);
         let (shared, counters) = (shared.clone(), counters.clone());
-        FreeingPaused { shared, counters, forgets: false, changes: false }
+        FreeingPaused { shared, counters, forgets: false, changes: false, until: None }
     }
 
     /// Whether a transaction changes the table's indexes ([`FreeingPaused::changing`]).
@@ -332,7 +343,7 @@ mod tests {
         let pause = |forgets| {
             shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
             let (shared, counters) = (Arc::clone(&shared), Arc::clone(&counters));
-            FreeingPaused { shared, counters, forgets, changes: false }
+            FreeingPaused { shared, counters, forgets, changes: false, until: None }
         };
         let (vacuum, other) = (pause(false), pause(false));
         assert!(shared.unindexed.on(1).is_empty());

@@ -115,6 +115,25 @@ fn what_came_and_went_behind_an_old_snapshot_goes() {
     run(&mut report, "commit");
 }
 
+/// A transaction that makes its indexes and changes keys then, as a migration does.
+#[test]
+fn what_a_transaction_leaves_that_makes_its_indexes_is_seen_to() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    for sql in [
+        "begin; create table t (id int primary key, k int); create index t_k on t (k)",
+        "insert into t select g, g from generate_series(1, 50) g",
+        "update t set k = k + 1000",
+        "commit",
+    ] {
+        assert_eq!(run(&mut session, sql), "");
+    }
+    (0..2).for_each(|_| tend(&database));
+    assert_eq!(run(&mut session, LEFT), "0|0|0");
+    assert_eq!(run(&mut session, "select count(*), min(k) from t"), "50|1001");
+    assert_eq!(database.check().unwrap().violations, []);
+}
+
 /// Where somebody writes all the time, something always waits to be seen to.
 #[test]
 fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {

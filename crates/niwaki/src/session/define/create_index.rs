@@ -250,6 +250,12 @@ impl Definer<'_> {
             self.session.freeing.push(built.heap().pause_freeing().changing());
         }
         let result = built.build_index(self.transaction()?, position, options);
+        if result.is_ok()
+            && !options.beside_writers
+            && let Some(paused) = self.session.freeing.last_mut()
+        {
+            paused.built();
+        }
         result.map_err(|error| self.not_built(error, &table, oid))
     }
 
