@@ -8,10 +8,10 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
-use niwaki_storage::{Lsn, RelFile, Xid};
+use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, TableId, TableLockMode, TransactionManager, TxnOptions,
-    WaitPolicy,
+    BeginOptions, CommitLog, Durability, RowKey, RowLockMode, TableId, TableLockMode, Transaction,
+    TransactionManager, TxnOptions, WaitPolicy,
 };
 
 /// A log that is always flushed.
@@ -99,6 +99,45 @@ fn main() {
         lock(7).unwrap();
     });
     drop(transaction);
+
+    let row = |block, offset| RowKey {
+        file: RelFileId(20),
+        root: Tid::new(block, offset),
+        incarnation: 0,
+    };
+    let share = |transaction: &Transaction, row| {
+        manager.locks().try_lock_row(transaction, row, RowLockMode::KeyShare).unwrap();
+    };
+    measure("begin, share one row, end", 1_000_000, || {
+        let transaction = manager.begin(&session, at_zero).unwrap();
+        share(&transaction, row(1, 1));
+        transaction.commit(Durability::Flush).unwrap();
+    });
+    measure("share 100 rows of one page, end", 30_000, || {
+        let transaction = manager.begin(&session, at_zero).unwrap();
+        (1..=100).for_each(|offset| share(&transaction, row(1, offset)));
+        transaction.commit(Durability::Flush).unwrap();
+    });
+    measure("share a row on each of 100 pages, end", 30_000, || {
+        let transaction = manager.begin(&session, at_zero).unwrap();
+        (1..=100).for_each(|block| share(&transaction, row(block, 1)));
+        transaction.commit(Durability::Flush).unwrap();
+    });
+
+    let crowd: Vec<_> = (0..200)
+        .map(|at| {
+            let session = manager.register_session().unwrap();
+            let transaction = manager.begin(&session, at_zero).unwrap();
+            share(&transaction, row(1, at % 100 + 1));
+            transaction
+        })
+        .collect();
+    measure("begin, share one row of a page that 200 share, end", 300_000, || {
+        let transaction = manager.begin(&session, at_zero).unwrap();
+        share(&transaction, row(1, 1));
+        transaction.commit(Durability::Flush).unwrap();
+    });
+    drop(crowd);
 
     let mut xid = Xid(0);
     measure("write transaction: xid, commit", 300_000, || {

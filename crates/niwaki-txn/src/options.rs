@@ -9,7 +9,8 @@ pub struct TxnOptions {
     pub sessions_max: usize,
     /// Most snapshots held at a time (each open cursor of an older snapshot counts).
     pub snapshots_max: usize,
-    /// Most shared row locks kept in memory at a time.
+    /// Most shared row locks kept in memory at a time. A transaction's locks of rows of one page,
+    /// in one mode, count once and take about 200 bytes.
     pub row_locks_max: usize,
     /// How long a lock is waited for before a deadlock is looked for.
     pub deadlock_timeout: Duration,

@@ -10,7 +10,7 @@ use niwaki_storage::{Csn, RelFile, Xid};
 use crate::command::{ComboTable, CommandId, TupleCid};
 use crate::commit::Durability;
 use crate::error::{Error, Result};
-use crate::locks::{HeldLocks, LockKey, LockMark, RowKey, RowLockMode};
+use crate::locks::{HeldLocks, LockMark, RowKey, RowLockMode};
 use crate::manager::TransactionManager;
 use crate::session::SessionControl;
 use crate::snapshot::{Registration, Snapshot};
@@ -383,13 +383,15 @@ impl Transaction {
     /// Opens a savepoint; an earlier one of the same name is hidden until this one is gone.
     pub fn savepoint(&self, name: &str) {
         let files = self.files.borrow();
-        self.levels.borrow_mut().push(Level {
+        let mut levels = self.levels.borrow_mut();
+        let locks = self.held.mark(levels.len());
+        levels.push(Level {
             name: name.to_owned(),
             outer_xid: self.level_xid.replace(Xid::INVALID),
             subxids: self.subxids.borrow().len(),
             drop_at_commit: files.at_commit.len(),
             drop_at_abort: files.at_abort.len(),
-            locks: self.held.mark(),
+            locks,
         });
     }
 
@@ -401,26 +403,14 @@ impl Transaction {
     /// [`Error::TooManyRowLocks`].
     pub fn keep_row_lock(&self, row: RowKey, mode: RowLockMode, holder: Xid) -> Result<()> {
         // Whoever holds the row in memory now goes with the lock that is there already.
-        self.manager().locks().try_lock_row(self, row, mode)?;
+        let locks = self.manager().locks();
+        locks.try_lock_row(self, row, mode)?;
         let subxids = self.subxids.borrow();
         // The top id is older than every savepoint that has seen it used.
         let assigned = subxids.binary_search(&holder).map_or(0, |at| at + 1);
-        let mut levels = self.levels.borrow_mut();
-        let Some(first) = levels.iter().position(|level| level.subxids >= assigned) else {
-            return Ok(());
-        };
-        let lock = (LockKey::Row(row), 1 << mode as u8);
-        let mut queued = self.held.queued.borrow_mut();
-        let Some(at) = queued.iter().position(|held| *held == lock) else { return Ok(()) };
-        let to = levels[first].locks.queued;
-        if to <= at {
-            let lock = queued.remove(at);
-            queued.insert(to, lock);
-            for level in levels[first..].iter_mut().filter(|level| level.locks.queued <= at) {
-                level.locks.queued += 1;
-            }
-        }
-        Ok(())
+        // As many savepoints were open when the row was locked.
+        let outer = self.levels.borrow().iter().position(|level| level.subxids >= assigned);
+        outer.map_or(Ok(()), |outer| locks.keep_row(self, row, mode, outer))
     }
 
     /// How many savepoints are open.
@@ -465,6 +455,7 @@ impl Transaction {
         let mut levels = self.levels.borrow_mut();
         self.level_xid.set(levels[at].outer_xid);
         levels.truncate(at);
+        self.manager().locks().lower_rows(&self.session, &self.held, at);
         Ok(())
     }
 

@@ -566,6 +566,116 @@ fn who_holds_many_row_locks_leaves_some_to_others() {
     assert!(lock(&few, 2 * MOST as u32).unwrap());
 }
 
+/// A million shared row locks were the bound of the whole server: each had an entry of its own.
+#[test]
+fn row_locks_of_a_page_count_once() {
+    let manager = manager_with(TxnOptions { row_locks_max: 3, ..TxnOptions::default() });
+    let (first, second) = (begin(&manager), begin(&manager));
+    let locks = manager.locks();
+    let row = |block, offset| RowKey { root: Tid::new(block, offset), ..ROW };
+    let lock = |transaction: &Transaction, row, mode| locks.try_lock_row(transaction, row, mode);
+    for offset in 1..=250 {
+        assert!(lock(&first, row(1, offset), RowLockMode::KeyShare).unwrap());
+        assert!(lock(&second, row(1, offset), RowLockMode::KeyShare).unwrap());
+        assert!(lock(&second, row(1, offset), RowLockMode::Share).unwrap());
+    }
+    let refused = lock(&first, row(2, 1), RowLockMode::KeyShare);
+    assert!(matches!(refused, Err(Error::TooManyRowLocks { most: 3 })));
+    assert!(!locks.row_is_locked(row(2, 1)));
+    // Each row is still locked for itself.
+    assert!(!lock(&first, row(1, 7), RowLockMode::NoKeyUpdate).unwrap());
+    locks.unlock_row(&second, row(1, 7), RowLockMode::Share);
+    assert!(locks.row_is_free(&first, row(1, 7), RowLockMode::NoKeyUpdate));
+    assert!(!locks.row_is_free(&first, row(1, 8), RowLockMode::NoKeyUpdate));
+    drop(second);
+    // Savepoints that are released leave nothing of their own.
+    for offset in 1..=250 {
+        first.savepoint("s");
+        assert!(lock(&first, row(2, offset), RowLockMode::Share).unwrap());
+        first.release("s").unwrap();
+    }
+    assert_eq!(locks.infos().len(), 500);
+    drop(first);
+    assert_eq!(locks.infos(), []);
+    assert!(!locks.any_row_locks());
+}
+
+#[test]
+fn who_waits_for_a_row_finds_its_holders_and_the_other_rows_stay_as_they_were() {
+    let manager = manager();
+    let (holder, other) = (begin(&manager), begin(&manager));
+    let locks = manager.locks();
+    let row = |offset| RowKey { root: Tid::new(3, offset), ..ROW };
+    let share = |transaction, offset| {
+        locks.try_lock_row(transaction, row(offset), RowLockMode::Share).unwrap()
+    };
+    assert!(share(&holder, 1));
+    holder.savepoint("s");
+    assert!(share(&holder, 2) && share(&holder, 3));
+    // Nobody is in the queue because of these.
+    let wait = |policy| locks.wait_for_row(&other, row(2), RowLockMode::Update, policy);
+    assert!(matches!(wait(WaitPolicy::NoWait), Err(Error::LockNotAvailable { .. })));
+    assert!(!wait(WaitPolicy::Skip).unwrap());
+    let (session, writer) = spawn(&manager, move |writer| {
+        let locks = writer.manager().locks();
+        let lock = |row| locks.lock_row(writer, row, RowLockMode::Update, WaitPolicy::Block);
+        assert!(lock(row(2)).unwrap());
+        writer.savepoint("s");
+        assert!(lock(row(1)).unwrap());
+        writer.rollback_to("s").unwrap();
+        assert!(!locks.holds_row(writer, row(1)) && locks.holds_row(writer, row(2)));
+        assert_eq!(locks.infos().len(), 1);
+    });
+    until_waiting(&session);
+    assert_eq!(locks.blocking_backends(session.backend()), [holder.session().backend()]);
+    let shown = |granted| locks.infos().iter().filter(|info| info.granted == granted).count();
+    assert_eq!((shown(true), shown(false)), (3, 1));
+    // Sharers go along with sharers, whoever waits, and are waited for too.
+    assert!(share(&other, 2) && share(&other, 3));
+    let backends = [holder.session().backend(), other.session().backend()];
+    assert_eq!(locks.blocking_backends(session.backend()), backends);
+    holder.rollback_to("s").unwrap();
+    assert_eq!(locks.blocking_backends(session.backend()), [other.session().backend()]);
+    assert!(locks.holds_row(&holder, row(1)) && !locks.holds_row(&holder, row(2)));
+    locks.unlock_row(&other, row(2), RowLockMode::Share);
+    assert!(locks.holds_row(&other, row(3)));
+    // The writer has the one, and waits for the other.
+    while locks.blocking_backends(session.backend()) != [holder.session().backend()] {
+        thread::yield_now();
+    }
+    drop(other);
+    drop(holder);
+    writer.join().unwrap();
+    assert_eq!(locks.infos(), []);
+    assert!(!locks.any_row_locks());
+}
+
+#[test]
+fn sharers_of_a_row_that_both_want_to_change_it_are_a_deadlock() {
+    let manager = manager();
+    let both = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let both = Arc::clone(&both);
+            spawn(&manager, move |transaction| {
+                let locks = transaction.manager().locks();
+                assert!(locks.try_lock_row(transaction, ROW, RowLockMode::KeyShare).unwrap());
+                both.fetch_add(1, Ordering::AcqRel);
+                while both.load(Ordering::Acquire) < 2 {
+                    thread::yield_now();
+                }
+                locks.wait_for_row(transaction, ROW, RowLockMode::Update, WaitPolicy::Block)
+            })
+            .1
+        })
+        .collect();
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let died = |result: &&Result<bool>| matches!(result, Err(Error::Deadlock { .. }));
+    assert_eq!(results.iter().filter(died).count(), 1, "{results:?}");
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+    assert_eq!(manager.locks().infos(), []);
+}
+
 #[test]
 fn one_of_a_cycle_dies_and_the_others_go_on() {
     // Each locks its own table, then the next one's; half of the ring waits for transactions.

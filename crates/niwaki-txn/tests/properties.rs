@@ -185,7 +185,7 @@ proptest! {
                     .acquire_table(&real[who], TableId(table), TableLockMode::ALL[mode], WaitPolicy::Skip)
                     .unwrap(),
                 Lockable::Row(row) => {
-                    let key = RowKey { file: RelFileId(20), root: Tid::new(row, 1), incarnation: 0 };
+                    let key = RowKey { file: RelFileId(20), root: Tid::new(row / 2, row as u16 % 2 + 1), incarnation: 0 };
                     let mode = RowLockMode::ALL[mode];
                     prop_assert_eq!(locks.row_is_free(&real[who], key, mode), free);
                     locks.try_lock_row(&real[who], key, mode).unwrap()

@@ -566,3 +566,125 @@ fn shared_row_locks() {
 fn a_writer_waits_for_sharers() {
     assert!(run(None, 1500, shared_row_locks));
 }
+
+/// Locks of the rows of one page: who has which row in which mode, by the word of those who were
+/// given it.
+#[derive(Default)]
+struct RowOracle(Mutex<Vec<(i32, u16, RowLockMode)>>);
+
+impl RowOracle {
+    fn enter(&self, backend: i32, row: u16, mode: RowLockMode) {
+        let mut held = self.0.lock();
+        for (other, other_row, other_mode) in &*held {
+            assert!(
+                *other == backend || *other_row != row || !mode.conflicts_with(*other_mode),
+                "{mode:?} was granted on {row} beside {other_mode:?}"
+            );
+        }
+        held.push((backend, row, mode));
+    }
+
+    fn leave(&self, backend: i32, locks: &[(u16, RowLockMode)]) {
+        let mut held = self.0.lock();
+        for (row, mode) in locks {
+            let at = held.iter().position(|it| *it == (backend, *row, *mode)).unwrap();
+            held.swap_remove(at);
+        }
+    }
+}
+
+fn row_of_page(offset: u16) -> RowKey {
+    RowKey { file: RelFileId(20), root: Tid::new(1, offset), incarnation: 0 }
+}
+
+/// Locks rows at random, in modes that go together and others, again in a stronger one, and gives
+/// them back by savepoint or by the end. A savepoint may be released meanwhile.
+fn lock_rows_at_random(
+    manager: &Arc<TransactionManager>,
+    session: &Arc<SessionControl>,
+    oracle: &RowOracle,
+) {
+    let mut rng = thread_rng();
+    let (locks, backend) = (manager.locks(), session.backend());
+    for _ in 0..2 {
+        let transaction = manager.begin(session, BeginOptions::default()).unwrap();
+        let mut held: Vec<(u16, RowLockMode)> = Vec::new();
+        let mut savepoint = None;
+        for _ in 0..rng.gen_range(2..6) {
+            if rng.gen_bool(0.3) && savepoint.is_none() {
+                transaction.savepoint("s");
+                savepoint = Some(held.len());
+            }
+            let row = rng.gen_range(1..3);
+            let mode = RowLockMode::ALL[[0, 0, 1, 1, 2, 3][rng.gen_range(0..6)]];
+            let policy = [WaitPolicy::Block, WaitPolicy::Block, WaitPolicy::Skip];
+            let policy = policy[rng.gen_range(0..3)];
+            match locks.lock_row(&transaction, row_of_page(row), mode, policy) {
+                Ok(true) if held.contains(&(row, mode)) => {}
+                Ok(true) => {
+                    oracle.enter(backend, row, mode);
+                    held.push((row, mode));
+                }
+                Ok(false) => {}
+                Err(Error::Deadlock { .. } | Error::Cancelled) => break,
+                Err(other) => panic!("{other}"),
+            }
+            thread::yield_now();
+            if let Some(keep) = savepoint
+                && rng.gen_bool(0.4)
+            {
+                if rng.gen_bool(0.3) {
+                    transaction.release("s").unwrap();
+                    savepoint = None;
+                } else {
+                    oracle.leave(backend, &held.split_off(keep));
+                    transaction.rollback_to("s").unwrap();
+                }
+            }
+            for row in 1..3 {
+                let holds = held.iter().any(|it| it.0 == row);
+                assert_eq!(locks.holds_row(&transaction, row_of_page(row)), holds, "row {row}");
+            }
+        }
+        oracle.leave(backend, &held);
+        drop(transaction);
+    }
+}
+
+/// Rows of one page by three sessions and a canceller: most locks are bits, those that are waited
+/// for are promoted, and nobody can tell.
+fn rows_of_a_page() {
+    let manager = manager();
+    let oracle = Arc::new(RowOracle::default());
+    let sessions: Vec<_> = (0..3).map(|_| manager.register_session().unwrap()).collect();
+    let threads: Vec<_> = sessions
+        .iter()
+        .map(|session| {
+            let (manager, oracle) = (Arc::clone(&manager), Arc::clone(&oracle));
+            let session = Arc::clone(session);
+            thread::spawn(move || lock_rows_at_random(&manager, &session, &oracle))
+        })
+        .collect();
+    for session in &sessions {
+        thread::yield_now();
+        session.cancel();
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(!manager.locks().any_row_locks());
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
+fn rows_of_a_page_exclude_each_other_and_are_given_back() {
+    assert!(run(None, 6000, rows_of_a_page));
+}
+
+#[test]
+fn bugs_in_the_bits_of_rows_are_found() {
+    for bug in ["promotion_without_bits", "bits_released_without_entries", "bit_joins_outer_level"]
+    {
+        assert!(!run(Some(bug), 3000, rows_of_a_page), "{bug} was not found");
+    }
+}

@@ -230,14 +230,14 @@ fn a_key_share_lock_goes_along_with_rows_that_have_moved() {
 }
 
 /// One session that shared a million rows had all row locks of the server: whoever inserted a reference
-/// failed.
+/// failed. Locks of rows of one page count once, so each row has a page here.
 #[test]
 fn who_shares_the_rows_of_a_table_leaves_locks_to_others() {
     let options = Options::new().set("max_row_locks", "2000");
     let database = Database::open_with(Env::memory(), options).unwrap();
     let (mut a, mut b) = (database.session(), database.session());
-    let setup = "create table parent (id int primary key); \
-                 insert into parent select generate_series(1, 2000); \
+    let setup = "create table parent (id int primary key, s text) with (fillfactor = 20); \
+                 insert into parent select g, repeat('x', 1500) from generate_series(1, 2000) g; \
                  create table child (id int primary key, parent int references parent)";
     assert_eq!(run(&mut a, setup), "");
     let share = |upto: u32| {
@@ -252,4 +252,24 @@ fn who_shares_the_rows_of_a_table_leaves_locks_to_others() {
     assert_eq!(run(&mut b, references), "");
     assert_eq!(run(&mut a, "commit"), "");
     assert_eq!(run(&mut b, &share(1700)), "1700");
+}
+
+/// A million shared row locks were the bound of the whole server: `select … for share` of a large
+/// table failed (53200).
+#[test]
+fn all_rows_of_a_table_are_shared_within_few_locks() {
+    let options = Options::new().set("max_row_locks", "1000");
+    let database = Database::open_with(Env::memory(), options).unwrap();
+    let (mut a, mut b) = (database.session(), database.session());
+    let setup = "create table t (id int primary key); \
+                 insert into t select generate_series(1, 50000)";
+    assert_eq!(run(&mut a, setup), "");
+    let share = "begin; select count(*) from (select from t for share) s";
+    assert_eq!(run(&mut a, share), "50000");
+    assert_eq!(run(&mut b, share), "50000");
+    assert_eq!(run(&mut b, "rollback"), "");
+    let others = "select count(*) from (select from t for update skip locked) s";
+    assert_eq!(run(&mut b, others), "0");
+    assert_eq!(run(&mut a, "commit"), "");
+    assert_eq!(run(&mut b, others), "50000");
 }

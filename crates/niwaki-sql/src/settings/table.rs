@@ -585,7 +585,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "max_row_locks",
         int(Unit::None, 1_000, INT_MAX, 1_000_000),
         Server,
-        "Sets how many shared row locks are kept in memory for all sessions together.",
+        "Sets how many shared row locks are kept in memory for all sessions together; those of a transaction on one page count once.",
     ),
     setting(
         "max_server_memory",

@@ -91,13 +91,18 @@ impl AdvisoryLocks {
             return Ok(true);
         }
         let locks = self.session.manager().locks();
-        let by_transaction =
-            match locks.acquire_for_session(&self.session, LockKey::Advisory(key), mode, policy)? {
-                Acquired::Skipped => return Ok(false),
-                Acquired::Now => false,
-                // The transaction's, which must not release it when it ends.
-                Acquired::Before => transaction.held.forget(LockKey::Advisory(key), mode.bit),
-            };
+        let by_transaction = match locks.acquire_for_session(
+            &self.session,
+            LockKey::Advisory(key),
+            mode,
+            policy,
+            0,
+        )? {
+            Acquired::Skipped => return Ok(false),
+            Acquired::Now => false,
+            // The transaction's, which must not release it when it ends.
+            Acquired::Before => transaction.held.forget(LockKey::Advisory(key), mode.bit),
+        };
         self.held.push(Held { key, mode, count: 1, by_transaction });
         Ok(true)
     }

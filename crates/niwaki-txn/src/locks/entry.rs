@@ -64,13 +64,18 @@ pub(crate) enum Attempt {
 }
 
 impl Entry {
+    /// The modes in which those sessions hold it.
+    pub(crate) fn modes(&self, whose: impl Fn(&SessionControl) -> bool) -> u8 {
+        let grants = self.granted.iter().filter(|grant| whose(&grant.session));
+        grants.fold(0, |modes, grant| modes | grant.modes)
+    }
+
     pub(crate) fn modes_of(&self, session: &SessionControl) -> u8 {
-        self.granted.iter().find(|grant| is(&grant.session, session)).map_or(0, |grant| grant.modes)
+        self.modes(|holder| is(holder, session))
     }
 
     pub(crate) fn modes_of_others(&self, session: &SessionControl) -> u8 {
-        let others = self.granted.iter().filter(|grant| !is(&grant.session, session));
-        others.fold(0, |modes, grant| modes | grant.modes)
+        self.modes(|holder| !is(holder, session))
     }
 
     /// Grants the lock if nobody excludes it and, unless it `jumps` the queue, nobody is to have it before.
@@ -199,8 +204,9 @@ impl Entry {
         self.carried.extract_if(.., goes).collect()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.granted.is_empty() && self.waiters.is_empty() && self.observers.is_empty()
+    /// Whether it says more than who holds it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !(self.waiters.is_empty() && self.observers.is_empty() && self.carried.is_empty())
     }
 }
 

@@ -25,7 +25,7 @@ use super::held::{
     FAST_SLOTS, HeldLocks, TENTATIVE, WEAK_MODES, fast_table, fast_word, fits_fast_word,
 };
 use super::mode::Mode;
-use super::queue::Partition;
+use super::partition::Partition;
 use super::{LockKey, LockManager, LockMark, TableId, TableLockMode};
 use crate::session::SessionControl;
 use crate::xact::limit;

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use niwaki_env::sync::atomic::AtomicU64;
 
+use super::page::PageNote;
 use super::{LockKey, TableId};
 
 /// Tables a session can lock on the fast path at a time; two cache lines.
@@ -53,6 +54,8 @@ pub(crate) struct HeldLocks {
     pub(crate) queued: RefCell<Vec<(LockKey, u8)>>,
     /// How many of them are on tables.
     queued_tables: Cell<usize>,
+    /// Row locks, a note for each set of bits, by level.
+    pages: RefCell<Vec<PageNote>>,
 }
 
 /// A place in [`HeldLocks`]: what was taken after it goes when a savepoint is rolled back.
@@ -61,6 +64,8 @@ pub(crate) struct LockMark {
     pub(crate) fast: [u64; FAST_SLOTS],
     pub(crate) fast_used: usize,
     pub(crate) queued: usize,
+    /// Savepoints that are open, this one included: the level of the row locks taken after it.
+    pub(crate) level: u32,
 }
 
 impl HeldLocks {
@@ -70,6 +75,7 @@ impl HeldLocks {
             fast_used: Cell::new(0),
             queued: RefCell::default(),
             queued_tables: Cell::new(0),
+            pages: RefCell::default(),
         }
     }
 
@@ -79,9 +85,49 @@ impl HeldLocks {
             && self.queued.borrow().iter().any(|(key, _)| *key == LockKey::Table(table))
     }
 
-    /// Locks in the lock table.
+    /// Locks in the lock table; row locks count by their notes.
     pub(crate) fn count(&self) -> usize {
-        self.queued.borrow().len()
+        self.queued.borrow().len() + self.pages.borrow().len()
+    }
+
+    /// Notes a set of bits.
+    pub(super) fn push_page(&self, note: PageNote) {
+        let mut pages = self.pages.borrow_mut();
+        let at = match pages.last() {
+            // For an outer savepoint.
+            Some(last) if last.level > note.level => {
+                pages.partition_point(|other| other.level <= note.level)
+            }
+            _ => pages.len(),
+        };
+        pages.insert(at, note);
+    }
+
+    /// Takes back the last note of a set of bits of this level or an inner one.
+    pub(super) fn pop_page(&self, level: u32) -> Option<PageNote> {
+        self.pages.borrow_mut().pop_if(|note| note.level >= level)
+    }
+
+    /// Takes back the note of a set that is gone.
+    pub(super) fn forget_page(&self, note: &PageNote) {
+        let mut pages = self.pages.borrow_mut();
+        // The newest one in all likelihood.
+        if let Some(at) = pages.iter().rposition(|other| other == note) {
+            pages.remove(at);
+        }
+    }
+
+    /// Makes all of inner levels notes of `level`; `merges` says for each whether its set goes.
+    pub(super) fn lower_pages(&self, level: u32, merges: impl Fn(&PageNote) -> bool) {
+        let mut pages = self.pages.borrow_mut();
+        let first = pages.iter().rposition(|note| note.level <= level).map_or(0, |at| at + 1);
+        let gone = pages.extract_if(first.., |note| {
+            merges(note) || {
+                note.level = level;
+                false
+            }
+        });
+        gone.for_each(drop);
     }
 
     /// Notes a lock in the lock table.
@@ -124,11 +170,19 @@ impl HeldLocks {
             || queued.any(|(_, modes)| covers(*modes))
     }
 
-    pub(crate) fn mark(&self) -> LockMark {
+    /// What is held when a savepoint is opened, beside `outer` others.
+    pub(crate) fn mark(&self, outer: usize) -> LockMark {
         LockMark {
             fast: std::array::from_fn(|at| self.fast[at].get()),
             fast_used: self.fast_used.get(),
             queued: self.queued.borrow().len(),
+            level: level(outer + 1),
         }
     }
+}
+
+/// The level of what is taken while so many savepoints are open.
+pub(super) fn level(savepoints: usize) -> u32 {
+    // More of them find no memory.
+    u32::try_from(savepoints).unwrap_or(u32::MAX)
 }

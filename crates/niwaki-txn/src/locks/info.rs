@@ -1,20 +1,27 @@
 //! What monitoring sees of locks.
 
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_storage::OffsetNumber;
 
 use super::deadlock::Graph;
 use super::held::{TENTATIVE, WEAK_MODES, fast_table};
 use super::queue::bits;
 use super::{LockInfo, LockKey, LockManager, RowLockMode, TableLockMode};
-use crate::session::SessionControl;
 
 impl LockManager {
     /// Everything held and waited for (`pg_locks`). Not one moment's picture: each part is looked at
     /// on its own.
     pub fn infos(&self) -> Vec<LockInfo> {
+        self.list().collect()
+    }
+
+    /// As [`LockManager::infos`], one at a time: the locked rows of large tables fit in memory as
+    /// bits, and not as lines.
+    pub fn list(&self) -> impl Iterator<Item = LockInfo> + use<> {
         let sessions = self.registry.all();
         let mut infos = Vec::new();
         for session in &sessions {
+            let backend = session.backend();
             for slot in &session.fast.0 {
                 let word = slot.load(Ordering::Acquire);
                 if word & TENTATIVE != 0 {
@@ -22,30 +29,38 @@ impl LockManager {
                 }
                 let key = LockKey::Table(fast_table(word));
                 for bit in bits((word & WEAK_MODES) as u8) {
-                    infos.push(LockInfo { fast_path: true, ..info(session, key, bit, true) });
+                    infos.push(LockInfo { fast_path: true, ..info(backend, key, bit, true) });
                 }
             }
             if let Some(xid) = session.info().xid {
-                infos.push(info(session, LockKey::Transaction(xid), 0, true));
+                infos.push(info(backend, LockKey::Transaction(xid), 0, true));
             }
             if let Some(wait) = session.current_wait()
                 && let LockKey::Transaction(_) = wait.key
             {
-                infos.push(info(session, wait.key, 0, false));
+                infos.push(info(backend, wait.key, 0, false));
             }
         }
+        let mut sets = Vec::new();
         for partition in &self.partitions {
-            for (key, entry) in &partition.lock().entries {
+            let partition = partition.lock();
+            for (key, entry) in &partition.entries {
                 for grant in &entry.granted {
-                    infos
-                        .extend(bits(grant.modes).map(|bit| info(&grant.session, *key, bit, true)));
+                    let backend = grant.session.backend();
+                    infos.extend(bits(grant.modes).map(|bit| info(backend, *key, bit, true)));
                 }
                 for waiter in &entry.waiters {
-                    infos.push(info(&waiter.session, *key, waiter.mode.bit, false));
+                    infos.push(info(waiter.session.backend(), *key, waiter.mode.bit, false));
                 }
             }
+            for (page, locks) in &partition.pages {
+                sets.extend(locks.sets().map(|set| (*page, set)));
+            }
         }
-        infos
+        infos.into_iter().chain(sets.into_iter().flat_map(|(page, (backend, mode, rows))| {
+            let rows: Vec<OffsetNumber> = rows.iter().collect();
+            rows.into_iter().map(move |row| info(backend, LockKey::Row(page.row(row)), mode, true))
+        }))
     }
 
     /// Who keeps this session waiting: holders of what it waits for, and those ahead of it in the
@@ -64,8 +79,7 @@ impl LockManager {
     }
 }
 
-fn info(session: &SessionControl, key: LockKey, bit: u8, granted: bool) -> LockInfo {
-    let backend = session.backend();
+fn info(backend: i32, key: LockKey, bit: u8, granted: bool) -> LockInfo {
     LockInfo { backend, key, mode: mode_name(&key, bit, granted), granted, fast_path: false }
 }
 

@@ -8,8 +8,11 @@ mod held;
 mod info;
 mod kept;
 mod mode;
+mod page;
+mod partition;
 mod queue;
 mod row;
+mod row_set;
 mod wait;
 mod xid;
 

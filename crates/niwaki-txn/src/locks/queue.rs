@@ -1,16 +1,14 @@
 //! The lock table: taking, waiting, releasing.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_env::sync::{Mutex, MutexGuard};
 
-use super::entry::{Attempt, Carried, Entry, Observer, is};
+use super::entry::{Attempt, Carried, Observer, is};
 use super::fast::{Fast, StrongCounts, is_strong, is_weak};
 use super::mode::Mode;
+use super::partition::{Partition, place};
 use super::row::RowCounts;
 use super::wait::Luck;
 use super::xid::XidWaits;
@@ -39,27 +37,6 @@ pub struct LockManager {
     pub(super) luck: Luck,
 }
 
-/// The same in every process, so that a schedule can be run again.
-type FixedHash = BuildHasherDefault<DefaultHasher>;
-
-/// A part of the lock table.
-#[derive(Debug, Default)]
-pub(crate) struct Partition {
-    pub(crate) entries: HashMap<LockKey, Entry, FixedHash>,
-}
-
-impl Partition {
-    pub(super) fn entry(&mut self, key: LockKey) -> &mut Entry {
-        self.entries.entry(key).or_default()
-    }
-
-    fn remove_if_empty(&mut self, key: &LockKey) {
-        if self.entries.get(key).is_some_and(Entry::is_empty) {
-            self.entries.remove(key);
-        }
-    }
-}
-
 /// How a lock was got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
@@ -86,11 +63,10 @@ impl LockManager {
     }
 
     pub(crate) fn partition_of(&self, key: &LockKey) -> usize {
-        // The low bits choose the place inside the partition's map.
-        (FixedHash::default().hash_one(key) >> 32) as usize % PARTITIONS
+        place(key, PARTITIONS)
     }
 
-    fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
+    pub(super) fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
         &self.partitions[self.partition_of(key)]
     }
 
@@ -198,7 +174,7 @@ impl LockManager {
                     holders: vec![Arc::clone(holder)],
                 });
             }
-            partition.remove_if_empty(&key);
+            partition.remove_if_idle(&key);
             holders
         };
         let total = holders.len();
@@ -220,7 +196,7 @@ impl LockManager {
         if let Some(entry) = partition.entries.get_mut(&key) {
             entry.observers.retain(|observer| !is(&observer.session, session));
         }
-        partition.remove_if_empty(&key);
+        partition.remove_if_idle(&key);
         result
     }
 
@@ -247,25 +223,25 @@ impl LockManager {
         mode: Mode,
         policy: WaitPolicy,
     ) -> Result<Acquired> {
-        self.announce(&key, mode, transaction.held.count())?;
-        let result = self.acquire_announced(transaction.session(), key, mode, policy, true);
-        if let Ok(Acquired::Now) = result {
+        let held = transaction.held.count();
+        let session = transaction.session();
+        let acquired = self.acquire_for_session(session, key, mode, policy, held)?;
+        if acquired == Acquired::Now {
             transaction.held.push(key, mode.bit);
-        } else {
-            self.retract(&key, mode);
         }
-        result
+        Ok(acquired)
     }
 
-    /// Takes a lock that no transaction notes: the session gives it back.
+    /// Takes a lock that the caller notes, and gives back. `held`: locks that its transaction has.
     pub(super) fn acquire_for_session(
         &self,
         session: &Arc<SessionControl>,
         key: LockKey,
         mode: Mode,
         policy: WaitPolicy,
+        held: usize,
     ) -> Result<Acquired> {
-        self.announce(&key, mode, 0)?;
+        self.announce(&key, mode, held)?;
         let result = self.acquire_announced(session, key, mode, policy, true);
         if !matches!(result, Ok(Acquired::Now)) {
             self.retract(&key, mode);
@@ -290,10 +266,10 @@ impl LockManager {
         transaction: &Transaction,
         key: LockKey,
         mode: Mode,
-        policy: WaitPolicy,
     ) -> Result<Acquired> {
         self.announce(&key, mode, 0)?;
-        let result = self.acquire_announced(transaction.session(), key, mode, policy, false);
+        let (session, policy) = (transaction.session(), WaitPolicy::Block);
+        let result = self.acquire_announced(session, key, mode, policy, false);
         self.retract(&key, mode);
         result
     }
@@ -322,19 +298,16 @@ impl LockManager {
             match entry.attempt(session, mode, keeps, jumps) {
                 Attempt::Held => return Ok(Acquired::Before),
                 Attempt::Granted => {
-                    partition.remove_if_empty(&key);
+                    partition.remove_if_idle(&key);
                     return Ok(Acquired::Now);
                 }
                 Attempt::Busy => {}
             }
-            match policy {
-                WaitPolicy::Block => {
-                    session.prepare_wait(key);
-                    entry.enqueue(session, mode, keeps);
-                }
-                WaitPolicy::NoWait => return Err(Error::LockNotAvailable { what: describe(&key) }),
-                WaitPolicy::Skip => return Ok(Acquired::Skipped),
+            if !policy.waits(&key)? {
+                return Ok(Acquired::Skipped);
             }
+            session.prepare_wait(key);
+            entry.enqueue(session, mode, keeps);
         }
         let result = session.wait_granted(|| self.find_deadlock(session));
         if result.is_err() && !self.leave_queue(session, &key) && keeps {
@@ -373,21 +346,18 @@ impl LockManager {
 
     /// Whether no other session holds `key` in a mode that excludes `mode`.
     pub(crate) fn is_free(&self, session: &SessionControl, key: &LockKey, mode: Mode) -> bool {
-        let partition = self.partition(key).lock();
-        let entry = partition.entries.get(key);
-        entry.is_none_or(|entry| entry.modes_of_others(session) & mode.excludes == 0)
+        let others = self.partition(key).lock().modes(key, |holder| !is(holder, session));
+        others & mode.excludes == 0
     }
 
     /// Whether the session holds `key`.
     pub(crate) fn is_held_by(&self, session: &SessionControl, key: &LockKey) -> bool {
-        let partition = self.partition(key).lock();
-        partition.entries.get(key).is_some_and(|entry| entry.modes_of(session) != 0)
+        self.partition(key).lock().modes(key, |holder| is(holder, session)) != 0
     }
 
     /// Whether anybody holds `key`.
     pub(crate) fn is_held(&self, key: &LockKey) -> bool {
-        let partition = self.partition(key).lock();
-        partition.entries.get(key).is_some_and(|entry| !entry.granted.is_empty())
+        self.partition(key).lock().modes(key, |_| true) != 0
     }
 
     /// Leaves the queue after a wait that failed; false when the lock was granted meanwhile.
@@ -398,7 +368,7 @@ impl LockManager {
         entry.waiters.remove(at);
         // Those behind may have waited for this one only.
         entry.grant_waiters();
-        partition.remove_if_empty(key);
+        partition.remove_if_idle(key);
         true
     }
 
@@ -411,12 +381,12 @@ impl LockManager {
     }
 
     fn drop_modes(&self, session: &SessionControl, key: &LockKey, modes: u8) {
-        let mut partition = self.partition(key).lock();
-        let Some(entry) = partition.entries.get_mut(key) else { return };
-        let carried = entry.take_carried(session, modes);
-        entry.remove_modes(session, modes);
-        partition.remove_if_empty(key);
-        drop(partition);
+        let carried = self.partition(key).lock().drop_modes(session, key, modes);
+        self.release_carried(session, carried);
+    }
+
+    /// Releases what went along with locks that the session released.
+    pub(super) fn release_carried(&self, session: &SessionControl, carried: Vec<Carried>) {
         // Ends: a row is carried to younger rows only.
         for Carried { to, modes, .. } in carried {
             self.release(session, &to, modes);
@@ -427,15 +397,15 @@ impl LockManager {
     pub(super) fn copy_grants(&self, from: LockKey, to: LockKey) -> Result<()> {
         // The whole table, so that no holder slips away in between; rows that move are rare.
         let mut partitions = self.lock_all();
-        let Some(entry) = partitions[self.partition_of(&from)].entries.get_mut(&from) else {
-            return Ok(());
-        };
+        let source = self.partition_of(&from);
+        let entry = partitions[source].entry(from);
         let mut carried = Vec::new();
         for grant in &entry.granted {
             for bit in bits(grant.modes) {
                 // It was theirs before, and somebody else moves it.
                 if let Err(error) = self.announce(&to, Mode::of(&to, bit), 0) {
                     carried.iter().for_each(|(_, bit)| self.retract(&to, Mode::of(&to, *bit)));
+                    partitions[source].remove_if_idle(&from);
                     return Err(error);
                 }
                 carried.push((Arc::clone(&grant.session), bit));
@@ -447,6 +417,7 @@ impl LockManager {
             modes: *bit,
         });
         entry.carried.extend(links);
+        partitions[source].remove_if_idle(&from);
         for (session, bit) in carried {
             partitions[self.partition_of(&to)].entry(to).add_modes(&session, bit);
         }
@@ -462,8 +433,8 @@ impl LockManager {
     #[inline]
     pub(crate) fn release_all(&self, session: &SessionControl, held: &HeldLocks) {
         self.release_fast(session, held, None);
-        if !held.queued.borrow().is_empty() {
-            self.release_queued(session, held, 0);
+        if held.count() != 0 {
+            self.release_noted(session, held, 0, 0);
         }
     }
 
@@ -475,12 +446,28 @@ impl LockManager {
         mark: &LockMark,
     ) {
         self.release_fast(session, held, Some(mark));
-        self.release_queued(session, held, mark.queued);
+        self.release_noted(session, held, mark.queued, mark.level);
     }
 
-    fn release_queued(&self, session: &SessionControl, held: &HeldLocks, keep: usize) {
+    /// Releases locks in the lock table but the first so many, and bits of this level and inner
+    /// ones.
+    fn release_noted(&self, session: &SessionControl, held: &HeldLocks, keep: usize, level: u32) {
         while let Some((key, modes)) = held.pop(keep) {
             self.release(session, &key, modes);
+        }
+        while let Some(note) = held.pop_page(level) {
+            self.release_page(session, &note);
+        }
+    }
+}
+
+impl WaitPolicy {
+    /// Whether to wait for this lock, which is not free.
+    pub(super) fn waits(self, key: &LockKey) -> Result<bool> {
+        match self {
+            Self::Block => Ok(true),
+            Self::NoWait => Err(Error::LockNotAvailable { what: describe(key) }),
+            Self::Skip => Ok(false),
         }
     }
 }

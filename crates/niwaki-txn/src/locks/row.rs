@@ -6,12 +6,16 @@
 use std::fmt;
 
 use niwaki_env::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use niwaki_storage::{RelFileId, Tid};
+use niwaki_storage::{OffsetNumber, RelFileId, Tid};
 
+use super::entry::Attempt;
+use super::held::level;
 use super::mode::Mode;
+use super::page::{PageKey, PageLocks, PageNote};
 use super::queue::Acquired;
-use super::{LockKey, LockManager, RowKey, RowLockMode, WaitPolicy};
+use super::{HeldLocks, LockKey, LockManager, RowKey, RowLockMode, WaitPolicy};
 use crate::error::{Error, Result};
+use crate::session::SessionControl;
 use crate::transaction::Transaction;
 use crate::xact::limit;
 
@@ -46,11 +50,13 @@ const ROW_COUNTERS: usize = limit(4096, 8, 2);
 
 /// One in so many of all row locks is kept for transactions that hold few.
 const RESERVED: usize = 8;
-/// Locks, row locks or others, that a transaction with few of them holds: a hundred sessions with so
-/// many find room in what is kept for them.
+/// Locks, sets of row locks or others, that a transaction with few of them holds: a hundred
+/// sessions with so many find room in what is kept for them.
 const FEW: usize = 1_000;
 
-/// How many row locks are kept or wanted.
+/// How many row locks are kept or wanted. The total counts what takes memory: a transaction's locks
+/// on one page, in one mode and at one level, count once, and so does a lock that is waited for or
+/// was carried along.
 #[derive(Debug)]
 pub(crate) struct RowCounts {
     pub(crate) total: AtomicUsize,
@@ -78,24 +84,44 @@ impl RowCounts {
 
     /// Counts a lock, before it is taken by a transaction that has `held` locks already.
     pub(crate) fn add(&self, row: &RowKey, held: usize) -> Result<()> {
+        self.reserve(held)?;
+        self.count(row);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, row: &RowKey) {
+        self.discount(row);
+        self.give_back();
+    }
+
+    /// Adds one to the total, for a transaction that has `held` locks already.
+    fn reserve(&self, held: usize) -> Result<()> {
         let most = if held < FEW { self.total_max } else { self.shared_max };
         if self.total.fetch_add(1, Ordering::AcqRel) >= most {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Error::TooManyRowLocks { most: self.total_max });
         }
-        self.counter(row).fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
-    pub(crate) fn remove(&self, row: &RowKey) {
-        self.counter(row).fetch_sub(1, Ordering::Release);
+    fn give_back(&self) {
         self.total.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Counts a row of what the total has.
+    fn count(&self, row: &RowKey) {
+        self.counter(row).fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn discount(&self, row: &RowKey) {
+        self.counter(row).fetch_sub(1, Ordering::Release);
     }
 
     /// False when nobody has a lock on the row.
     #[inline]
     pub(crate) fn maybe(&self, row: &RowKey) -> bool {
-        // Acquire: pairs with `add`. Two loads: the first is of a line that hardly ever changes.
+        // Acquire: pairs with `reserve` and `count`. Two loads: the first is of a line that hardly
+        // ever changes.
         self.total.load(Ordering::Acquire) != 0 && self.counter(row).load(Ordering::Acquire) != 0
     }
 }
@@ -105,7 +131,7 @@ impl LockManager {
     /// caller holds its page's exclusive latch.
     #[inline]
     pub fn any_row_locks(&self) -> bool {
-        // Acquire: pairs with the increment in `RowCounts::add`.
+        // Acquire: pairs with the increment in `RowCounts::reserve`.
         self.rows.total.load(Ordering::Acquire) != 0
     }
 
@@ -136,17 +162,155 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<bool> {
-        let acquired = self.acquire(transaction, LockKey::Row(row), mode.into(), policy)?;
-        Ok(acquired != Acquired::Skipped)
+        let (key, mode) = (LockKey::Row(row), Mode::from(mode));
+        if self.take_bit(transaction, &row, mode)? {
+            return Ok(true);
+        }
+        if !policy.waits(&key)? {
+            return Ok(false);
+        }
+        let (session, held) = (transaction.session(), transaction.held.count());
+        if self.acquire_for_session(session, key, mode, policy, held)? == Acquired::Now {
+            self.note_bit(transaction, &row, mode.bit);
+        }
+        Ok(true)
+    }
+
+    /// Locks a row if nobody is in the way.
+    fn take_bit(&self, transaction: &Transaction, row: &RowKey, mode: Mode) -> Result<bool> {
+        let (session, held) = (transaction.session(), &transaction.held);
+        let (level, offset) = (level(transaction.savepoint_depth()), row.root.offset);
+        let mut partition = self.partition(&LockKey::Row(*row)).lock();
+        let (page, mut entry) = partition.page(row);
+        let (mut attempt, set) = page.attempt(session, mode, level, offset);
+        if let Some(entry) = &mut entry {
+            attempt = entry.attempt(session, mode, false, true);
+        }
+        if attempt != Attempt::Granted {
+            return Ok(attempt == Attempt::Held);
+        }
+        if let Some(set) = set {
+            page.insert(set, offset);
+        } else {
+            let note = PageNote { page: PageKey::of(row), mode: mode.bit, level };
+            if let Err(error) = self.rows.reserve(held.count()) {
+                partition.remove_if_empty(&note.page);
+                return Err(error);
+            }
+            page.add(session, &note, offset);
+            held.push_page(note);
+        }
+        if let Some(entry) = entry {
+            entry.add_modes(session, mode.bit);
+        }
+        self.rows.count(row);
+        Ok(true)
+    }
+
+    /// Makes a bit of a lock that the session waited for, and has: it is counted.
+    fn note_bit(&self, transaction: &Transaction, row: &RowKey, mode: u8) {
+        let (session, level) = (transaction.session(), level(transaction.savepoint_depth()));
+        let key = LockKey::Row(*row);
+        let mut partition = self.partition(&key).lock();
+        let (page, _) = partition.page(row);
+        if let Some(set) = page.find(session, mode, level) {
+            page.insert(set, row.root.offset);
+            self.rows.give_back();
+        } else {
+            let note = PageNote { page: PageKey::of(row), mode, level };
+            page.add(session, &note, row.root.offset);
+            transaction.held.push_page(note);
+        }
+        partition.remove_if_idle(&key);
+    }
+
+    /// Makes a row lock of the transaction outlive rollbacks to all savepoints but the first
+    /// `outer`.
+    ///
+    /// # Errors
+    /// [`Error::TooManyRowLocks`].
+    pub(crate) fn keep_row(
+        &self,
+        transaction: &Transaction,
+        row: RowKey,
+        mode: RowLockMode,
+        outer: usize,
+    ) -> Result<()> {
+        let (session, held) = (transaction.session(), &transaction.held);
+        let (mode, level, offset) = (Mode::from(mode).bit, level(outer), row.root.offset);
+        let mut partition = self.partition(&LockKey::Row(row)).lock();
+        let Some(page) = partition.pages.get_mut(&PageKey::of(&row)) else { return Ok(()) };
+        // Without a bit, the lock came along with another row, and goes with that one's.
+        let Some(inner) = page.level_of(session, mode, offset) else { return Ok(()) };
+        if inner <= level {
+            return Ok(());
+        }
+        let note = PageNote { page: PageKey::of(&row), mode, level };
+        if let Some(set) = page.find(session, mode, level) {
+            page.insert(set, offset);
+        } else {
+            self.rows.reserve(held.count())?;
+            page.add(session, &note, offset);
+            held.push_page(note);
+        }
+        self.clear_bit(transaction, page, &PageNote { level: inner, ..note }, offset);
+        Ok(())
+    }
+
+    /// Takes a bit out of its set, which goes with its last one.
+    fn clear_bit(
+        &self,
+        transaction: &Transaction,
+        page: &mut PageLocks,
+        note: &PageNote,
+        row: OffsetNumber,
+    ) {
+        if page.clear(transaction.session(), note, row) {
+            transaction.held.forget_page(note);
+            self.rows.give_back();
+        }
     }
 
     /// Gives back a lock of [`LockManager::try_lock_row`] that the transaction did not hold before, in
-    /// this mode. No savepoint was opened since.
+    /// this mode.
     pub fn unlock_row(&self, transaction: &Transaction, row: RowKey, mode: RowLockMode) {
-        let (key, mode) = (LockKey::Row(row), Mode::from(mode));
-        if transaction.held.forget(key, mode.bit) {
-            self.release(transaction.session(), &key, mode.bit);
-        }
+        let session = transaction.session();
+        let (key, mode, offset) = (LockKey::Row(row), Mode::from(mode).bit, row.root.offset);
+        let page_key = PageKey::of(&row);
+        let mut partition = self.partition(&key).lock();
+        let Some(page) = partition.pages.get_mut(&page_key) else { return };
+        let Some(level) = page.level_of(session, mode, offset) else { return };
+        self.clear_bit(transaction, page, &PageNote { page: page_key, mode, level }, offset);
+        let carried = partition.drop_modes(session, &key, mode);
+        partition.remove_if_empty(&page_key);
+        drop(partition);
+        self.rows.discount(&row);
+        self.release_carried(session, carried);
+    }
+
+    /// Gives back all bits of a set.
+    pub(super) fn release_page(&self, session: &SessionControl, note: &PageNote) {
+        let key = LockKey::Row(note.page.row(OffsetNumber::INVALID));
+        let (rows, carried) = self.partition(&key).lock().drop_bits(session, note);
+        rows.iter().for_each(|row| self.rows.discount(&note.page.row(row)));
+        self.rows.give_back();
+        self.release_carried(session, carried);
+    }
+
+    /// Savepoints are released, all but the first `outer`: what was locked since belongs to the
+    /// last of these.
+    pub(crate) fn lower_rows(&self, session: &SessionControl, held: &HeldLocks, outer: usize) {
+        let level = level(outer);
+        held.lower_pages(level, |note| {
+            let key = LockKey::Row(note.page.row(OffsetNumber::INVALID));
+            let mut partition = self.partition(&key).lock();
+            let page = partition.pages.get_mut(&note.page);
+            let merged = page.is_some_and(|page| page.lower(session, note, level));
+            if merged {
+                self.rows.give_back();
+            }
+            merged
+        });
     }
 
     /// Whether no other transaction holds the row in memory in a mode that excludes `mode`. Stays
@@ -180,8 +344,15 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<bool> {
-        let acquired = self.probe(transaction, LockKey::Row(row), mode.into(), policy)?;
-        Ok(acquired != Acquired::Skipped)
+        let key = LockKey::Row(row);
+        if self.row_is_free(transaction, row, mode) {
+            return Ok(true);
+        }
+        if !policy.waits(&key)? {
+            return Ok(false);
+        }
+        self.probe(transaction, key, mode.into())?;
+        Ok(true)
     }
 
     /// A row moves to a root on another page: who holds `from` in memory holds `to` too. Called under

@@ -8,9 +8,8 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_storage::Xid;
 
-use super::queue::describe;
 use super::{LockKey, LockManager, WaitPolicy};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::manager::XidStatus;
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
@@ -62,12 +61,8 @@ impl LockManager {
         if ended() {
             return Ok(true);
         }
-        match policy {
-            WaitPolicy::Block => {}
-            WaitPolicy::NoWait => {
-                return Err(Error::LockNotAvailable { what: describe(&LockKey::Transaction(xid)) });
-            }
-            WaitPolicy::Skip => return Ok(false),
+        if !policy.waits(&LockKey::Transaction(xid))? {
+            return Ok(false);
         }
         let session = transaction.session();
         session.prepare_wait(LockKey::Transaction(xid));

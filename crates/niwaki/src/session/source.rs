@@ -325,7 +325,7 @@ impl SessionSource<'_> {
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
         let owners = Owners::new(&self.database.databases().all(), state);
-        for lock in self.database.transactions().locks().infos() {
+        for lock in self.database.transactions().locks().list() {
             let (kind, relation, tid, xid) = match lock.key {
                 LockKey::Table(table) if owners.is_database(table) => ("object", None, None, None),
                 LockKey::Table(table) => ("relation", Some(of_table_number(table).1.0), None, None),

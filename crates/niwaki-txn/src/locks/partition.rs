@@ -1,0 +1,132 @@
+//! A part of the lock table, under one mutex.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash};
+
+use hashbrown::HashMap;
+
+use super::entry::{Carried, Entry, is};
+use super::page::{PageKey, PageLocks, PageNote};
+use super::row_set::RowSet;
+use super::{LockKey, RowKey};
+use crate::session::SessionControl;
+
+/// The same in every process, so that a schedule can be run again.
+type FixedHash = BuildHasherDefault<DefaultHasher>;
+
+/// Pages for which a partition keeps room when it has none: about 40 kB.
+const PAGES_KEPT: usize = 256;
+
+/// The number of a key's partition, of so many.
+pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
+    fn hash(of: impl Hash) -> u64 {
+        FixedHash::default().hash_one(of)
+    }
+    let hash = match key {
+        // With the page's other rows.
+        LockKey::Row(row) => hash(PageKey::of(row)),
+        other => hash(other),
+    };
+    // The low bits choose the place inside the partition's maps.
+    (hash >> 32) as usize % partitions
+}
+
+/// A part of the lock table.
+#[derive(Debug, Default)]
+pub(crate) struct Partition {
+    pub(crate) entries: HashMap<LockKey, Entry, FixedHash>,
+    /// Pages with locked rows. A row with an entry is promoted here.
+    pub(super) pages: HashMap<PageKey, PageLocks, FixedHash>,
+}
+
+impl Partition {
+    /// The entry of a key. A row that has none is promoted.
+    pub(super) fn entry(&mut self, key: LockKey) -> &mut Entry {
+        self.entries.entry(key).or_insert_with(|| match key {
+            LockKey::Row(row) => {
+                self.pages.entry(PageKey::of(&row)).or_default().promote(row.root.offset)
+            }
+            _ => Entry::default(),
+        })
+    }
+
+    /// The page of a row, and the row's entry if it is promoted. The page may be an empty one.
+    pub(super) fn page(&mut self, row: &RowKey) -> (&mut PageLocks, Option<&mut Entry>) {
+        let page = self.pages.entry(PageKey::of(row)).or_default();
+        let promoted = page.is_promoted(row.root.offset);
+        let entry = promoted.then(|| self.entries.get_mut(&LockKey::Row(*row))).flatten();
+        (page, entry)
+    }
+
+    /// The modes in which those sessions hold the key.
+    pub(super) fn modes(&self, key: &LockKey, whose: impl Fn(&SessionControl) -> bool) -> u8 {
+        if let LockKey::Row(row) = key {
+            match self.pages.get(&PageKey::of(row)) {
+                None => return 0,
+                Some(page) if !page.is_promoted(row.root.offset) => {
+                    return page.modes(row.root.offset, whose);
+                }
+                Some(_) => {}
+            }
+        }
+        self.entries.get(key).map_or(0, |entry| entry.modes(whose))
+    }
+
+    /// Removes an entry that nobody needs: nobody waits, and its page has the bits of all who hold
+    /// it.
+    pub(super) fn remove_if_idle(&mut self, key: &LockKey) {
+        let Some(entry) = self.entries.get(key).filter(|entry| !entry.is_wanted()) else { return };
+        let LockKey::Row(row) = key else {
+            if entry.granted.is_empty() {
+                self.entries.remove(key);
+            }
+            return;
+        };
+        let (offset, page_key) = (row.root.offset, PageKey::of(row));
+        let Some(page) = self.pages.get_mut(&page_key) else { return };
+        let noted = |session: &SessionControl| page.modes(offset, |whose| is(whose, session));
+        if entry.granted.iter().all(|grant| grant.modes == noted(&grant.session)) {
+            page.demote(offset);
+            self.entries.remove(key);
+            self.remove_if_empty(&page_key);
+        }
+    }
+
+    pub(super) fn remove_if_empty(&mut self, page: &PageKey) {
+        if self.pages.get(page).is_some_and(PageLocks::is_empty) {
+            self.pages.remove(page);
+            if self.pages.is_empty() && self.pages.capacity() > PAGES_KEPT {
+                self.pages.shrink_to(PAGES_KEPT);
+            }
+        }
+    }
+
+    /// Takes modes of an entry away from the session. Returns what it is to release with them.
+    pub(super) fn drop_modes(
+        &mut self,
+        session: &SessionControl,
+        key: &LockKey,
+        modes: u8,
+    ) -> Vec<Carried> {
+        let Some(entry) = self.entries.get_mut(key) else { return Vec::new() };
+        let carried = entry.take_carried(session, modes);
+        entry.remove_modes(session, modes);
+        self.remove_if_idle(key);
+        carried
+    }
+
+    /// Takes a set of bits away from the session. Returns its rows, and what it is to release with
+    /// them.
+    pub(super) fn drop_bits(
+        &mut self,
+        session: &SessionControl,
+        note: &PageNote,
+    ) -> (RowSet, Vec<Carried>) {
+        let Some(page) = self.pages.get_mut(&note.page) else { return Default::default() };
+        let (rows, promoted) = page.take(session, note);
+        self.remove_if_empty(&note.page);
+        let keys = promoted.into_iter().map(|row| LockKey::Row(note.page.row(row)));
+        let carried = keys.flat_map(|key| self.drop_modes(session, &key, note.mode)).collect();
+        (rows, carried)
+    }
+}

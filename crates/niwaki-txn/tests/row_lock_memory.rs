@@ -1,0 +1,64 @@
+//! What shared row locks take of the memory.
+//!
+//! A million of them took about 250 bytes each, and there were no more for the whole server
+//! (53200). Locks of the rows of one page are a bit each now. A test of its own: the allocator
+//! counts for the whole process.
+
+#![cfg(not(any(feature = "shuttle", feature = "loom")))]
+
+use std::alloc::System;
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::memory::{self, Counting};
+use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
+use niwaki_txn::{
+    BeginOptions, CommitLog, Result, RowKey, RowLockMode, TransactionManager, TxnOptions,
+};
+
+#[global_allocator]
+static ALLOCATOR: Counting<System> = Counting(System);
+
+struct NoLog;
+
+impl CommitLog for NoLog {
+    fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
+        Ok(Lsn(100))
+    }
+    fn flush(&self, _: Lsn) {}
+    fn flushed(&self) -> Lsn {
+        Lsn(100)
+    }
+    fn drop_file(&self, _: RelFile) {}
+}
+
+/// Bytes for each lock of `rows` rows on each of `pages` pages.
+fn bytes_per_lock(pages: u32, rows: u16) -> usize {
+    let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
+    manager.attach_log(Arc::new(NoLog)).unwrap();
+    let session = manager.register_session().unwrap();
+    let transaction = manager.begin(&session, BeginOptions::default()).unwrap();
+    let (before, _) = memory::used();
+    for block in 0..pages {
+        for offset in 1..=rows {
+            let root = Tid::new(block, offset);
+            let row = RowKey { file: RelFileId(20), root, incarnation: 0 };
+            assert!(manager.locks().try_lock_row(&transaction, row, RowLockMode::Share).unwrap());
+        }
+    }
+    let (after, _) = memory::used();
+    drop(transaction);
+    assert!(!manager.locks().any_row_locks());
+    let (left, _) = memory::used();
+    assert!(left < before + (1 << 20), "{} bytes stay behind", left - before);
+    (after - before) / (pages as usize * usize::from(rows))
+}
+
+#[test]
+fn row_locks_take_little_memory() {
+    // Rows of about 30, of 80 and of 350 bytes; and one row of each page.
+    let taken = [200, 100, 20, 1].map(|rows| bytes_per_lock(20_000, rows));
+    for (taken, most) in taken.into_iter().zip([2, 3, 13, 250]) {
+        assert!((1..=most).contains(&taken), "{taken} bytes, and not at most {most}");
+    }
+}
