@@ -312,6 +312,11 @@ fn queries() {
 }
 
 #[test]
+fn growth() {
+    check("growth", include_str!("../testscripts/growth.test"));
+}
+
+#[test]
 fn grouping_sets() {
     check("grouping_sets", include_str!("../testscripts/grouping_sets.test"));
 }

@@ -26,7 +26,7 @@ use crate::query::Query;
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
 /// What looking at an expression counts as: its memory is a kilobyte or two.
-const EXPRESSION_UNITS: usize = 2048;
+pub(super) const EXPRESSION_UNITS: usize = 2048;
 
 impl Analyzer<'_> {
     /// The expression in an optional node.

@@ -350,7 +350,7 @@ impl<'a> Analyzer<'a> {
     }
 
     /// What a statement asks for, the columns of its rows, and what its command tag begins with.
-    fn statement_query(
+    pub(crate) fn statement_query(
         &mut self,
         node: &NodeEnum,
     ) -> Result<(StatementQuery, Vec<ColumnInfo>, CommandTag)> {

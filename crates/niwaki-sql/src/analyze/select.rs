@@ -5,6 +5,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
 
 use super::Analyzer;
+use super::expr::EXPRESSION_UNITS;
 use super::group_by::GroupBy;
 use super::grouping::GroupedRow;
 use super::locking::asked_lock;
@@ -34,6 +35,8 @@ impl Analyzer<'_> {
         wanted: Option<&[ColumnType]>,
         to_text: bool,
     ) -> Result<Query> {
+        // Views may name others twice, level by level, and nothing else.
+        niwaki_types::work::tick(EXPRESSION_UNITS)?;
         stack::deeper(|| self.query_here(select, wanted, to_text))
     }
 

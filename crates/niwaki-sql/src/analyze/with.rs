@@ -10,12 +10,13 @@ use niwaki_catalog::collation_name;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, CteMaterialize, SetOperation};
 
+use super::expr::EXPRESSION_UNITS;
 use super::scope::Scope;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::ExprKind;
-use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery};
+use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery, count_named};
 
 /// A WITH query that can be named.
 pub(super) struct Cte {
@@ -386,11 +387,16 @@ impl Analyzer<'_> {
             CteState::Dependent { query, named } => {
                 // Its rows would have to be kept for each row around it.
                 let once = query.is_volatile() || query.locks_rows() || query.has_recursion();
-                if std::mem::replace(named, true) && once {
+                let again = std::mem::replace(named, true);
+                if again && once {
                     let what = "naming a WITH query twice that is recursive or volatile and reads rows of a query around it";
                     return Err(self.unsupported(what, location));
                 }
+                niwaki_types::work::tick(query.nodes().saturating_mul(EXPRESSION_UNITS))?;
                 let (mut query, by) = (query.clone(), depth - cte.level);
+                if again {
+                    count_named(&mut self.shared, &query);
+                }
                 query.outer_slots_mut(1, &mut |slot, _| {
                     if let ExprKind::Slot { depth, .. } = &mut slot.kind {
                         *depth += by;

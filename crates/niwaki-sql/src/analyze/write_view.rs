@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
 use niwaki_types::{ColumnType, TextSettings};
 
+use super::expr::EXPRESSION_UNITS;
 use super::scope::{Item, ItemColumn, column_of};
 use super::updatable::{base, not_updatable};
 use super::{Analyzer, SYSTEM_COLUMNS};
@@ -12,7 +13,9 @@ use crate::context::AnalyzeContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::{ModifyKind, conjunction};
-use crate::query::{Query, expr_outer_slots_mut, reads_slots, shift_depth};
+use crate::query::{
+    Query, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth,
+};
 use crate::store::TableLock;
 
 /// What a statement changes: a table, and the view through which it does so.
@@ -190,7 +193,18 @@ fn moved(expr: &Expr, start: usize) -> Expr {
 }
 
 /// An expression over the columns of a view, which begin at slot `start`, over the row that these are made of.
-fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Expr {
+/// A column that is read twice is written twice, view by view, so this counts as work.
+fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Result<Expr> {
+    let mut written = 0_usize;
+    expr_outer_slots(expr, 0, &mut |place, level| {
+        if let ExprKind::Slot { depth, slot } = place.kind
+            && depth == level
+            && let Some(column) = slot.checked_sub(start).and_then(|number| columns.get(number))
+        {
+            written += nodes(&column.value);
+        }
+    });
+    niwaki_types::work::tick(written.saturating_mul(EXPRESSION_UNITS))?;
     let mut expr = expr.clone();
     expr_outer_slots_mut(&mut expr, 0, &mut |place, level| {
         if let ExprKind::Slot { depth, slot } = place.kind
@@ -203,7 +217,7 @@ fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Expr {
             (place.ty, place.typmod, place.domain) = (ty, typmod, domain);
         }
     });
-    expr
+    Ok(expr)
 }
 
 impl Analyzer<'_> {
@@ -295,14 +309,14 @@ impl Analyzer<'_> {
                 Some(ColumnTarget::Column(_)) if base.column(number).is_none() => None,
                 found => found,
             };
-            WrittenColumn {
-                value: over(target, base.start, &below),
+            Ok(WrittenColumn {
+                value: over(target, base.start, &below)?,
                 target: target_of.unwrap_or(ColumnTarget::Computed),
-            }
+            })
         });
-        let columns = columns.collect();
-        let own: Vec<Expr> =
-            base.conditions.iter().map(|condition| over(condition, base.start, &below)).collect();
+        let columns = columns.collect::<Result<_>>()?;
+        let own = base.conditions.iter().map(|condition| over(condition, base.start, &below));
+        let own: Vec<Expr> = own.collect::<Result<_>>()?;
         let (mut conditions, mut checks) =
             inner.map_or_else(Default::default, |inner| (inner.conditions, inner.checks));
         if (checked || option.is_some())

@@ -6,7 +6,7 @@ use niwaki_types::{TypeOid, quote_identifier};
 use super::{Expr, ExprKind};
 use crate::context::RecordFields;
 use crate::functions::{Function, Volatility};
-use crate::query::volatile_inside;
+use crate::query::{Growth, nodes, volatile_inside};
 
 /// A function with the types that its parameters have in a call: polymorphic ones stand for others in each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ impl UserFunction {
 const CHEAP_CALLS: f64 = 10.0;
 
 /// Puts what a function computes in the place of a call, where that means the same (PostgreSQL's rules).
-pub(crate) fn inline_call(call: &mut Expr) {
+pub(crate) fn inline_call(call: &mut Expr, growth: &mut Growth) {
     let ExprKind::UserCall { function, arguments } = &call.kind else { return };
     let Some(body) = &function.inline else { return };
     let mut uses = vec![0_usize; arguments.len()];
@@ -84,6 +84,11 @@ pub(crate) fn inline_call(call: &mut Expr) {
         if function.strict && *uses == 0 || *uses != 1 && volatile_inside(argument) || dear {
             return;
         }
+    }
+    let written = arguments.iter().zip(&uses).map(|(argument, uses)| uses * nodes(argument));
+    let written = written.sum::<usize>() + nodes(body);
+    if !growth.admits(written.saturating_sub(nodes(call))) {
+        return;
     }
     let mut result = body.clone();
     put_arguments(&mut result, arguments);

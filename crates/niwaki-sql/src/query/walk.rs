@@ -148,42 +148,82 @@ impl Query {
 
     /// Whether anything inside, at any level, is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
-        let mut found = match &self.body {
+        let own = match &self.body {
             Body::Modify(_) => true,
             Body::Select(select) => {
                 let volatile = |item: &FromItem| matches!(&item.kind, ItemKind::Function { function, .. } if function.is_volatile());
                 select.sets.iter().any(|set| set.function.is_volatile())
                     || select.from.items.iter().any(volatile)
             }
-            Body::Set(set) => set.left.query.is_volatile() || set.right.query.is_volatile(),
-            Body::Values(_) => false,
+            Body::Set(_) | Body::Values(_) => false,
         };
-        self.for_each_expr(&mut |expr| found = found || volatile_inside(expr));
-        self.for_each_item_query(&mut |query| found = found || query.is_volatile());
-        found
+        own || self.any_part(&Self::is_volatile, &volatile_inside)
     }
 
     /// Whether it, or a query anywhere inside, is a recursive UNION.
     pub(crate) fn has_recursion(&self) -> bool {
-        let mut found = match &self.body {
-            Body::Set(set) => {
-                let sides = [&set.left.query, &set.right.query];
-                set.recursive.is_some() || sides.into_iter().any(Self::has_recursion)
-            }
+        let own = match &self.body {
+            Body::Set(set) => set.recursive.is_some(),
             Body::Select(_) | Body::Values(_) | Body::Modify(_) => false,
         };
-        self.for_each_expr(&mut |expr| {
-            found = found
-                || expr.any(&mut |part| match &part.kind {
-                    ExprKind::SubQuery(sub) => match &sub.query {
-                        Nested::Query(query) => query.has_recursion(),
-                        Nested::Plan(_) => false,
-                    },
-                    _ => false,
-                });
-        });
-        self.for_each_item_query(&mut |query| found = found || query.has_recursion());
+        let inside = |expr: &Expr| {
+            expr.any(&mut |part| match &part.kind {
+                ExprKind::SubQuery(sub) => match &sub.query {
+                    Nested::Query(query) => query.has_recursion(),
+                    Nested::Plan(_) => false,
+                },
+                _ => false,
+            })
+        };
+        own || self.any_part(&Self::has_recursion, &inside)
+    }
+
+    /// Whether a query among its FROM items or a side of a set operation satisfies `query`, or an
+    /// expression of this level `expr`. Sides look at their own parts: each is looked at once.
+    fn any_part(&self, query: &dyn Fn(&Self) -> bool, expr: &dyn Fn(&Expr) -> bool) -> bool {
+        if let Body::Set(set) = &self.body {
+            let mut sides = [&set.left, &set.right].into_iter();
+            return sides.any(|side| query(&side.query) || side.exprs.iter().any(expr))
+                || self.limit.iter().chain(&self.offset).any(expr);
+        }
+        let mut found = false;
+        self.for_each_expr(&mut |part| found = found || expr(part));
+        self.for_each_item_query(&mut |item| found = found || query(item));
         found
+    }
+
+    /// Calls `visit` with the number of each WITH query that it names, anywhere inside, as often as
+    /// it does.
+    pub(crate) fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
+        self.items_shared(visit);
+        self.for_each_expr(&mut |expr| {
+            expr.any(&mut |part| {
+                if let ExprKind::SubQuery(sub) = &part.kind
+                    && let Nested::Query(query) = &sub.query
+                {
+                    query.named_shared(visit);
+                }
+                false
+            });
+        });
+        self.for_each_item_query(&mut |query| query.named_shared(visit));
+    }
+
+    fn items_shared(&self, visit: &mut dyn FnMut(usize)) {
+        match &self.body {
+            Body::Select(select) => {
+                for item in &select.from.items {
+                    if let ItemKind::Shared { number } = item.kind {
+                        visit(number);
+                    }
+                }
+            }
+            Body::Values(_) | Body::Modify(_) => {}
+            Body::Set(set) => {
+                set.left.query.items_shared(visit);
+                set.right.query.items_shared(visit);
+            }
+        }
     }
 }
 

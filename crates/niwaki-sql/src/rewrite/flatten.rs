@@ -8,24 +8,53 @@ use super::Level;
 use super::nulls::null_with;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, FromItem, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
-    expr_outer_slots_mut, reads_slots, shift_depth, volatile_inside,
+    Body, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
+    expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth, volatile_inside,
 };
 
 /// Makes every simple query among the FROM items part of the level. Returns whether one of them had
 /// no FROM: constants may stand in conditions then.
-pub(super) fn flatten(level: &mut Level<'_>) -> bool {
+pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> bool {
     let mut without_from = false;
     // Items that come with a query are simple no more, or were looked at when that query was rewritten.
     for number in 0..level.from.items.len() {
-        if is_one_row(level.from, number) {
+        let one_row = is_one_row(level.from, number);
+        if (one_row || is_simple(level.from, number)) && growth.admits(gained(level, number)) {
             pull_up(level, number);
-            without_from = true;
-        } else if is_simple(level.from, number) {
-            pull_up(level, number);
+            without_from = without_from || one_row;
         }
     }
     without_from
+}
+
+/// Expressions that a level gains when what an item's query computes stands where it is read.
+fn gained(level: &Level<'_>, number: usize) -> usize {
+    let item = &level.from.items[number];
+    let ItemKind::Query(query) = &item.kind else { return 0 };
+    let targets = match &query.body {
+        Body::Select(select) => select.targets.as_slice(),
+        Body::Values(rows) => rows.first().map(Vec::as_slice).unwrap_or_default(),
+        Body::Set(_) | Body::Modify(_) => return 0,
+    };
+    let sizes: Vec<usize> = targets.iter().map(nodes).collect();
+    if sizes.iter().all(|size| *size == 1) {
+        return 0;
+    }
+    let mut reads = vec![0_usize; sizes.len()];
+    let mut count = |slot: &Expr, at: usize| {
+        if let ExprKind::Slot { depth, slot: read } = slot.kind
+            && depth == at
+            && item.slots.contains(read)
+            && let Some(reads) = reads.get_mut(read - item.slots.start)
+        {
+            *reads += 1;
+        }
+    };
+    level.from.for_each_expr(&mut |expr| expr_outer_slots(expr, 0, &mut count));
+    level.from.for_each_item_query(&mut |query| query.outer_slots(1, &mut count));
+    level.exprs.iter().for_each(|expr| expr_outer_slots(expr, 0, &mut count));
+    // The first of them takes the place of the target.
+    sizes.iter().zip(&reads).map(|(size, reads)| (size - 1) * reads.saturating_sub(1)).sum()
 }
 
 /// Whether an item is a query without FROM, or VALUES of one row, whose columns may become what it

@@ -11,6 +11,9 @@
 //! 4. an outer join becomes an inner one where a condition refuses the rows that it adds ([`outer_joins`]);
 //! 5. what follows from equalities is added ([`equalities`]);
 //! 6. conditions go into the queries among the FROM items ([`push_down`]).
+//!
+//! Some of this writes an expression in several places. It is left undone where the statement would
+//! become too long ([`Growth`]): the answer is the same.
 
 mod common_parts;
 mod constants;
@@ -22,6 +25,8 @@ mod outer_joins;
 mod push_down;
 mod shared;
 mod sublinks;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
@@ -31,8 +36,8 @@ use niwaki_env::stack;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
 use crate::query::{
-    Body, From, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource, Query,
-    Select, SharedQuery, StatementBody, StatementQuery,
+    Body, From, Growth, JoinTree, JoinType, MergeAction, MergeQuery, ModifyQuery, ModifySource,
+    Query, Select, SharedQuery, StatementBody, StatementQuery,
 };
 
 /// Rewrites all queries of a statement.
@@ -40,8 +45,9 @@ use crate::query::{
 /// # Errors
 /// The first constant that does not fit its length, when all is rewritten.
 pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
-    let mut unfit = Ok(());
-    let mut rewriter = Rewriter { shared: &mut statement.shared, values, unfit: &mut unfit };
+    let (mut unfit, mut growth) = (Ok(()), Growth::default());
+    let (unfit, growth) = (&mut unfit, &mut growth);
+    let mut rewriter = Rewriter { shared: &mut statement.shared, values, unfit, growth };
     match &mut statement.body {
         StatementBody::Select(query) => rewriter.query(query),
         StatementBody::Modify(modify) => rewriter.modify(modify),
@@ -51,10 +57,10 @@ pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -
     for number in 0..statement.shared.len() {
         let mut query = std::mem::replace(&mut statement.shared[number].query, Query::empty());
         let shared = &mut statement.shared;
-        Rewriter { shared, values, unfit: &mut unfit }.query(&mut query);
+        Rewriter { shared, values, unfit, growth }.query(&mut query);
         statement.shared[number].query = query;
     }
-    unfit
+    std::mem::replace(unfit, Ok(()))
 }
 
 struct Rewriter<'s, 'v> {
@@ -62,6 +68,7 @@ struct Rewriter<'s, 'v> {
     values: &'s mut Values<'v>,
     /// The first failure of [`constants::fits`].
     unfit: &'s mut Result<()>,
+    growth: &'s mut Growth,
 }
 
 /// FROM and WHERE of one level, with the other expressions over their row.
@@ -159,7 +166,7 @@ impl Rewriter<'_, '_> {
             self.expr(child);
             Ok(())
         });
-        inline_call(expr);
+        inline_call(expr, self.growth);
         constants::fold(expr);
     }
 
@@ -171,14 +178,14 @@ impl Rewriter<'_, '_> {
         common_parts::take_out(level.from);
         hoist(level.from);
         sublinks::pull_up(level);
-        if flatten::flatten(level) {
+        if flatten::flatten(level, self.growth) {
             constants::compute(level.from, self.values);
         }
         hoist(level.from);
         outer_joins::reduce(level.from);
         hoist(level.from);
         equalities::derive(level.from);
-        push_down::push_down(level.from);
+        push_down::push_down(level.from, self.growth);
     }
 }
 

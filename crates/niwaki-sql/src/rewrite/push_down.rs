@@ -4,18 +4,18 @@ use super::flatten::reads_inside;
 use super::outer_joins::reduce;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, Grouping, ItemKind, JoinTree, Query, expr_outer_slots_mut, has_query,
-    reads_slots, shift_depth, volatile_inside,
+    Body, Distinct, From, Grouping, Growth, ItemKind, JoinTree, Query, expr_outer_slots,
+    expr_outer_slots_mut, has_query, nodes, reads_slots, shift_depth, volatile_inside,
 };
 
 /// Moves conditions that read the columns of one query only into it, where they mean the same.
-pub(super) fn push_down(from: &mut From) {
+pub(super) fn push_down(from: &mut From, growth: &mut Growth) {
     let Some(tree) = from.tree.take() else { return };
     let mut numbers = Vec::new();
     tree.items(&mut numbers);
     for number in numbers {
         if !tree.is_nullable(number) && !is_hidden(&tree, number) {
-            push_into(from, number);
+            push_into(from, number, growth);
         }
     }
     from.tree = Some(tree);
@@ -32,7 +32,7 @@ fn is_hidden(tree: &JoinTree, number: usize) -> bool {
     is_hidden(&join.left, number)
 }
 
-fn push_into(from: &mut From, number: usize) {
+fn push_into(from: &mut From, number: usize, growth: &mut Growth) {
     let item = &mut from.items[number];
     if item.is_barrier() {
         return;
@@ -63,7 +63,7 @@ fn push_into(from: &mut From, number: usize) {
                 }
             }
         });
-        if accepts(query, &own) {
+        if accepts(query, &own, growth) {
             push(query, own);
             pushed = true;
         } else {
@@ -72,28 +72,29 @@ fn push_into(from: &mut From, number: usize) {
     }
     from.conditions = kept;
     if pushed {
-        settle(query);
+        settle(query, growth);
     }
 }
 
 /// Looks again at what the new conditions allow.
-fn settle(query: &mut Query) {
+fn settle(query: &mut Query, growth: &mut Growth) {
     match &mut query.body {
         Body::Select(select) => {
             reduce(&mut select.from);
             super::hoist(&mut select.from);
-            push_down(&mut select.from);
+            push_down(&mut select.from, growth);
         }
         Body::Values(_) | Body::Modify(_) => {}
         Body::Set(set) => {
-            settle(&mut set.left.query);
-            settle(&mut set.right.query);
+            settle(&mut set.left.query, growth);
+            settle(&mut set.right.query, growth);
         }
     }
 }
 
-/// Whether a condition over the rows of a query can be judged inside it.
-fn accepts(query: &Query, condition: &Expr) -> bool {
+/// Whether a condition over the rows of a query can be judged inside it, and may: what it reads there
+/// is written out.
+fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
     if query.limit.is_some() || query.offset.is_some() {
         return false;
     }
@@ -119,17 +120,21 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
                     });
             });
             // Above sets of groups nothing is gained by judging it a little earlier.
-            fits && select.grouping.as_ref().is_none_or(|grouping| {
-                grouping.sets.sets.is_empty()
-                    || goes_below(grouping, &substituted(condition, &select.targets))
-            })
+            if !fits || !growth.admits(gained(condition, &select.targets)) {
+                return false;
+            }
+            let Some(grouping) = &select.grouping else { return true };
+            let own = substituted(condition, &select.targets);
+            let below = goes_below(grouping, &own);
+            (below || grouping.sets.sets.is_empty())
+                && (!below || growth.admits(gained(&own, &grouping.groups)))
         }
         Body::Values(_) | Body::Modify(_) => false,
         // What a recursive query finds depends on rows that the condition would take away.
         Body::Set(set) if set.recursive.is_some() => false,
         Body::Set(set) => [&set.left, &set.right].into_iter().all(|side| {
-            let own = substituted(condition, &side.exprs);
-            accepts(&side.query, &own)
+            growth.admits(gained(condition, &side.exprs))
+                && accepts(&side.query, &substituted(condition, &side.exprs), growth)
         }),
     }
 }
@@ -172,6 +177,19 @@ fn push(query: &mut Query, condition: Expr) {
             }
         }
     }
+}
+
+/// Expressions that [`substituted`] adds.
+fn gained(expr: &Expr, by: &[Expr]) -> usize {
+    let mut gained = 0;
+    expr_outer_slots(expr, 0, &mut |slot, level| {
+        if let ExprKind::Slot { depth, slot } = slot.kind
+            && depth == level
+        {
+            gained += by.get(slot).map_or(0, |value| nodes(value) - 1);
+        }
+    });
+    gained
 }
 
 /// The expression with what its slots stand for.

@@ -1,7 +1,7 @@
 //! WITH queries that are computed where they are named.
 
 use super::Rewriter;
-use crate::query::{Body, From, ItemKind, Query, SharedQuery};
+use crate::query::{Body, From, ItemKind, Query, SharedQuery, count_named};
 
 impl Rewriter<'_, '_> {
     /// Puts WITH queries that are named once, or are NOT MATERIALIZED, in the place of their names. What is volatile,
@@ -15,8 +15,12 @@ impl Rewriter<'_, '_> {
             }
             let query = if shared.references == 1 {
                 std::mem::replace(&mut shared.query, Query::empty())
+            } else if self.growth.admits(shared.query.nodes()) {
+                let copy = shared.query.clone();
+                count_named(self.shared, &copy);
+                copy
             } else {
-                shared.query.clone()
+                continue;
             };
             item.kind = ItemKind::Query(Box::new(query));
         }

@@ -14,7 +14,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, FunctionKey, inline_call, keeps_promises};
 use crate::functions::Volatility;
 use crate::plan::{BodyStatement, FunctionBody, ResultShape, plan_statement};
-use crate::query::{Body, Distinct, Query, StatementBody, StatementQuery};
+use crate::query::{Body, Distinct, Growth, Query, StatementBody, StatementQuery};
 use crate::rewrite::{Values, rewrite};
 use crate::store::TableLock;
 
@@ -134,7 +134,7 @@ fn inlined(
     let selected = only_expression(query).filter(|_| statement.shared.is_empty())?;
     let mut expr = converted.clone();
     put_slot(&mut expr, selected);
-    inline_inside(&mut expr);
+    inline_inside(&mut expr, &mut Growth::default());
     let nested = expr.any(&mut |part| {
         matches!(part.kind, ExprKind::SubQuery(_) | ExprKind::Slot { .. } | ExprKind::CaseOperand)
     });
@@ -176,11 +176,11 @@ fn put_slot(expr: &mut Expr, value: &Expr) {
 }
 
 /// Puts other functions in the places of their calls.
-fn inline_inside(expr: &mut Expr) {
+fn inline_inside(expr: &mut Expr, growth: &mut Growth) {
     // Cannot fail: the visit does not.
     let _ = expr.for_each_child_mut(&mut |child| {
-        inline_inside(child);
+        inline_inside(child, growth);
         Ok(())
     });
-    inline_call(expr);
+    inline_call(expr, growth);
 }

@@ -1,0 +1,62 @@
+//! How long a statement becomes where what is written once is put in several places.
+//!
+//! `select a + a as a from (select a + a as a from …)` says with each level twice as much as with
+//! the level below: put into one another, thirty levels are a thousand million sums.
+
+use super::{Query, SharedQuery};
+use crate::expr::{Expr, ExprKind, Nested};
+
+/// Expressions that a statement may gain: some megabytes. What people write comes to less.
+const NODES_MAX: usize = 50_000;
+
+/// How many expressions a statement may still gain.
+pub(crate) struct Growth {
+    left: usize,
+}
+
+impl Default for Growth {
+    fn default() -> Self {
+        Self { left: NODES_MAX }
+    }
+}
+
+impl Growth {
+    /// Whether the statement may gain so many expressions. They count as gained then.
+    pub(crate) fn admits(&mut self, nodes: usize) -> bool {
+        let left = self.left.checked_sub(nodes);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+}
+
+/// Expressions that an expression is made of, those of queries inside it included.
+pub(crate) fn nodes(expr: &Expr) -> usize {
+    let mut count = 1;
+    if let ExprKind::SubQuery(sub) = &expr.kind
+        && let Nested::Query(query) = &sub.query
+    {
+        count += query.nodes();
+    }
+    expr.for_each_child(&mut |child| count += nodes(child));
+    count
+}
+
+/// Counts the WITH queries that a copy of a query names: one that is named once only may be moved to
+/// the place of its name.
+pub(crate) fn count_named(shared: &mut [SharedQuery], copy: &Query) {
+    copy.named_shared(&mut |number| {
+        if let Some(named) = shared.get_mut(number) {
+            named.references += 1;
+        }
+    });
+}
+
+impl Query {
+    /// Expressions that it is made of, and queries.
+    pub(crate) fn nodes(&self) -> usize {
+        let mut count = 1;
+        self.for_each_expr(&mut |expr| count += nodes(expr));
+        self.for_each_item_query(&mut |query| count += query.nodes());
+        count
+    }
+}

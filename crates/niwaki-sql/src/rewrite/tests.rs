@@ -1,0 +1,59 @@
+//! How long statements become.
+
+use super::{Values, rewrite};
+use crate::analyze::Analyzer;
+use crate::context::AnalyzeContext;
+use crate::query::{StatementBody, StatementQuery};
+use crate::sessionless::analyze_context;
+
+/// Expressions of a statement once it is rewritten.
+fn length(sql: &str) -> usize {
+    let context = AnalyzeContext { stored: false, ..analyze_context(0) };
+    let parsed = crate::parse::parse(sql).unwrap();
+    let mut analyzer = Analyzer::new(&context, sql, Vec::new());
+    let (mut statement, ..) = analyzer.statement_query(&parsed[0].node).unwrap();
+    rewrite(&mut statement, &mut Values { given: &[], wanted: false }).unwrap();
+    let StatementQuery { body: StatementBody::Select(query), shared } = &statement else {
+        panic!("{sql}")
+    };
+    query.nodes() + shared.iter().map(|shared| shared.query.nodes()).sum::<usize>()
+}
+
+/// `level` again and again, the one before in the place of `{}`.
+fn nested(levels: usize, level: &str) -> String {
+    let innermost = "select a from (values (1), (2)) t(a)".to_owned();
+    (0..levels).fold(innermost, |sql, _| level.replace("{}", &sql))
+}
+
+#[test]
+fn what_is_read_twice_on_each_level_does_not_grow_without_bound() {
+    // Twenty levels would come to a million.
+    for level in [
+        "select a + a as a from ({}) t",
+        "select a from (select a + a as a from ({}) t) t where a + a > 0",
+        "select distinct a + a as a from ({}) t where a > 0",
+        "select a + a as a from ({}) t where a > 0 group by a + a",
+        "select a from (select a + a as a from ({}) t) t union all select 1",
+        "select a from (select a + a as a from ({}) t offset 0) t where a > 0",
+        "select a from (select case when a > 0 then a else -a end as a from ({}) t) t",
+        "select 1 - (select max(a + a) from ({}) t) as a",
+    ] {
+        let sql = nested(20, level);
+        let length = length(&sql);
+        assert!(length < 100_000, "{length} expressions of {level}");
+    }
+    let with: Vec<String> = (1..20)
+        .map(|n| {
+            let before = n - 1;
+            format!("w{n} as not materialized (select * from w{before} union all table w{before})")
+        })
+        .collect();
+    let sql = format!("with w0 as (select 1 as a), {} select a from w19", with.join(", "));
+    assert!(length(&sql) < 100_000);
+}
+
+#[test]
+fn what_people_write_is_put_into_one_query() {
+    let sql = nested(8, "select a + a as a from ({}) t");
+    assert!(length(&sql) > 1 << 8);
+}
