@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod aggregates;
+mod ahead;
 mod analyze;
 mod collation;
 mod column_names;

@@ -56,6 +56,7 @@ use niwaki_env::stack;
 use niwaki_types::{Datum, TypeOid};
 use pg_query::{Node, NodeEnum};
 
+use crate::ahead;
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
@@ -213,6 +214,7 @@ fn analyzed(
 /// Makes a statement on one segment of the stack; reading its syntax takes `bytes` of it. What it
 /// took goes with the plan.
 fn whole_statement(bytes: usize, build: impl Fn() -> Result<Statement>) -> Result<Statement> {
+    let _account = ahead::of_statement();
     let build = || stack::deeper_by(bytes, &build);
     let (statement, took) = stack::measured(|| stack::whole(build));
     let mut statement = statement?;

@@ -1,14 +1,14 @@
 //! What share of a table's rows a condition keeps, by what ANALYZE found out.
 
 use niwaki_catalog::{ColumnStats, Relation};
-use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key, work};
+use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
 
 use super::conditions::reads_only;
 use super::derived::{boolean, pattern};
+use crate::ahead;
 use crate::exec::{Fit, fit};
-use crate::expr::{Expr, ExprKind, Runtime, State};
+use crate::expr::{Expr, ExprKind};
 use crate::functions::{Function, Volatility};
-use crate::sessionless;
 
 /// Share of an equality about which nothing is known.
 pub(super) const EQUAL: f64 = 0.005;
@@ -314,13 +314,7 @@ fn guess(expr: &Expr, now: i64) -> Option<Datum> {
     if !is_settled {
         return None;
     }
-    // Its failure is no failure of the statement, so no interrupt is used up.
-    let _asking = work::asking(Some(work::ahead()));
-    let value = sessionless::with_times(now, |exec| {
-        let mut state = State::default();
-        expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state })
-    });
-    value.ok()
+    ahead::value(expr, now)
 }
 
 type BoundOwned = Option<(Expr, bool)>;

@@ -1,20 +1,21 @@
 //! What is known of expressions before a statement runs.
 //!
 //! Constants that immutable functions put together are computed, so that no row computes them again, a scan has a bound and its share
-//! of the rows can be told (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed.
+//! of the rows can be told (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed;
+//! what takes long is left to the rows, too ([`ahead`]).
 //! In conditions, a date that is compared as a timestamp is then compared as a date, which an index of dates knows.
 //!
 //! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
 //! parameter bounds a range or is a pattern, what share of the rows there is depends on it.
 
-use niwaki_types::{ColumnType, Datum, TypeOid, work};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
+use crate::ahead;
 use crate::error::Result;
-use crate::expr::{Expr, ExprKind, Runtime, State, coerce_length};
+use crate::expr::{Expr, ExprKind, coerce_length};
 use crate::functions::{Function, operators_named};
 use crate::index_expression::is_immutable;
 use crate::query::{From, JoinTree};
-use crate::sessionless;
 use crate::types::category;
 
 const DAY: i64 = 86_400_000_000;
@@ -103,13 +104,7 @@ pub(super) fn fold(expr: &mut Expr) {
         expr.for_each_child(&mut |child| failing = failing || child.any(&mut fails));
         (!failing).then_some(Datum::Null)
     } else if is_of_constants(expr) && is_immutable(expr) {
-        // An error is left to the rows here, so no interrupt is used up: what takes long is left to
-        // them, too.
-        let _asking = work::asking(Some(work::ahead()));
-        sessionless::with_context(|exec| {
-            let mut state = State::default();
-            expr.eval(&[], &mut Runtime { exec, params: &[], state: &mut state }).ok()
-        })
+        ahead::value(expr, 0)
     } else {
         None
     };

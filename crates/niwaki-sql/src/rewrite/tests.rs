@@ -1,18 +1,25 @@
-//! How long statements become.
+//! How long statements become, and how much is computed ahead of their rows.
 
 use super::{Values, rewrite};
 use crate::analyze::Analyzer;
 use crate::context::AnalyzeContext;
-use crate::query::{StatementBody, StatementQuery};
+use crate::expr::ExprKind;
+use crate::query::{Body, StatementBody, StatementQuery};
 use crate::sessionless::analyze_context;
 
-/// Expressions of a statement once it is rewritten.
-fn length(sql: &str) -> usize {
+/// A statement once it is rewritten.
+fn rewritten(sql: &str) -> StatementQuery {
     let context = AnalyzeContext { stored: false, ..analyze_context(0) };
     let parsed = crate::parse::parse(sql).unwrap();
     let mut analyzer = Analyzer::new(&context, sql, Vec::new());
     let (mut statement, ..) = analyzer.statement_query(&parsed[0].node).unwrap();
     rewrite(&mut statement, &mut Values { given: &[], wanted: false }).unwrap();
+    statement
+}
+
+/// Expressions of a statement once it is rewritten.
+fn length(sql: &str) -> usize {
+    let statement = rewritten(sql);
     let StatementQuery { body: StatementBody::Select(query), shared } = &statement else {
         panic!("{sql}")
     };
@@ -56,4 +63,19 @@ fn what_is_read_twice_on_each_level_does_not_grow_without_bound() {
 fn what_people_write_is_put_into_one_query() {
     let sql = nested(8, "select a + a as a from ({}) t");
     assert!(length(&sql) > 1 << 8);
+}
+
+#[test]
+fn constants_of_a_statement_have_one_bound_together() {
+    let _account = crate::ahead::of_statement();
+    let constants = vec!["length(repeat('x', 900000))"; 300].join(", ");
+    let statement = rewritten(&format!("select {constants}, 1 + 1"));
+    let StatementBody::Select(query) = &statement.body else { panic!("{constants}") };
+    let Body::Select(select) = &query.body else { panic!("{constants}") };
+    let is_computed = select.targets.iter().map(|target| matches!(target.kind, ExprKind::Const(_)));
+    let computed: Vec<bool> = is_computed.collect();
+    let first = computed.iter().position(|computed| !computed).unwrap();
+    assert!(first > 5, "{first}");
+    // Those behind the first that there was no time for are left, whatever they take.
+    assert!(computed[first..].iter().all(|computed| !computed));
 }
