@@ -312,8 +312,8 @@ fn queries() {
 }
 
 #[test]
-fn growth() {
-    check("growth", include_str!("../testscripts/growth.test"));
+fn large_statements() {
+    check("large_statements", include_str!("../testscripts/large_statements.test"));
 }
 
 #[test]

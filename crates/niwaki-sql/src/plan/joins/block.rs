@@ -65,17 +65,6 @@ impl Block {
         stack::deeper(|| self.add_here(tree, leaves))
     }
 
-    /// Adds a unit. Where there is no room for another one, those before it become one: what was
-    /// joined so far is joined as a whole.
-    fn push(&mut self, unit: Unit) {
-        if self.units.len() >= UNITS_MAX {
-            let slots = self.slots();
-            let before = Source::Block(Box::new(std::mem::take(self)));
-            self.units.push(Unit::inner(before, slots));
-        }
-        self.units.push(unit);
-    }
-
     fn add_here(&mut self, tree: JoinTree, leaves: &mut [Option<Leaf>]) -> Result<()> {
         let join = match tree {
             JoinTree::Item(number) => {
@@ -84,7 +73,7 @@ impl Block {
                     .and_then(Option::take)
                     .ok_or_else(|| SqlError::internal("a FROM item is joined twice"))?;
                 let slots = vec![leaf.slots];
-                self.push(Unit::inner(Source::Leaf(Box::new(leaf)), slots));
+                self.units.push(Unit::inner(Source::Leaf(Box::new(leaf)), slots));
                 return Ok(());
             }
             JoinTree::Join(join) => *join,
@@ -100,7 +89,7 @@ impl Block {
                 let right = Self::of(join.right, leaves)?;
                 let slots = left.slots().into_iter().chain(right.slots()).collect();
                 let full = FullJoin { left, right, on: join.on };
-                self.push(Unit::inner(Source::Full(Box::new(full)), slots));
+                self.units.push(Unit::inner(Source::Full(Box::new(full)), slots));
             }
             JoinType::Left | JoinType::Semi | JoinType::Anti => {
                 self.add(join.left, leaves)?;
@@ -131,7 +120,7 @@ impl Block {
         }
         if kind == JoinType::Semi && right.matches_once(&link) {
             // A join gives no row twice then, and may be made in any order.
-            right.units.into_iter().for_each(|unit| self.push(unit));
+            self.units.extend(right.units);
             self.conditions.extend(right.conditions);
             self.conditions.extend(link);
             return;
@@ -149,7 +138,7 @@ impl Block {
                 Unit { source, slots, filters: Vec::new(), link }
             }
         };
-        self.push(unit);
+        self.units.push(unit);
     }
 
     /// Whether conditions fix the whole key of a unique index of the block's only table.
@@ -176,6 +165,76 @@ impl Block {
                         && conditions.iter().any(|condition| fixes(condition, slot))
                 })
         })
+    }
+
+    /// The same rows from no more units than a search can have: where there are more, as many as there is room for become
+    /// one, which is joined as a whole. Those stand together that conditions connect.
+    pub(super) fn divided(self) -> Self {
+        if self.units.len() <= UNITS_MAX {
+            return self;
+        }
+        let order = self.connected_order();
+        let mut units: Vec<Option<Unit>> = self.units.into_iter().map(Some).collect();
+        let mut divided = Self::default();
+        for number in order {
+            if divided.units.len() == UNITS_MAX {
+                let slots = divided.slots();
+                let before = Source::Block(Box::new(std::mem::take(&mut divided)));
+                divided.units.push(Unit::inner(before, slots));
+            }
+            divided.units.extend(units[number].take());
+        }
+        divided.conditions = self.conditions;
+        divided
+    }
+
+    /// Its units by number: each behind those that it reads, and behind one that a condition connects it with, as far as
+    /// there is such a one.
+    fn connected_order(&self) -> Vec<usize> {
+        let count = self.units.len();
+        let unit_of = |slot: usize| self.units.iter().position(|unit| unit.has(slot));
+        let mut needs: Vec<Vec<usize>> = Vec::with_capacity(count);
+        for (number, unit) in self.units.iter().enumerate() {
+            let mut read = Vec::new();
+            unit.reads(&mut |slot| read.extend(unit_of(slot)));
+            if let Link::Outer(_, on) = &unit.link {
+                for expr in on {
+                    reads_slots(expr, &mut |slot| read.extend(unit_of(slot)));
+                }
+            }
+            read.retain(|other| *other != number);
+            needs.push(read);
+        }
+        let mut connected: Vec<Vec<usize>> = Vec::with_capacity(self.conditions.len());
+        let mut conditions: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for (number, expr) in self.conditions.iter().enumerate() {
+            let mut read = Vec::new();
+            reads_slots(expr, &mut |slot| read.extend(unit_of(slot)));
+            read.iter().for_each(|unit| conditions[*unit].push(number));
+            connected.push(read);
+        }
+        let (mut taken, mut near) = (vec![false; count], vec![false; count]);
+        let mut order = Vec::with_capacity(count);
+        // Ends: each turn takes one.
+        while order.len() < count {
+            let ready =
+                |unit: &usize| !taken[*unit] && needs[*unit].iter().all(|other| taken[*other]);
+            // What reads others is joined with these.
+            let next = (0..count)
+                .filter(ready)
+                .find(|unit| near[*unit] || !needs[*unit].is_empty())
+                .or_else(|| (0..count).find(ready))
+                .or_else(|| taken.iter().position(|taken| !taken));
+            let Some(next) = next else { break };
+            taken[next] = true;
+            for condition in &conditions[next] {
+                std::mem::take(&mut connected[*condition])
+                    .into_iter()
+                    .for_each(|other| near[other] = true);
+            }
+            order.push(next);
+        }
+        order
     }
 
     /// All slots of its units.
@@ -230,5 +289,39 @@ impl Unit {
             matches!(kind, LeafKind::Other(crate::plan::PlanNode::Virtual { .. }))
         };
         matches!(&self.source, Source::Leaf(leaf) if is_virtual(&leaf.kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niwaki_types::{ColumnType, TypeOid};
+
+    use super::*;
+    use crate::plan::PlanNode;
+
+    #[test]
+    fn what_conditions_connect_is_joined_in_one_search() {
+        let unit = |slot: usize| {
+            let slots = SlotRange { start: slot, end: slot + 1 };
+            let (kind, reads) = (LeafKind::Other(PlanNode::Result), Vec::new());
+            Unit::inner(Source::Leaf(Box::new(Leaf { kind, slots, reads })), vec![slots])
+        };
+        // Many tables, each of which a condition connects with the last one alone.
+        let last = 3 * UNITS_MAX;
+        let read = |slot| Expr::slot(slot, ColumnType::new(TypeOid::BOOL));
+        let connecting =
+            |slot| Expr::new(ExprKind::And(vec![read(slot), read(last)]), TypeOid::BOOL, -1);
+        let (units, conditions) = ((0..=last).map(unit), (0..last).map(connecting));
+        let block = Block { units: units.collect(), conditions: conditions.collect() };
+        assert_eq!(block.connected_order()[..3], [0, last, 1]);
+        let mut divided = block.divided();
+        assert_eq!((divided.slots().len(), divided.conditions.len()), (last + 1, last));
+        // Each part of it has the table that joins them.
+        while let Some(Unit { source: Source::Block(inner), .. }) = divided.units.first() {
+            assert!(divided.units.len() <= UNITS_MAX);
+            divided = Block::clone(inner);
+            assert!(divided.slots().iter().any(|range| range.contains(last)));
+        }
+        assert_eq!(divided.units.len(), UNITS_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! The search for the order of joins.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::query::{JoinType, reads_slots};
 /// Units, one bit each.
 pub(super) type Set = u128;
 
-/// Most units that one block can have.
+/// Most units that are joined in one search: there is a bit for each of them.
 pub(super) const UNITS_MAX: usize = 120;
 /// Bytes of a row's keys where rows are made unique, about.
 const UNIQUE_BYTES: f64 = 100.0;
@@ -45,6 +45,8 @@ struct Relation {
 pub(super) struct Search<'s, 'j> {
     pub(super) joins: &'s Joins<'j>,
     pub(super) units: Vec<Unit>,
+    /// For each slot, the unit that has it, as a set.
+    units_of_slots: Vec<Set>,
     pub(super) conditions: Vec<Condition>,
     /// For each unit, those that it reads: LATERAL.
     pub(super) lateral: Vec<Set>,
@@ -61,7 +63,12 @@ fn bit(unit: usize) -> Set {
 
 /// The units of a set.
 pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
-    (0..UNITS_MAX).filter(move |unit| set & bit(*unit) != 0)
+    let mut left = set;
+    std::iter::from_fn(move || {
+        let unit = left.trailing_zeros();
+        left &= left.wrapping_sub(1);
+        usize::try_from(unit).ok().filter(|unit| *unit < UNITS_MAX)
+    })
 }
 
 impl Joins<'_> {
@@ -77,7 +84,10 @@ impl Joins<'_> {
             unit.filters.extend(block.conditions.iter().cloned());
             return self.alone(&unit, order, limit);
         }
-        let mut search = Search::new(self, block, order)?;
+        if block.units.len() > UNITS_MAX {
+            return self.best(&Block::clone(block).divided(), order, limit);
+        }
+        let mut search = Search::new(self, block, order);
         search.run()?;
         let all = (1 << search.units.len()) - 1;
         let relation = search
@@ -116,15 +126,18 @@ impl Joins<'_> {
 }
 
 impl<'s, 'j> Search<'s, 'j> {
-    fn new(joins: &'s Joins<'j>, block: &Block, wanted: &[SortKey]) -> Result<Self> {
-        if block.units.len() > UNITS_MAX {
-            return Err(SqlError::unsupported(format!(
-                "a query that joins more than {UNITS_MAX} tables"
-            )));
+    fn new(joins: &'s Joins<'j>, block: &Block, wanted: &[SortKey]) -> Self {
+        let ranges = block.units.iter().flat_map(|unit| &unit.slots);
+        let mut units_of_slots = vec![0; ranges.map(|range| range.end).max().unwrap_or(0)];
+        for (number, unit) in block.units.iter().enumerate() {
+            for range in &unit.slots {
+                units_of_slots[range.start..range.end].fill(bit(number));
+            }
         }
         let mut search = Self {
             joins,
             units: block.units.clone(),
+            units_of_slots,
             conditions: Vec::new(),
             lateral: Vec::new(),
             before: Vec::new(),
@@ -165,7 +178,7 @@ impl<'s, 'j> Search<'s, 'j> {
             }
         }
         search.close_equalities();
-        Ok(search)
+        search
     }
 
     /// Whether a condition of the same class is among some already: then this one holds, too.
@@ -201,7 +214,7 @@ impl<'s, 'j> Search<'s, 'j> {
     }
 
     pub(super) fn units_of_slot(&self, slot: usize) -> Set {
-        self.units.iter().position(|unit| unit.has(slot)).map_or(0, bit)
+        self.units_of_slots.get(slot).copied().unwrap_or(0)
     }
 
     /// Units of this block that an expression reads.
@@ -222,6 +235,7 @@ impl<'s, 'j> Search<'s, 'j> {
         // Those that others are probed with come first, so that their rows are known.
         let mut rows = vec![1.0; count];
         for (unit, place) in rows.iter_mut().enumerate() {
+            (self.joins.interrupts)()?;
             let (paths, unit_rows) = self.unit_paths(unit, &wanted)?;
             *place = unit_rows;
             self.relations.insert(bit(unit), Relation { rows: unit_rows, paths });
@@ -266,25 +280,36 @@ impl<'s, 'j> Search<'s, 'j> {
         Ok(())
     }
 
-    /// The two sets whose join gives the fewest rows, again and again.
+    /// The two sets whose join gives the fewest rows, again and again; products of unconnected ones
+    /// only where no condition connects any two.
     fn search_greedily(&mut self, count: usize) -> Result<()> {
         let mut clusters: Vec<Set> = (0..count).map(bit).collect();
+        // What two sets are joined to stays the same while they are there.
+        let mut tried: [HashSet<Set>; 2] = Default::default();
+        let mut products: HashSet<Set> = HashSet::new();
         while clusters.len() > 1 {
-            let mut best: Option<(bool, f64, usize, usize)> = None;
+            let mut best: Option<(f64, usize, usize)> = None;
             for connected in [true, false] {
                 for first in 0..clusters.len() {
                     for second in first + 1..clusters.len() {
                         let (a, b) = (clusters[first], clusters[second]);
-                        // What two sets are joined to stays the same while they are there.
-                        if !self.relations.contains_key(&(a | b)) {
+                        let both = a | b;
+                        if tried[usize::from(connected)].insert(both)
+                            && !self.relations.contains_key(&both)
+                        {
                             self.join(a, b, connected)?;
+                            if !connected {
+                                products.insert(both);
+                            }
                         }
-                        let Some(found) = self.relations.get(&(a | b)) else { continue };
-                        if !has_free_path(&found.paths) {
+                        if connected && products.contains(&both) {
                             continue;
                         }
-                        if best.is_none_or(|(_, rows, ..)| found.rows < rows) {
-                            best = Some((connected, found.rows, first, second));
+                        let Some(found) = self.relations.get(&both) else { continue };
+                        if has_free_path(&found.paths)
+                            && best.is_none_or(|(rows, ..)| found.rows < rows)
+                        {
+                            best = Some((found.rows, first, second));
                         }
                     }
                 }
@@ -292,7 +317,7 @@ impl<'s, 'j> Search<'s, 'j> {
                     break;
                 }
             }
-            let Some((_, _, first, second)) = best else {
+            let Some((_, first, second)) = best else {
                 return Err(SqlError::internal("no order of joins was found"));
             };
             let joined = clusters.swap_remove(second);
