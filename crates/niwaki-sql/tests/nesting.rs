@@ -104,3 +104,45 @@ fn planning_of_many_tables_is_interrupted() {
         }
     }
 }
+
+#[test]
+fn planning_of_what_nests_takes_no_time_of_its_own_for_each_level() {
+    // What is planned in two ways, of which one is taken, would take 2^30 turns.
+    let nested = |innermost: &str, level: &dyn Fn(usize, &str) -> String| {
+        (0..30).rev().fold(innermost.to_owned(), |sql, number| level(number, &sql))
+    };
+    let item = |number: usize| format!("(values (1, 2), (3, 4)) t{number}(a, b)");
+    let statements = [
+        nested(&item(30), &|number, right| {
+            let below = number + 1;
+            format!("({} left join {right} on t{number}.b = t{below}.a)", item(number))
+        }),
+        nested("true", &|number, inner| {
+            let around = if number == 0 { "1".to_owned() } else { format!("t{}.a", number - 1) };
+            let own = format!("select 1 from {} where t{number}.a = {around}", item(number));
+            format!("(exists ({own} and {inner}) or {around} = 7)")
+        }),
+        nested("select a, b as n from (values (1, 2), (3, 4)) t(a, b)", &|_, inner| {
+            format!("select a, count(*) as n from ({inner}) t group by a order by a limit 10")
+        }),
+        nested("select a from (values (1), (2)) t(a)", &|number, inner| {
+            format!("select a from ({inner} union all select {number}) t where a < 40")
+        }),
+    ];
+    let [joins, exists, grouped, united] = &statements;
+    for sql in [
+        format!("select count(*) from {joins}"),
+        format!("select {exists}"),
+        grouped.clone(),
+        united.clone(),
+    ] {
+        let asked = Cell::new(0);
+        let found = outcome_unless(&sql, &|| {
+            asked.set(asked.get() + 1);
+            let enough = asked.get() > 200_000;
+            if enough { Err(SqlError::new("57014", "cancelled")) } else { Ok(()) }
+        });
+        assert_eq!(found, None, "asked {} times: {}…", asked.get(), &sql[..60]);
+        assert!(asked.get() >= 30, "asked {} times: {}…", asked.get(), &sql[..60]);
+    }
+}

@@ -326,8 +326,9 @@ impl<'a> Analyzer<'a> {
             ));
         }
         let volatile = statement.is_volatile();
-        let mut values = Values { given: self.values, wanted: false };
+        let mut values = Values::new(self.values);
         rewrite(&mut statement, &mut values)?;
+        values.unfit?;
         let plan = plan_statement(statement, self.context)?;
         let mut bodies = FunctionBodies::new();
         if let Some(functions) = self.context.functions {

@@ -35,6 +35,10 @@ use crate::rewrite::{AskedOnce, asked_once};
 /// for: how many ask is not known well, as conditions may leave out most.
 const AS_MUCH: f64 = 2.0;
 
+/// Most queries that are planned in a second way. They nest: without a bound, each level would take twice what the level
+/// inside it takes.
+const SECOND_WAYS_MAX: usize = 1_000;
+
 /// How many rows an item other than a table is taken to give, before it is planned.
 const ROWS: f64 = 1000.0;
 
@@ -73,6 +77,8 @@ pub(crate) fn plan_statement(
         working: HashMap::new(),
         met: Vec::new(),
         dependents: Vec::new(),
+        again: false,
+        second_ways: SECOND_WAYS_MAX,
         asking: 1.0,
     };
     let root = match statement.body {
@@ -125,6 +131,10 @@ struct Planner<'a> {
     met: Vec<usize>,
     /// A recursive query, and a nested plan that reads its working rows.
     dependents: Vec<(usize, usize)>,
+    /// Something is being planned in a second way.
+    again: bool,
+    /// How many queries may still be planned in a second way.
+    second_ways: usize,
     /// How many rows at most may ask the nested queries of what is being planned; of joins, those of the largest table.
     asking: f64,
 }
@@ -144,7 +154,22 @@ impl Planner<'_> {
         stack::deeper(|| self.query_here(query))
     }
 
+    /// Plans in a second way what is planned, so that the better of the two can be taken: `None` where that was done often
+    /// enough.
+    fn second_way<T>(&mut self, plan: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        let Some(left) = self.second_ways.checked_sub(1) else { return Ok(None) };
+        self.second_ways = left;
+        let before = std::mem::replace(&mut self.again, true);
+        let planned = plan(self);
+        self.again = before;
+        planned.map(Some)
+    }
+
     fn query_here(&mut self, query: Query) -> Result<PlanNode> {
+        (self.interrupts)()?;
+        if self.again {
+            self.second_ways = self.second_ways.saturating_sub(1);
+        }
         let Query { body, columns, order, mut limit, mut offset } = query;
         for expr in limit.iter_mut().chain(&mut offset) {
             self.expr(expr)?;
@@ -439,10 +464,10 @@ impl Planner<'_> {
         let part = (limit / groups).min(1.0);
         let wanted = Some(expected.rows * part);
         let keys = &by_groups.keys;
-        let (in_order, found) = self.from(from, &mut used_in_order, keys, wanted)?;
-        if found < keys.len() {
+        let in_order = self.second_way(|this| this.from(from, &mut used_in_order, keys, wanted))?;
+        let Some((in_order, _)) = in_order.filter(|(_, found)| *found >= keys.len()) else {
             return Ok((all, false));
-        }
+        };
         let costs = &self.settings.costs;
         let grouping = |rows: f64| rows * (costs.cpu_tuple_cost + costs.cpu_operator_cost);
         let hashed = expected.total + grouping(expected.rows) + cost::sort(groups, costs);
@@ -624,7 +649,7 @@ impl Planner<'_> {
             let mut found = None;
             for query in queries {
                 let number = self.sub_plans;
-                let plan = self.nested(query)?;
+                let Some(plan) = self.second_way(|this| this.nested(query))? else { break };
                 if comes_in_order(&plan.root) {
                     found = Some(plan);
                     break;
@@ -722,15 +747,17 @@ impl Planner<'_> {
     fn exists(&mut self, each: Arc<SubPlan>, once: AskedOnce) -> Result<Expr> {
         let AskedOnce { function, left, query } = once;
         let value = query.columns.first().map_or(left.column_type(), |column| column.column_type);
-        let all = self.nested(query)?;
-        let (cost, once) = (estimate(&each.root), estimate(&all.root).total);
-        // Of several rows the first is enough; where there is none, all are looked at.
-        let first = cost.startup + (cost.total - cost.startup) / cost.rows.max(1.0);
         let location = left.location;
         let asked = |kind, plan| {
             let sub = SubQuery { kind, query: Nested::Plan(plan) };
             Expr::new(ExprKind::SubQuery(Box::new(sub)), TypeOid::BOOL, location)
         };
+        let Some(all) = self.second_way(|this| this.nested(query))? else {
+            return Ok(asked(SubQueryKind::Exists, each));
+        };
+        let (cost, once) = (estimate(&each.root), estimate(&all.root).total);
+        // Of several rows the first is enough; where there is none, all are looked at.
+        let first = cost.startup + (cost.total - cost.startup) / cost.rows.max(1.0);
         if once > first * self.asking || once > cost.total * AS_MUCH {
             return Ok(asked(SubQueryKind::Exists, each));
         }

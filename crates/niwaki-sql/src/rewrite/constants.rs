@@ -20,12 +20,21 @@ use crate::types::category;
 
 const DAY: i64 = 86_400_000_000;
 
-/// Values of parameters.
+/// Values of parameters, and what rewriting finds out about them and about constants.
 pub(crate) struct Values<'v> {
     /// Of the first of them; the others are not known.
     pub(crate) given: &'v [Datum],
     /// Whether some of the others would say how many rows there are.
     pub(crate) wanted: bool,
+    /// The first constant that does not fit its length.
+    pub(crate) unfit: Result<()>,
+}
+
+impl<'v> Values<'v> {
+    /// Those of the first parameters.
+    pub(crate) fn new(given: &'v [Datum]) -> Self {
+        Self { given, wanted: false, unfit: Ok(()) }
+    }
 }
 
 /// Simplifies the conditions of a level.

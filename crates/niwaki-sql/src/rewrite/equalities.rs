@@ -1,35 +1,45 @@
 //! What follows from equalities: `a = b` and `a = 5` say that `b = 5`.
 
+use std::collections::{BTreeSet, HashMap};
+
 use crate::expr::{Expr, ExprKind};
 use crate::query::{From, JoinTree, JoinType};
 
-/// A column that equals something known before the query's rows are.
-struct Known {
-    slot: usize,
-    condition: Expr,
-}
+/// Columns that equal something known before the query's rows are, by their slots, with the condition that says so.
+type Known = HashMap<usize, Expr>;
 
 /// Adds the conditions that follow. An equality between two columns that both got their value by it goes away.
 pub(super) fn derive(from: &mut From) {
-    let mut known: Vec<Known> = Vec::new();
+    let mut known = Known::new();
     for condition in &from.conditions {
-        known.extend(fixed(condition).map(|slot| Known { slot, condition: condition.clone() }));
+        if let Some(slot) = fixed(condition) {
+            known.entry(slot).or_insert_with(|| condition.clone());
+        }
     }
     if known.is_empty() {
         return;
     }
-    // Ends: each turn fixes another slot.
-    loop {
-        let found = from.conditions.iter().enumerate().find_map(|(number, condition)| {
-            let (a, b) = linked(condition)?;
-            Some((number, follows(&known, a, b).or_else(|| follows(&known, b, a))?))
-        });
-        let Some((number, new)) = found else { break };
-        from.conditions[number] = new.condition.clone();
-        if let Some(recheck) = &mut from.recheck {
-            recheck.push(new.condition.clone());
+    let mut equalities: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (number, condition) in from.conditions.iter().enumerate() {
+        for side in linked(condition).into_iter().flat_map(|(a, b)| [a, b]) {
+            if let Some(slot) = slot_of(side) {
+                equalities.entry(slot).or_default().push(number);
+            }
         }
-        known.push(new);
+    }
+    let mut waiting: BTreeSet<usize> = BTreeSet::new();
+    known.keys().for_each(|slot| waiting.extend(equalities.get(slot).into_iter().flatten()));
+    // Ends: each turn takes one, and those come back whose slot has become known.
+    while let Some(number) = waiting.pop_first() {
+        let Some((a, b)) = linked(&from.conditions[number]) else { continue };
+        let found = follows(&known, a, b).or_else(|| follows(&known, b, a));
+        let Some((slot, new)) = found else { continue };
+        from.conditions[number] = new.clone();
+        if let Some(recheck) = &mut from.recheck {
+            recheck.push(new.clone());
+        }
+        known.insert(slot, new);
+        waiting.extend(equalities.get(&slot).into_iter().flatten());
     }
     if let Some(tree) = &mut from.tree {
         walk(tree, &known);
@@ -37,7 +47,7 @@ pub(super) fn derive(from: &mut From) {
 }
 
 /// Into the right sides of joins that keep their left sides' rows: their ON tells what a match is.
-fn walk(tree: &mut JoinTree, known: &[Known]) {
+fn walk(tree: &mut JoinTree, known: &Known) {
     let JoinTree::Join(join) = tree else { return };
     match join.kind {
         JoinType::Inner => {
@@ -51,7 +61,7 @@ fn walk(tree: &mut JoinTree, known: &[Known]) {
                 .iter()
                 .filter_map(linked)
                 .filter_map(|(a, b)| follows(known, a, b).or_else(|| follows(known, b, a)))
-                .map(|known| known.condition)
+                .map(|(_, condition)| condition)
                 .collect();
             join.on.extend(new);
         }
@@ -59,33 +69,35 @@ fn walk(tree: &mut JoinTree, known: &[Known]) {
     }
 }
 
-/// What a slot that equals another one is known to be, if it is not known yet and the other one is.
-fn follows(known: &[Known], from: &Expr, to: &Expr) -> Option<Known> {
-    let (ExprKind::Slot { slot: from, .. }, ExprKind::Slot { slot: to, .. }) =
-        (&from.kind, &to.kind)
-    else {
-        return None;
-    };
-    if known.iter().any(|known| known.slot == *to) {
+/// The slot `to` that equals a known one, and what is known of it then; `None` if it is known already.
+fn follows(known: &Known, from: &Expr, to: &Expr) -> Option<(usize, Expr)> {
+    let (from, to) = (slot_of(from)?, slot_of(to)?);
+    if known.contains_key(&to) {
         return None;
     }
-    let source = known.iter().find(|known| known.slot == *from)?;
-    let mut condition = source.condition.clone();
+    let mut condition = known.get(&from)?.clone();
     if let ExprKind::Call { arguments, .. } = &mut condition.kind {
         for argument in arguments {
             if let ExprKind::Slot { depth: 0, slot } = &mut argument.kind {
-                *slot = *to;
+                *slot = to;
             }
         }
     }
-    Some(Known { slot: *to, condition })
+    Some((to, condition))
+}
+
+fn slot_of(expr: &Expr) -> Option<usize> {
+    match expr.kind {
+        ExprKind::Slot { depth: 0, slot } => Some(slot),
+        _ => None,
+    }
 }
 
 /// The sides of an equality between two columns of one type.
 fn linked(condition: &Expr) -> Option<(&Expr, &Expr)> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };
-    let is_slot = |expr: &Expr| matches!(expr.kind, ExprKind::Slot { depth: 0, .. });
+    let is_slot = |expr: &Expr| slot_of(expr).is_some();
     (function.name == "=" && left.ty == right.ty && is_slot(left) && is_slot(right))
         .then_some((left, right))
 }
@@ -94,10 +106,6 @@ fn linked(condition: &Expr) -> Option<(&Expr, &Expr)> {
 fn fixed(condition: &Expr) -> Option<usize> {
     let ExprKind::Call { function, arguments } = &condition.kind else { return None };
     let [left, right] = arguments.as_slice() else { return None };
-    let slot = |expr: &Expr| match expr.kind {
-        ExprKind::Slot { depth: 0, slot } => Some(slot),
-        _ => None,
-    };
     let value = |expr: &Expr| match &expr.kind {
         ExprKind::Const(value) => !value.is_null(),
         ExprKind::Param(_) => true,
@@ -106,7 +114,7 @@ fn fixed(condition: &Expr) -> Option<usize> {
     if function.name != "=" {
         return None;
     }
-    match (slot(left), slot(right)) {
+    match (slot_of(left), slot_of(right)) {
         (Some(slot), None) if value(right) => Some(slot),
         (None, Some(slot)) if value(left) => Some(slot),
         _ => None,

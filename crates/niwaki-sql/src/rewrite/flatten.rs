@@ -4,27 +4,37 @@
 //! where its columns are read, and its item leaves the tree, as in PostgreSQL. A query in a
 //! condition that read such a column is then asked once, not for each row.
 
+use niwaki_types::work;
+
 use super::Level;
 use super::nulls::null_with;
+use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
     Body, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
     expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth, volatile_inside,
 };
 
+/// What pulling a query up counts as, for each item of the level: its tree is built anew.
+const ITEM_UNITS: usize = 512;
+
 /// Makes every simple query among the FROM items part of the level. Returns whether one of them had
 /// no FROM: constants may stand in conditions then.
-pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> bool {
+///
+/// # Errors
+/// What ends the statement.
+pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> Result<bool> {
     let mut without_from = false;
     // Items that come with a query are simple no more, or were looked at when that query was rewritten.
     for number in 0..level.from.items.len() {
         let one_row = is_one_row(level.from, number);
         if (one_row || is_simple(level.from, number)) && growth.admits(gained(level, number)) {
+            work::tick(level.from.items.len().saturating_mul(ITEM_UNITS))?;
             pull_up(level, number);
             without_from = without_from || one_row;
         }
     }
-    without_from
+    Ok(without_from)
 }
 
 /// Expressions that a level gains when what an item's query computes stands where it is read.

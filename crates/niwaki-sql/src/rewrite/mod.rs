@@ -32,6 +32,7 @@ pub(crate) use constants::Values;
 pub(crate) use sublinks::{AskedOnce, asked_once};
 
 use niwaki_env::stack;
+use niwaki_types::work;
 
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested, inline_call};
@@ -40,14 +41,17 @@ use crate::query::{
     Query, Select, SharedQuery, StatementBody, StatementQuery,
 };
 
+/// What rewriting a query counts as: its parts are looked at a few times.
+const QUERY_UNITS: usize = 16 << 10;
+
 /// Rewrites all queries of a statement.
 ///
 /// # Errors
-/// The first constant that does not fit its length, when all is rewritten.
+/// What ends the statement; it is not rewritten to its end then.
 pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
-    let (mut unfit, mut growth) = (Ok(()), Growth::default());
-    let (unfit, growth) = (&mut unfit, &mut growth);
-    let mut rewriter = Rewriter { shared: &mut statement.shared, values, unfit, growth };
+    let (mut ended, mut growth) = (Ok(()), Growth::default());
+    let (ended, growth) = (&mut ended, &mut growth);
+    let mut rewriter = Rewriter { shared: &mut statement.shared, values, ended, growth };
     match &mut statement.body {
         StatementBody::Select(query) => rewriter.query(query),
         StatementBody::Modify(modify) => rewriter.modify(modify),
@@ -57,17 +61,17 @@ pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -
     for number in 0..statement.shared.len() {
         let mut query = std::mem::replace(&mut statement.shared[number].query, Query::empty());
         let shared = &mut statement.shared;
-        Rewriter { shared, values, unfit, growth }.query(&mut query);
+        Rewriter { shared, values, ended, growth }.query(&mut query);
         statement.shared[number].query = query;
     }
-    std::mem::replace(unfit, Ok(()))
+    std::mem::replace(ended, Ok(()))
 }
 
 struct Rewriter<'s, 'v> {
     shared: &'s mut Vec<SharedQuery>,
     values: &'s mut Values<'v>,
-    /// The first failure of [`constants::fits`].
-    unfit: &'s mut Result<()>,
+    /// What has ended the statement.
+    ended: &'s mut Result<()>,
     growth: &'s mut Growth,
 }
 
@@ -90,12 +94,16 @@ impl Rewriter<'_, '_> {
     /// Runs a part of rewriting that recurses. WITH queries that come to stand where they are named
     /// are nested more deeply than anything that was analyzed.
     fn deeper(&mut self, run: impl FnOnce(&mut Self)) {
+        if self.ended.is_err() {
+            return;
+        }
         let ran = stack::deeper(|| {
+            work::tick(QUERY_UNITS)?;
             run(self);
             Ok(())
         });
-        if self.unfit.is_ok() {
-            *self.unfit = ran;
+        if ran.is_err() {
+            *self.ended = ran;
         }
     }
 
@@ -153,8 +161,8 @@ impl Rewriter<'_, '_> {
 
     /// The queries inside an expression, and what is constant in it.
     fn expr(&mut self, expr: &mut Expr) {
-        if self.unfit.is_ok() {
-            *self.unfit = constants::fits(expr);
+        if self.values.unfit.is_ok() {
+            self.values.unfit = constants::fits(expr);
         }
         if let ExprKind::SubQuery(sub) = &mut expr.kind
             && let Nested::Query(query) = &mut sub.query
@@ -178,8 +186,10 @@ impl Rewriter<'_, '_> {
         common_parts::take_out(level.from);
         hoist(level.from);
         sublinks::pull_up(level);
-        if flatten::flatten(level, self.growth) {
-            constants::compute(level.from, self.values);
+        match flatten::flatten(level, self.growth) {
+            Ok(true) => constants::compute(level.from, self.values),
+            Ok(false) => {}
+            Err(error) => *self.ended = Err(error),
         }
         hoist(level.from);
         outer_joins::reduce(level.from);

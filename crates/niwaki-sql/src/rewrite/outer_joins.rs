@@ -8,6 +8,9 @@ use crate::query::{From, FromItem, JoinTree, JoinType};
 /// Turns outer joins into inner ones, full joins into left ones, and left joins into anti joins, where conditions
 /// above them refuse the other rows.
 pub(super) fn reduce(from: &mut From) {
+    if !from.tree.as_ref().is_some_and(adds_rows) {
+        return;
+    }
     let Some(mut tree) = from.tree.take() else { return };
     let mut filled = Vec::new();
     let mut nulls = Vec::new();
@@ -21,6 +24,14 @@ pub(super) fn reduce(from: &mut From) {
     }
     walk(&mut tree, &filled, &nulls, &from.items);
     from.tree = Some(tree);
+}
+
+/// Whether there is an outer join.
+fn adds_rows(tree: &JoinTree) -> bool {
+    let JoinTree::Join(join) = tree else { return false };
+    matches!(join.kind, JoinType::Left | JoinType::Full)
+        || adds_rows(&join.left)
+        || adds_rows(&join.right)
 }
 
 /// `filled`: slots that are not NULL in any row that is wanted; `nulls`: those that are NULL in all of them.

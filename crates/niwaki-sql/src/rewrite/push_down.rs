@@ -4,32 +4,35 @@ use super::flatten::reads_inside;
 use super::outer_joins::reduce;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, Grouping, Growth, ItemKind, JoinTree, Query, expr_outer_slots,
+    Body, Distinct, From, Grouping, Growth, ItemKind, JoinTree, JoinType, Query, expr_outer_slots,
     expr_outer_slots_mut, has_query, nodes, reads_slots, shift_depth, volatile_inside,
 };
 
 /// Moves conditions that read the columns of one query only into it, where they mean the same.
 pub(super) fn push_down(from: &mut From, growth: &mut Growth) {
-    let Some(tree) = from.tree.take() else { return };
     let mut numbers = Vec::new();
-    tree.items(&mut numbers);
-    for number in numbers {
-        if !tree.is_nullable(number) && !is_hidden(&tree, number) {
-            push_into(from, number, growth);
-        }
+    if let Some(tree) = &from.tree {
+        judged(tree, &mut numbers);
     }
-    from.tree = Some(tree);
+    for number in numbers {
+        push_into(from, number, growth);
+    }
 }
 
-/// Whether an item stands on the right of a semi join, whose columns conditions above do not read.
-fn is_hidden(tree: &JoinTree, number: usize) -> bool {
-    let JoinTree::Join(join) = tree else { return false };
-    let mut right = Vec::new();
-    join.right.items(&mut right);
-    if right.contains(&number) {
-        return join.kind == crate::query::JoinType::Semi || is_hidden(&join.right, number);
+/// Appends the items whose rows conditions above may judge: no join fills these up with NULLs, or leaves their columns
+/// out.
+fn judged(tree: &JoinTree, out: &mut Vec<usize>) {
+    match tree {
+        JoinTree::Item(number) => out.push(*number),
+        JoinTree::Join(join) => match join.kind {
+            JoinType::Inner => {
+                judged(&join.left, out);
+                judged(&join.right, out);
+            }
+            JoinType::Left | JoinType::Semi | JoinType::Anti => judged(&join.left, out),
+            JoinType::Full => {}
+        },
     }
-    is_hidden(&join.left, number)
 }
 
 fn push_into(from: &mut From, number: usize, growth: &mut Growth) {

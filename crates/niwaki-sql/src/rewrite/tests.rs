@@ -13,7 +13,7 @@ fn rewritten(sql: &str) -> StatementQuery {
     let parsed = crate::parse::parse(sql).unwrap();
     let mut analyzer = Analyzer::new(&context, sql, Vec::new());
     let (mut statement, ..) = analyzer.statement_query(&parsed[0].node).unwrap();
-    rewrite(&mut statement, &mut Values { given: &[], wanted: false }).unwrap();
+    rewrite(&mut statement, &mut Values::new(&[])).unwrap();
     statement
 }
 

@@ -74,7 +74,7 @@ impl Analyzer<'_> {
             let changes = relations.iter().any(|(_, lock)| *lock == TableLock::RowExclusive);
             functions.found.borrow_mut().relations.extend(relations);
             // What does not fit fails when the function is called.
-            let _ = rewrite(&mut query, &mut Values { given: &[], wanted: false });
+            rewrite(&mut query, &mut Values::new(&[]))?;
             let width = columns.len();
             let root = plan_statement(query, &context)?.root;
             statements.push(BodyStatement { root: Arc::new(root), tag, width, writes, changes });

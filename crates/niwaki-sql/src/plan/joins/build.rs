@@ -23,6 +23,9 @@ use crate::query::{JoinType, reads_slots};
 
 /// Most sets of units that a table is probed with.
 const PROBES_MAX: usize = 12;
+/// Most blocks of a query that are planned for values of what is around them. They nest: without a bound,
+/// each level would take twice what the level inside it takes.
+const PROBED_BLOCKS_MAX: usize = 64;
 
 impl Joins<'_> {
     /// The plan of a unit that nothing is joined with. What it reads of others is there.
@@ -324,6 +327,12 @@ impl Search<'_, '_> {
                 }
             }
             Source::Block(block) if owner.is_some() && !candidates.is_empty() => {
+                // It is planned by itself, too, and so are those inside it.
+                let probed = self.joins.probed.get();
+                if probed >= PROBED_BLOCKS_MAX {
+                    return Ok(found);
+                }
+                self.joins.probed.set(probed + 1);
                 let mut block = Block::clone(block);
                 let exprs = candidates.iter().map(|c| self.conditions[*c].expr.clone());
                 block.conditions.extend(exprs);

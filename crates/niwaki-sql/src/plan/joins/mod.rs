@@ -24,6 +24,7 @@ mod path;
 mod rows;
 mod search;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
@@ -97,7 +98,8 @@ pub(super) fn plan_joins(
         if gate { gates.push(condition) } else { rest.push(condition) }
     }
     block.conditions.extend(rest);
-    let joins = Joins { settings, interrupts, tables, used: wanted.used, above: wanted.above };
+    let (used, above, probed) = (wanted.used, wanted.above, Cell::new(0));
+    let joins = Joins { settings, interrupts, tables, used, above, probed };
     let best = joins.best(&block, wanted.order, wanted.limit)?;
     let mut node = best.node;
     if let Some(condition) = conjunction(gates) {
@@ -114,6 +116,8 @@ struct Joins<'a> {
     tables: Tables,
     used: &'a [bool],
     above: Option<&'a [bool]>,
+    /// How many blocks have been planned for values of what is around them.
+    probed: Cell<usize>,
 }
 
 /// A block that is planned.
