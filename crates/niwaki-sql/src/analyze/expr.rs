@@ -12,7 +12,7 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
-use super::rows::{parts_under_casts, row_of};
+use super::rows::row_of;
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
 use crate::collation::{collation_named, refuse_uncollated};
@@ -443,9 +443,11 @@ impl Analyzer<'_> {
                 let names = names_of(&link.oper_name);
                 let name = names.last().copied().unwrap_or("=");
                 let any = kind == SubLinkType::AnySublink;
-                let row = row_of(link.testexpr.as_deref());
-                let parts = parts_under_casts(link.testexpr.as_deref());
-                let few = match query.columns.len().cmp(&parts.unwrap_or(1)) {
+                let mut parts = match row_of(link.testexpr.as_deref()) {
+                    Some(row) => self.exprs(&row.args)?,
+                    None => row_parts(self.expr_of(link.testexpr.as_deref())?),
+                };
+                let few = match query.columns.len().cmp(&parts.len()) {
                     Ordering::Less => Some("few"),
                     Ordering::Greater => Some("many"),
                     Ordering::Equal => None,
@@ -454,20 +456,16 @@ impl Analyzer<'_> {
                     let message = format!("subquery has too {word} columns");
                     return Err(self.error("42601", message, location));
                 }
-                if row.is_none() && parts.is_some() {
-                    let what = "a row of a composite type beside the rows of a query";
-                    return Err(self.unsupported(what, location));
-                }
-                let left = match row.map(|row| row.args.as_slice()) {
-                    // A row of one part is that part.
-                    Some([part]) => self.expr(part)?,
-                    Some(parts) => {
+                // A row of one part is that part.
+                let left = match parts.pop() {
+                    Some(only) if parts.is_empty() => only,
+                    last => {
+                        parts.extend(last);
                         let with = if any { Quantifier::Any } else { Quantifier::All };
                         let kind =
                             self.rows_compared(name, parts, &query.columns, with, location)?;
                         return Ok(asked(kind, query, location));
                     }
-                    None => self.expr_of(link.testexpr.as_deref())?,
                 };
                 let right = query.columns.first().map(|column| column.at_slot(0));
                 let right = right.unwrap_or_else(|| Expr::slot(0, TypeOid::BOOL.into()));
@@ -493,6 +491,14 @@ impl Analyzer<'_> {
     pub(super) fn set_place(&mut self, place: Place) -> Result<()> {
         self.scope()?.place = place;
         Ok(())
+    }
+}
+
+/// What is compared with the columns of a query: the parts of a row that was made one of a composite type, or a value.
+fn row_parts(value: Expr) -> Vec<Expr> {
+    match value.kind {
+        ExprKind::Row(row) if row.of_item.is_none() => row.fields,
+        kind => vec![Expr { kind, ..value }],
     }
 }
 

@@ -21,15 +21,6 @@ pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
     }
 }
 
-/// How many parts it has if it is a row constructor under casts, which make its parts those of a composite type.
-pub(super) fn parts_under_casts(node: Option<&Node>) -> Option<usize> {
-    match node?.node.as_ref()? {
-        NodeEnum::RowExpr(row) => Some(row.args.len()),
-        NodeEnum::TypeCast(cast) => parts_under_casts(cast.arg.as_deref()),
-        _ => None,
-    }
-}
-
 /// The nested query for one row that a syntax node is, if it is one.
 fn query_for_row(node: Option<&Node>) -> Option<&SubLink> {
     match node?.node.as_ref()? {

@@ -179,7 +179,7 @@ pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> 
     let text = inner.text;
     Some(match &sub.kind {
         SubQueryKind::Exists => format!("(EXISTS ({text}))"),
-        SubQueryKind::Scalar => format!("({text})"),
+        SubQueryKind::Scalar | SubQueryKind::Assigned { .. } => format!("({text})"),
         SubQueryKind::Array => format!("ARRAY({text})"),
         SubQueryKind::Compare { function, any, left, .. } => {
             let left = writer.show(left, Parent::Operator(function.name, true));

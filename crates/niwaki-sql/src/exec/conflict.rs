@@ -5,7 +5,9 @@ use niwaki_catalog::{ConstraintTime, Oid, Relation, TriggerEvent};
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
-use super::modify::{changed_inside, check_bounds, check_row, returned, schema_name};
+use super::modify::{
+    assigned_values, changed_inside, check_bounds, check_row, returned, schema_name,
+};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
@@ -91,13 +93,7 @@ pub(super) fn new_version(
         }
         return Ok(false);
     }
-    new.clear();
-    for (column, value) in action.values.iter().enumerate() {
-        new.push(match value {
-            Some(expr) => expr.eval(row, rt)?,
-            None => row[modify.start + column].clone(),
-        });
-    }
+    assigned_values(&action.values, modify.start, row, new, rt)?;
     Ok(true)
 }
 

@@ -329,14 +329,29 @@ pub(super) fn new_values(
     new: &mut Vec<Datum>,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<()> {
+    assigned_values(&modify.values, modify.start, row, new, rt)
+}
+
+/// Computes a row of these values, the old ones, which begin at slot `start`, where there are none.
+pub(super) fn assigned_values(
+    values: &[Option<Expr>],
+    start: usize,
+    row: &[Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
     new.clear();
-    for (column, value) in modify.values.iter().enumerate() {
+    // What queries gave to several columns of another row is not for this one.
+    let before = std::mem::take(&mut rt.state.assigned);
+    let computed = values.iter().enumerate().try_for_each(|(column, value)| {
         new.push(match value {
             Some(expr) => expr.eval(row, rt)?,
-            None => row[modify.start + column].clone(),
+            None => row[start + column].clone(),
         });
-    }
-    Ok(())
+        Ok(())
+    });
+    rt.state.assigned = before;
+    computed
 }
 
 /// What new rows of one table must satisfy.

@@ -186,14 +186,20 @@ impl Collation {
     fn of_parts(kind: &ExprKind) -> Self {
         if let ExprKind::SubQuery(sub) = kind {
             let Nested::Query(query) = &sub.query else { return Self::Default };
-            let column = query.columns.first();
+            let number = match &sub.kind {
+                SubQueryKind::Assigned { column, .. } => *column,
+                _ => 0,
+            };
+            let column = query.columns.get(number);
             let column = column.map_or(Self::Default, |column| {
                 Self::of_column(column.collation, column.column_type.oid)
             });
             return match &sub.kind {
                 // Each pair of a comparison of rows has its own.
                 SubQueryKind::Exists | SubQueryKind::CompareRows(_) => Self::Default,
-                SubQueryKind::Scalar | SubQueryKind::Array => column,
+                SubQueryKind::Scalar | SubQueryKind::Array | SubQueryKind::Assigned { .. } => {
+                    column
+                }
                 SubQueryKind::Compare { function, left, .. } => match left.derived.with(column) {
                     Self::Unclear(..) | Self::Lost => {
                         needs_collation(function).map_or(Self::Default, Self::Needed)

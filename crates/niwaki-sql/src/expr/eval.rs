@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub(crate) outer: Vec<OuterRow>,
     /// Operands of the CASE expressions being evaluated, innermost last.
     pub(crate) case_operands: Vec<Datum>,
+    /// Rows of queries that several columns get of the row that is being computed, by their places in the text.
+    pub(crate) assigned: Vec<(i32, Vec<Datum>)>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,
     /// Values of such queries, where it is asked whether they contain one.
@@ -551,6 +553,9 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     let Nested::Plan(plan) = &sub.query else {
         return Err(SqlError::internal("a nested query that was not planned"));
     };
+    if let SubQueryKind::Assigned { place, column } = &sub.kind {
+        return assigned_column(*place, *column, plan, row, rt);
+    }
     if let Some(wanted) = look_up(sub, plan) {
         return hashed_values::contains(plan, wanted, row, rt);
     }
@@ -562,6 +567,7 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
         SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
+        SubQueryKind::Assigned { .. } => Err(SqlError::internal("a row that is not assigned")),
         SubQueryKind::Scalar => match rows.as_slice() {
             [] => Ok(Datum::Null),
             [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
@@ -586,6 +592,30 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
         }
         SubQueryKind::CompareRows(wanted) => compare_rows(wanted, &rows, row, rt),
     }
+}
+
+/// One of the columns that get the row of a query. That is asked for once.
+fn assigned_column(
+    place: i32,
+    column: usize,
+    plan: &SubPlan,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    let of_row = |values: &[Datum]| values.get(column).cloned().unwrap_or(Datum::Null);
+    let mut asked = rt.state.assigned.iter();
+    if let Some((_, values)) = asked.find(|(known, _)| *known == place) {
+        return Ok(of_row(values));
+    }
+    let rows = crate::exec::sub_query_rows(plan, row, 2, rt)?;
+    let values = match rows.as_slice() {
+        [] => Vec::new(),
+        [only] => only.clone(),
+        _ => return Err(several_rows()),
+    };
+    let value = of_row(&values);
+    rt.state.assigned.push((place, values));
+    Ok(value)
 }
 
 /// `left op ANY (query)` or ALL, for a query that reads the current row; `None` for other kinds of

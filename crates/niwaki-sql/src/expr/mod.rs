@@ -259,6 +259,12 @@ pub(crate) enum SubQueryKind {
     Exists,
     /// The one value of its one row.
     Scalar,
+    /// A column of its one row, which is assigned to several columns at once: the one that is
+    /// computed first asks for all of them. `place` is where the query stands in the text.
+    Assigned {
+        place: i32,
+        column: usize,
+    },
     /// All values as an array.
     Array,
     /// `left op ANY (query)` or ALL

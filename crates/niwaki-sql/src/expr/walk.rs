@@ -70,7 +70,10 @@ impl ExprKind {
             ExprKind::SubQuery(sub) => match &sub.kind {
                 SubQueryKind::Compare { left, .. } => visit(left),
                 SubQueryKind::CompareRows(rows) => rows.left.iter().for_each(visit),
-                SubQueryKind::Exists | SubQueryKind::Scalar | SubQueryKind::Array => {}
+                SubQueryKind::Exists
+                | SubQueryKind::Scalar
+                | SubQueryKind::Array
+                | SubQueryKind::Assigned { .. } => {}
             },
         }
     }
@@ -148,7 +151,10 @@ impl Expr {
             ExprKind::SubQuery(sub) => match &mut sub.kind {
                 SubQueryKind::Compare { left, .. } => visit(left),
                 SubQueryKind::CompareRows(rows) => rows.left.iter_mut().try_for_each(visit),
-                SubQueryKind::Exists | SubQueryKind::Scalar | SubQueryKind::Array => Ok(()),
+                SubQueryKind::Exists
+                | SubQueryKind::Scalar
+                | SubQueryKind::Array
+                | SubQueryKind::Assigned { .. } => Ok(()),
             },
         }
     }
