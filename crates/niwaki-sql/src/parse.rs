@@ -191,8 +191,8 @@ enum Piece<'q> {
 /// What stands at a place of a text, before its end, and the place behind it.
 ///
 /// What the lexer takes for a string, a comment or a name must be the same here, character by
-/// character: a text that hides brackets or words would be read without the stack and the memory for
-/// them.
+/// character: a text that hides brackets or words would be read without the stack and the memory
+/// for them.
 fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
     let Some(&byte) = bytes.get(start) else { return (Piece::Blank, start) };
     let next = start + 1;

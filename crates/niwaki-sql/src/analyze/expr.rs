@@ -494,7 +494,8 @@ impl Analyzer<'_> {
     }
 }
 
-/// What is compared with the columns of a query: the parts of a row that was made one of a composite type, or a value.
+/// What is compared with the columns of a query: the parts of a row that was made one of a
+/// composite type, or a value.
 fn row_parts(value: Expr) -> Vec<Expr> {
     match value.kind {
         ExprKind::Row(row) if row.of_item.is_none() => row.fields,

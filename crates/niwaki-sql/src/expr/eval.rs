@@ -42,7 +42,8 @@ pub(crate) struct State {
     pub(crate) outer: Vec<OuterRow>,
     /// Operands of the CASE expressions being evaluated, innermost last.
     pub(crate) case_operands: Vec<Datum>,
-    /// Rows of queries that several columns get of the row that is being computed, by their places in the text.
+    /// Rows of queries that several columns get of the row that is being computed, by their places
+    /// in the text.
     pub(crate) assigned: Vec<(i32, Vec<Datum>)>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,

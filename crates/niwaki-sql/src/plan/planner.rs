@@ -35,8 +35,8 @@ use crate::rewrite::{AskedOnce, asked_once};
 /// for: how many ask is not known well, as conditions may leave out most.
 const AS_MUCH: f64 = 2.0;
 
-/// Most queries that are planned in a second way. They nest: without a bound, each level would take twice what the level
-/// inside it takes.
+/// Most queries that are planned in a second way. They nest: without a bound, each level would take
+/// twice what the level inside it takes.
 const SECOND_WAYS_MAX: usize = 1_000;
 
 /// How many rows an item other than a table is taken to give, before it is planned.
@@ -154,8 +154,8 @@ impl Planner<'_> {
         stack::deeper(|| self.query_here(query))
     }
 
-    /// Plans in a second way what is planned, so that the better of the two can be taken: `None` where that was done often
-    /// enough.
+    /// Plans in a second way what is planned, so that the better of the two can be taken: `None`
+    /// where that was done often enough.
     fn second_way<T>(&mut self, plan: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
         let Some(left) = self.second_ways.checked_sub(1) else { return Ok(None) };
         self.second_ways = left;
@@ -315,7 +315,7 @@ impl Planner<'_> {
             refuse_nullable(&from, &locks)?;
             recheck = self.recheck(&mut from)?;
             recheck.iter().for_each(|expr| mark(expr, &mut used));
-            if let Some(tree) = &from.tree {
+            if let Some(tree) = &mut from.tree {
                 self.outer_checks(tree, &from.items, &mut outer)?;
             }
         }
@@ -509,23 +509,23 @@ impl Planner<'_> {
     /// The left joins whose left sides newer versions can come from, from the inside out.
     fn outer_checks(
         &mut self,
-        tree: &JoinTree,
+        tree: &mut JoinTree,
         items: &[FromItem],
         out: &mut Vec<OuterCheck>,
     ) -> Result<()> {
         let JoinTree::Join(join) = tree else { return Ok(()) };
         match join.kind {
             JoinType::Inner => {
-                self.outer_checks(&join.left, items, out)?;
-                self.outer_checks(&join.right, items, out)
+                self.outer_checks(&mut join.left, items, out)?;
+                self.outer_checks(&mut join.right, items, out)
             }
-            JoinType::Semi | JoinType::Anti => self.outer_checks(&join.left, items, out),
+            JoinType::Semi | JoinType::Anti => self.outer_checks(&mut join.left, items, out),
             JoinType::Left => {
-                self.outer_checks(&join.left, items, out)?;
-                let mut on = join.on.clone();
-                for part in &mut on {
+                self.outer_checks(&mut join.left, items, out)?;
+                for part in &mut join.on {
                     self.expr(part)?;
                 }
+                let on = join.on.clone();
                 let mut numbers = Vec::new();
                 join.right.items(&mut numbers);
                 let slots = numbers.into_iter().map(|number| items[number].slots).collect();

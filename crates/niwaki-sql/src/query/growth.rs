@@ -41,8 +41,8 @@ pub(crate) fn nodes(expr: &Expr) -> usize {
     count
 }
 
-/// Counts the WITH queries that a copy of a query names: one that is named once only may be moved to
-/// the place of its name.
+/// Counts the WITH queries that a copy of a query names: one that is named once only may be moved
+/// to the place of its name.
 pub(crate) fn count_named(shared: &mut [SharedQuery], copy: &Query) {
     copy.named_shared(&mut |number| {
         if let Some(named) = shared.get_mut(number) {

@@ -1,9 +1,10 @@
 //! What is known of expressions before a statement runs.
 //!
 //! Constants that immutable functions put together are computed, so that no row computes them again, a scan has a bound and its share
-//! of the rows can be told (`day < date '1994-01-01' + interval '1 year'`). What fails is left as it is, and fails when it is needed;
-//! what takes long is left to the rows, too ([`ahead`]).
-//! In conditions, a date that is compared as a timestamp is then compared as a date, which an index of dates knows.
+//! of the rows can be told (`day < date '1994-01-01' + interval '1 year'`). What fails is left as
+//! it is, and fails when it is needed; what takes long is left to the rows, too ([`ahead`]). In
+//! conditions, a date that is compared as a timestamp is then compared as a date, which an index of
+//! dates knows.
 //!
 //! A plan for values of parameters has them as constants; a plan for any values says whether it would be better with them: where a
 //! parameter bounds a range or is a pattern, what share of the rows there is depends on it.

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::expr::{Expr, ExprKind};
 use crate::query::{From, JoinTree, JoinType};
 
-/// Columns that equal something known before the query's rows are, by their slots, with the condition that says so.
+/// Columns that equal something known before the query's rows are, by their slots, with the
+/// condition that says so.
 type Known = HashMap<usize, Expr>;
 
 /// Adds the conditions that follow. An equality between two columns that both got their value by it goes away.
@@ -69,7 +70,8 @@ fn walk(tree: &mut JoinTree, known: &Known) {
     }
 }
 
-/// The slot `to` that equals a known one, and what is known of it then; `None` if it is known already.
+/// The slot `to` that equals a known one, and what is known of it then; `None` if it is known
+/// already.
 fn follows(known: &Known, from: &Expr, to: &Expr) -> Option<(usize, Expr)> {
     let (from, to) = (slot_of(from)?, slot_of(to)?);
     if known.contains_key(&to) {

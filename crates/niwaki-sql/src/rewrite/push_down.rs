@@ -19,8 +19,8 @@ pub(super) fn push_down(from: &mut From, growth: &mut Growth) {
     }
 }
 
-/// Appends the items whose rows conditions above may judge: no join fills these up with NULLs, or leaves their columns
-/// out.
+/// Appends the items whose rows conditions above may judge: no join fills these up with NULLs, or
+/// leaves their columns out.
 fn judged(tree: &JoinTree, out: &mut Vec<usize>) {
     match tree {
         JoinTree::Item(number) => out.push(*number),
@@ -95,8 +95,8 @@ fn settle(query: &mut Query, growth: &mut Growth) {
     }
 }
 
-/// Whether a condition over the rows of a query can be judged inside it, and may: what it reads there
-/// is written out.
+/// Whether a condition over the rows of a query can be judged inside it, and may: what it reads
+/// there is written out.
 fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
     if query.limit.is_some() || query.offset.is_some() {
         return false;

@@ -167,8 +167,9 @@ impl Block {
         })
     }
 
-    /// The same rows from no more units than a search can have: where there are more, as many as there is room for become
-    /// one, which is joined as a whole. Those stand together that conditions connect.
+    /// The same rows from no more units than a search can have: where there are more, as many as
+    /// there is room for become one, which is joined as a whole. Those stand together that
+    /// conditions connect.
     pub(super) fn divided(self) -> Self {
         if self.units.len() <= UNITS_MAX {
             return self;
@@ -188,8 +189,8 @@ impl Block {
         divided
     }
 
-    /// Its units by number: each behind those that it reads, and behind one that a condition connects it with, as far as
-    /// there is such a one.
+    /// Its units by number: each behind those that it reads, and behind one that a condition
+    /// connects it with, as far as there is such a one.
     fn connected_order(&self) -> Vec<usize> {
         let count = self.units.len();
         let unit_of = |slot: usize| self.units.iter().position(|unit| unit.has(slot));

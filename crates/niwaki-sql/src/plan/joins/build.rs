@@ -23,8 +23,8 @@ use crate::query::{JoinType, reads_slots};
 
 /// Most sets of units that a table is probed with.
 const PROBES_MAX: usize = 12;
-/// Most blocks of a query that are planned for values of what is around them. They nest: without a bound,
-/// each level would take twice what the level inside it takes.
+/// Most blocks of a query that are planned for values of what is around them. They nest: without a
+/// bound, each level would take twice what the level inside it takes.
 const PROBED_BLOCKS_MAX: usize = 64;
 
 impl Joins<'_> {

@@ -10,8 +10,8 @@
 //! **Search.** Up to ten units are joined by dynamic programming over the sets of units that conditions connect,
 //! more of them greedily, the smallest result first ([`search`]). For each set the paths are kept that nothing beats
 //! in total cost, cost before the first row, order and what they need from outside ([`path`]). Of their order that
-//! part is kept which a merge join with what is outside of the set, or the query above, has a use for. Of more units
-//! than a set has room for, those that conditions connect become one unit first.
+//! part is kept which a merge join with what is outside of the set, or the query above, has a use
+//! for. Of more units than a set has room for, those that conditions connect become one unit first.
 //!
 //! **Need.** A path may need rows of other units: an index is probed with their values, a LATERAL item reads them. It
 //! stands on the inner side of a nested loop then.
