@@ -2,10 +2,11 @@
 //! can be interrupted.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, SearchPath};
 use niwaki_sql::{AnalyzeContext, PlannerSettings, Result, SqlError, analyze, parse};
-use niwaki_types::TextSettings;
+use niwaki_types::{TextSettings, TypeError, work};
 
 /// `None` when the statement was analyzed, else the SQLSTATE.
 fn outcome(sql: &str) -> Option<&'static str> {
@@ -144,5 +145,22 @@ fn planning_of_what_nests_takes_no_time_of_its_own_for_each_level() {
         });
         assert_eq!(found, None, "asked {} times: {}…", asked.get(), &sql[..60]);
         assert!(asked.get() >= 30, "asked {} times: {}…", asked.get(), &sql[..60]);
+    }
+}
+
+#[test]
+fn what_analysis_writes_twice_counts_as_work() {
+    // Eighteen levels are a million expressions, of which next to none is written in the text.
+    for level in [
+        "(({}, 1) < (2, 3))::int",
+        "({} between 1 and 2)::int",
+        "({} in (1, 2 + 3))::int",
+        "({} between symmetric 1 and 2)::int",
+    ] {
+        let nested = (0..18).fold("1".to_owned(), |sql, _| level.replace("{}", &sql));
+        let sql = format!("select {nested}");
+        let refuses: work::Asker = Arc::new(|| Err(TypeError::new("57014", "cancelled")));
+        let _asking = work::asking(Some(refuses));
+        assert_eq!(outcome(&sql), Some("57014"), "{level}");
     }
 }

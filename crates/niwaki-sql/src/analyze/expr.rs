@@ -22,7 +22,7 @@ use crate::expr::{
     BoolTest, Collation, Expr, ExprKind, Nested, Quantifier, SubQuery, SubQueryKind,
 };
 use crate::functions::functions_named;
-use crate::query::Query;
+use crate::query::{Query, nodes};
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
 /// What looking at an expression counts as: its memory is a kilobyte or two.
@@ -492,6 +492,13 @@ impl Analyzer<'_> {
         self.scope()?.place = place;
         Ok(())
     }
+}
+
+/// A copy of an expression, which counts as work: where such expressions nest, each level doubles
+/// what is inside it.
+pub(super) fn copy_of(expr: &Expr) -> Result<Expr> {
+    niwaki_types::work::tick(nodes(expr).saturating_mul(EXPRESSION_UNITS))?;
+    Ok(expr.clone())
 }
 
 /// What is compared with the columns of a query: the parts of a row that was made one of a

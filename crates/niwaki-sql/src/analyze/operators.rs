@@ -7,6 +7,7 @@ use pg_query::protobuf::{self, AExprKind};
 use pg_query::{Node, NodeEnum};
 
 use super::call::compared;
+use super::expr::copy_of;
 use super::rows::{compares_rows, row_of};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
@@ -62,7 +63,7 @@ impl Analyzer<'_> {
                 let left = self.expr_of(expr.lexpr.as_deref())?;
                 let right = self.expr_of(expr.rexpr.as_deref())?;
                 // A composite value is compared as a record, and is still one of its own type.
-                let composite = left.ty.is_record().then(|| left.clone());
+                let composite = left.ty.is_record().then(|| copy_of(&left)).transpose()?;
                 let mut equal = self.operator("=", Some(left), right, location)?;
                 let ExprKind::Call { arguments, .. } = &mut equal.kind else {
                     return Err(SqlError::internal("an operator that is no call"));

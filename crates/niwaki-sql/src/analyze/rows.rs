@@ -3,15 +3,15 @@
 //! `(a, b) < (c, d)` becomes `a <= c AND (a < c OR b < d)`: it is true, false or unknown where PostgreSQL's is, which looks at
 //! the first two parts that are not equal and knows nothing when one of them is NULL; and an index on `a` has a bound of it.
 
-use niwaki_types::{TypeOid, work};
+use niwaki_types::TypeOid;
 use pg_query::protobuf::{RowExpr, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
-use super::expr::EXPRESSION_UNITS;
+use super::expr::copy_of;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::query::{nodes, volatile_inside};
+use crate::query::volatile_inside;
 
 /// The row that a syntax node is, if it is one.
 pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
@@ -182,9 +182,8 @@ impl Analyzer<'_> {
                 let what = format!("a volatile function in a row compared with {name}");
                 return Err(self.unsupported(what, location));
             }
-            let written = nodes(&left) + nodes(&right);
-            work::tick(written.saturating_mul(EXPRESSION_UNITS))?;
-            let before = self.operator(strict, Some(left.clone()), right.clone(), location)?;
+            let before =
+                self.operator(strict, Some(copy_of(&left)?), copy_of(&right)?, location)?;
             let not_behind = self.operator(or_equal, Some(left), right, location)?;
             let or = Expr::new(ExprKind::Or(vec![before, condition]), TypeOid::BOOL, location);
             condition = Expr::new(ExprKind::And(vec![not_behind, or]), TypeOid::BOOL, location);
