@@ -299,6 +299,7 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
     };
     vfs.heal();
     recovers(&vfs, base, &done, oracle, &what);
+    vfs.discard();
     outcome
 }
 
@@ -360,6 +361,6 @@ fn an_operation_that_fails_behind_a_kill_loses_nothing() {
 
 #[test]
 fn an_operation_that_panics_loses_nothing() {
-    // A process that died keeps its files in memory until the test ends.
+    // A process that died keeps its buffers until the test ends.
     alone(|| each_operation(true, |_| &[FaultKind::Panic], 3, &[Outcome::Told, Outcome::Died]));
 }

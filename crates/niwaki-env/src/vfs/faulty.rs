@@ -217,6 +217,11 @@ impl FaultyVfs {
         Self::from_disk(self.shared.state.lock().disk.clone())
     }
 
+    /// Gives the memory of all files back: a process that died is never dropped, and holds them.
+    pub fn discard(&self) {
+        self.shared.state.lock().disk = Disk::default();
+    }
+
     /// States in which a crash now may leave the disk.
     pub fn crash_images(&self, options: &CrashOptions) -> Vec<CrashImage> {
         let disk = self.shared.state.lock().disk.clone();

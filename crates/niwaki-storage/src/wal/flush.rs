@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use niwaki_env::critical::{self, CriticalSection};
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Parker, thread};
@@ -70,21 +69,20 @@ impl Leader {
 /// The right to flush; passes it on and wakes whom it served, even when the flush ends in a panic.
 struct Turn<'w> {
     wal: &'w Wal,
-    /// A panic within the turn ends the process: nobody knows what the log's files have. `None` when
-    /// a panic was unwinding already (a statement is rolled back), which says nothing of the log.
-    section: Option<CriticalSection>,
+    /// A panic was unwinding already when this turn began: a statement is rolled back. Such a panic
+    /// says nothing of the log.
+    unwinding: bool,
 }
 
 impl<'w> Turn<'w> {
     fn new(wal: &'w Wal) -> Self {
-        let unwinding = thread::panicking();
-        Self { wal, section: (!unwinding).then(critical::enter) }
+        Self { wal, unwinding: thread::panicking() }
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if thread::panicking() && self.section.is_some() {
+        if thread::panicking() && !self.unwinding {
             // Nothing may be reported durable any more: everybody is woken to find that out.
             let why =
                 std::io::Error::other("a flush ended in a panic; nothing is written any more");
