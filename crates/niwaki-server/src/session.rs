@@ -38,7 +38,7 @@ pub(crate) enum Ending {
     /// The client broke the protocol.
     Protocol(ProtocolError),
     /// The socket failed.
-    Socket(io::Error),
+    Socket,
 }
 
 /// Why there is no message to act on.
@@ -230,7 +230,7 @@ impl<'c> Wire<'c> {
                 self.input.give_up(bytes);
                 NoMessage::NoRoom(kind)
             }
-            _ => NoMessage::Ending(Ending::Socket(error)),
+            _ => NoMessage::Ending(Ending::Socket),
         }
     }
 }
@@ -397,8 +397,8 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
     let mut skipping = false;
     ready(session, wire);
     loop {
-        if let Some(error) = wire.output.failure() {
-            return Ending::Socket(io::Error::new(error.kind(), error.to_string()));
+        if wire.output.failure().is_some() {
+            return Ending::Socket;
         }
         if session.is_terminated() {
             return Ending::Terminated;
@@ -544,7 +544,7 @@ fn wait_idle(
     timeout: Option<Duration>,
 ) -> Result<(), Ending> {
     while let Some(wake) = &wire.wake {
-        match wake.wait(wire.socket, timeout).map_err(Ending::Socket)? {
+        match wake.wait(wire.socket, timeout).map_err(|_| Ending::Socket)? {
             Woken::ByClient => return Ok(()),
             Woken::TimedOut => {
                 fatal(wire, &session.idle_timeout_error());

@@ -25,7 +25,9 @@ impl CommitLog for NoLog {
     fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
         Ok(Lsn(100))
     }
-    fn flush(&self, _: Lsn) {}
+    fn flush(&self, _: Lsn) -> Result<()> {
+        Ok(())
+    }
     fn flushed(&self) -> Lsn {
         Lsn(100)
     }
