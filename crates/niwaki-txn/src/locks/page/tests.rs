@@ -19,7 +19,9 @@ impl CommitLog for CountingLog {
     fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
         Ok(Lsn(self.0.fetch_add(10, Ordering::AcqRel) + 110))
     }
-    fn flush(&self, _: Lsn) {}
+    fn flush(&self, _: Lsn) -> Result<()> {
+        Ok(())
+    }
     fn flushed(&self) -> Lsn {
         Lsn(100 + self.0.load(Ordering::Acquire))
     }
