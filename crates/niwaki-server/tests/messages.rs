@@ -138,7 +138,7 @@ fn format_codes_of_parameters_are_refused_for_null_too() {
     // The first fault is told.
     let wrong = run(&mut client, &[0, 7], &[Some(b"x"), None]);
     assert_eq!(wrong, ["22P02 invalid input syntax for type integer: \"x\"", "I"]);
-    assert_eq!(run(&mut client, &[0, 1], &null), ["[49]", "SELECT 1", "I"]);
+    assert_eq!(run(&mut client, &[0, 1], &null), ["[49, 255, 255, 255, 255]", "SELECT 1", "I"]);
     drop(server.stop());
 }
 

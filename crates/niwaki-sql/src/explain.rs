@@ -325,7 +325,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown
         }
         PlanNode::Shared { plan, query, name, filter, .. } => {
-            let below = estimate(&plan.root);
+            let below = plan.estimate;
             let cost = below.total + below.rows * 0.02;
             let mut shown = Shown::new("CTE Scan", below.rows, cost, Vec::new());
             shown.title = format!("CTE Scan on {}", named(query, name));

@@ -1,6 +1,5 @@
 //! What reading costs: PostgreSQL's units (one page read in sequence is 1) and settings.
 
-use super::estimate::estimate;
 use crate::context::CostSettings;
 use crate::expr::{Expr, ExprKind, Nested};
 
@@ -144,7 +143,7 @@ pub(super) fn judging(condition: &Expr, costs: &CostSettings) -> f64 {
             }
             ExprKind::SubQuery(sub) => {
                 if let Nested::Plan(plan) = &sub.query {
-                    let below = estimate(&plan.root);
+                    let below = plan.estimate;
                     cost += if plan.correlated { below.total } else { costs.cpu_operator_cost };
                 }
             }

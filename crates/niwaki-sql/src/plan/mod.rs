@@ -65,6 +65,8 @@ pub(crate) struct SubPlan {
     pub(crate) number: usize,
     /// Queries that read one another are dropped one in another.
     pub(crate) root: Deep<Arc<PlanNode>>,
+    /// Known here: queries that name others twice would be gone through for each path to them.
+    pub(crate) estimate: Estimate,
     pub(crate) columns: Vec<ColumnInfo>,
     /// Whether it reads rows of the queries around it.
     pub(crate) correlated: bool,

@@ -659,7 +659,7 @@ impl Planner<'_> {
                     self.sub_plans = number;
                 }
             }
-            total += found.as_ref().map_or(f64::INFINITY, |plan| estimate(&plan.root).total);
+            total += found.as_ref().map_or(f64::INFINITY, |plan| plan.estimate.total);
             let Some(plan) = found.filter(|_| total < most) else {
                 if !extremes.nested {
                     self.sub_plans = first;
@@ -685,7 +685,10 @@ impl Planner<'_> {
         let working = std::mem::replace(&mut self.met, before);
         self.dependents.extend(working.iter().map(|of| (*of, number)));
         self.met.extend(&working);
-        Ok(Arc::new(SubPlan { number, root, columns, correlated, reads, volatile, working }))
+        let estimate = estimate(&root);
+        let plan =
+            SubPlan { number, root, estimate, columns, correlated, reads, volatile, working };
+        Ok(Arc::new(plan))
     }
 
     /// The plan of a WITH query.
@@ -755,7 +758,7 @@ impl Planner<'_> {
         let Some(all) = self.second_way(|this| this.nested(query))? else {
             return Ok(asked(SubQueryKind::Exists, each));
         };
-        let (cost, once) = (estimate(&each.root), estimate(&all.root).total);
+        let (cost, once) = (each.estimate, all.estimate.total);
         // Of several rows the first is enough; where there is none, all are looked at.
         let first = cost.startup + (cost.total - cost.startup) / cost.rows.max(1.0);
         if once > first * self.asking || once > cost.total * AS_MUCH {
