@@ -24,8 +24,8 @@ use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    claims, crews, databases, intervals, restarts, scans, sequences, sharers, stories, strays,
-    tails, transfers, upserts,
+    claims, crews, databases, intervals, promises, restarts, scans, sequences, sharers, stories,
+    strays, tails, transfers, upserts,
 };
 use niwaki_types::growing::Charge;
 use niwaki_types::{TypeError, work};
@@ -44,7 +44,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 73] = [
+const BUGS: [(&str, &str, Suite); 92] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -150,6 +150,25 @@ const BUGS: [(&str, &str, Suite); 73] = [
     ("ignored_sync_failure", "a failed sync of the log is passed over", restarting),
     ("nobodys_files_are_removed", "files that no relation has are removed", strays_stay),
     ("catalog_is_filled_again", "an empty catalog is that of a new directory", no_new_catalog),
+    ("control_overwritten", "the slot of the control file that counts is overwritten", control),
+    ("control_unsynced", "the control file is not synced before the log goes", control),
+    ("older_control_counts", "the older slot of the control file counts", control),
+    ("definition_before_commit", "a definition is seen before its commit", definitions),
+    ("rolled_back_definition_stays", "a session keeps what it rolled back", definitions),
+    ("savepoint_keeps_definition", "ROLLBACK TO leaves the definition that was seen", definitions),
+    ("definition_unannounced", "plans are kept over a change of what they read", definitions),
+    ("dependents_forgotten", "DROP does not ask who needs it", definitions),
+    ("default_for_old_rows", "a new default is that of older rows too", definitions),
+    ("savepoint_rows_stay", "ROLLBACK TO leaves the rows", savepoints),
+    ("released_rows_stay", "ROLLBACK TO leaves what was released within", savepoints),
+    ("savepoint_locks_stay", "ROLLBACK TO leaves the locks", savepoints),
+    ("released_locks_go", "locks of a released savepoint go with the next one", savepoints),
+    ("copied_rows_stay", "rows in front of a failing line stay", copies),
+    ("unended_line_lost", "COPY leaves out a last line without its newline", copies),
+    ("late_cancel_hits_next", "a cancel request is kept for the next statement", late_cancel),
+    ("waits_uncancelled", "who waits for a row does not hear of a cancel", cancelled_wait),
+    ("sequence_not_ahead", "a sequence logs the number that it gives, not those to come", numbers),
+    ("setval_unlogged", "setval is not logged", numbers),
 ];
 
 /// Runs in a single simulated thread, and hands the result out.
@@ -228,6 +247,38 @@ fn pages() -> Result<(), String> {
 /// Failed syncs, restarts on the same machine, power losses.
 fn restarting() -> Result<(), String> {
     alone(restarts::every_failed_sync)
+}
+
+/// Writes of the control file that stop in the middle.
+fn control() -> Result<(), String> {
+    alone(restarts::every_torn_control)
+}
+
+/// Definitions, for who makes them and for others.
+fn definitions() -> Result<(), String> {
+    alone(promises::definitions)
+}
+
+fn savepoints() -> Result<(), String> {
+    alone(promises::savepoints)
+}
+
+fn copies() -> Result<(), String> {
+    alone(promises::copies)
+}
+
+fn late_cancel() -> Result<(), String> {
+    alone(promises::late_cancel)
+}
+
+/// A cancel request for who waits.
+fn cancelled_wait() -> Result<(), String> {
+    story(promises::cancelled_wait, SCHEDULES)
+}
+
+/// Sequences behind a kill.
+fn numbers() -> Result<(), String> {
+    alone(promises::numbers_after_a_kill)
 }
 
 /// Files that no relation has.
@@ -480,7 +531,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 }
 
 /// The suites that bugs are found by: without a bug each of them holds.
-const SUITES: [(&str, Suite); 38] = [
+const SUITES: [(&str, Suite); 45] = [
     ("pages", pages),
     ("restarting", restarting),
     ("strays-stay", strays_stay),
@@ -519,6 +570,13 @@ const SUITES: [(&str, Suite); 38] = [
     ("rolled-back-insertions", rolled_back_insertions),
     ("tail", tail),
     ("tail-crashes", tail_crashes),
+    ("control", control),
+    ("definitions", definitions),
+    ("savepoints", savepoints),
+    ("copies", copies),
+    ("late-cancel", late_cancel),
+    ("cancelled-wait", cancelled_wait),
+    ("numbers", numbers),
 ];
 
 /// The environment variable that names the one suite or bug of a run.

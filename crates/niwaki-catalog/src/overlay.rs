@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
+use niwaki_env::seeded_bug;
 use niwaki_table::{Engine, Sequence, Table};
 use niwaki_txn::Transaction;
 
@@ -140,13 +141,17 @@ impl CatalogTransaction {
     /// Forgets the changes since the mark; their rows are rolled back by the transaction.
     pub fn rollback_to(&mut self, mark: usize) {
         self.changes.truncate(mark);
-        self.overlay = None;
+        if !seeded_bug!("savepoint_keeps_definition") {
+            self.overlay = None;
+        }
     }
 
     /// The transaction was rolled back.
     pub fn rolled_back(&mut self) {
         self.committing = None;
-        self.changes.clear();
+        if !seeded_bug!("rolled_back_definition_stays") {
+            self.changes.clear();
+        }
         self.overlay = None;
     }
 
@@ -221,6 +226,9 @@ impl CatalogTransaction {
             return Err(Error::Duplicate { kind: "relation", name: definition.name });
         }
         self.changes.push(Change::Put(Arc::new(definition)));
+        if seeded_bug!("definition_before_commit") {
+            self.catalog.publish(&self.changes);
+        }
         Ok(())
     }
 

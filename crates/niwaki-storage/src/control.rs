@@ -13,8 +13,8 @@
 use std::io;
 use std::sync::Arc;
 
-use niwaki_env::Env;
 use niwaki_env::vfs::{OpenMode, VfsFile};
+use niwaki_env::{Env, seeded_bug};
 
 use crate::error::{Corruption, Error, Result};
 use crate::file_table::TablePlace;
@@ -177,8 +177,11 @@ impl ControlFile {
             let got = file
                 .read_at(&mut bytes, at)
                 .map_err(|e| Error::io("could not read the control file", e))?;
+            let older = seeded_bug!("older_control_counts");
             if let Some(found) = Control::decode(&bytes[..got])?
-                && best.is_none_or(|b| b.sequence < found.sequence)
+                && best.is_none_or(|b| {
+                    if older { found.sequence < b.sequence } else { b.sequence < found.sequence }
+                })
             {
                 best = Some(found);
             }
@@ -229,11 +232,14 @@ impl ControlFile {
     }
 
     fn write(&self, control: &Control) -> Result<()> {
-        let slot = SLOT_AT[(control.sequence % 2) as usize];
+        let others = !seeded_bug!("control_overwritten");
+        let slot = SLOT_AT[if others { (control.sequence % 2) as usize } else { 0 }];
         let failed =
             |e| Error::io("could not write the control file, so nothing is written any more", e);
         self.file.write_at(&control.encode(), slot).map_err(failed)?;
-        if let Err(e) = self.file.sync_data() {
+        if !seeded_bug!("control_unsynced")
+            && let Err(e) = self.file.sync_data()
+        {
             self.env.abort(&format!("could not sync the control file: {e}"));
         }
         Ok(())

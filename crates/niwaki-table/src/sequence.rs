@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_storage::page::{Page, PageKind};
 use niwaki_storage::record::{
@@ -104,7 +105,7 @@ impl Sequence {
             }
         } else {
             // The record speaks of the future: everything up to there may be given out.
-            let ahead = self.ahead(value);
+            let ahead = if seeded_bug!("sequence_not_ahead") { value } else { self.ahead(value) };
             tx.write_xid()?;
             state.logged = write(&self.storage, self.file, ahead, true)?;
             state.covered = LOG_AHEAD - 1;
@@ -122,7 +123,10 @@ impl Sequence {
         let mut state = self.state.lock();
         self.read(&mut state)?;
         tx.write_xid()?;
-        let logged = write(&self.storage, self.file, value, is_called)?;
+        let logged = match seeded_bug!("setval_unlogged") {
+            true => Lsn(0),
+            false => write(&self.storage, self.file, value, is_called)?,
+        };
         let file = Some(self.file);
         *state = SequenceState { file, value, called: is_called, covered: 0, logged };
         Ok(())

@@ -15,6 +15,8 @@ pub mod intervals;
 pub mod ledger;
 pub mod model;
 pub mod pages;
+#[cfg(feature = "shuttle")]
+pub mod promises;
 pub mod reports;
 pub mod restarts;
 #[cfg(feature = "shuttle")]

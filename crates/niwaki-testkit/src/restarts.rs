@@ -6,7 +6,8 @@
 //!     -> one more commit -> power loss: what only memory had is gone
 //! ```
 //!
-//! Every sync of the run fails once, of files and of folders.
+//! Every sync of the run fails once, of files and of folders; and every write of the control file
+//! stops in the middle once.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -125,12 +126,63 @@ fn one(images: bool, operation: Operation, after: u64, second: Option<u64>) -> R
     fail(&world, operation, after);
     // Making a new directory may fail without an end of the process; nothing is promised then.
     let ended = until_the_end(|| run(&world, images, &promise));
-    let mut promise = promise.into_inner().expect("no thread panics with it");
+    let promise = promise.into_inner().expect("no thread panics with it");
     if promise.attempted.is_empty() {
         return Ok(());
     }
     ended?;
-    let mut world = world.restarted();
+    goes_on(world.restarted(), images, promise, second, after)
+}
+
+/// Lets each write of the control file stop in the middle: what it said before still counts. Then
+/// restarts in the same world, and takes the power away.
+///
+/// # Errors
+/// What was promised and is not there.
+pub fn every_torn_control() -> Result<(), String> {
+    for images in [true, false] {
+        // Ends: with the run that has no such write any more.
+        for after in 0.. {
+            let world = FaultyVfs::new();
+            let promise = Mutex::new(Promise::default());
+            let (kind, operation) = (FaultKind::ShortWrite, Operation::Write);
+            let path_contains = "control".to_owned();
+            world.inject(Fault { kind, operation, path_contains, after, sticky: false });
+            let mut undisturbed = false;
+            let ended = until_the_end(|| {
+                run(&world, images, &promise)?;
+                undisturbed = true;
+                Ok(())
+            });
+            if let Err(error) = ended
+                && !error.contains("control file")
+            {
+                return Err(error);
+            }
+            world.heal();
+            let promise = promise.into_inner().expect("no thread panics with it");
+            if !promise.attempted.is_empty() {
+                let what = format!("write {after} of the control file, images of pages: {images}");
+                goes_on(world.restarted(), images, promise, None, after)
+                    .map_err(|error| format!("{what}: {error}"))?;
+            }
+            if undisturbed {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Restarts in a world, where a sync of the recovery may fail too, commits once more, and takes the
+/// power away.
+fn goes_on(
+    mut world: FaultyVfs,
+    images: bool,
+    mut promise: Promise,
+    second: Option<u64>,
+    seed: u64,
+) -> Result<(), String> {
     if let Some(second) = second {
         fail(&world, Operation::SyncData, second);
         until_the_end(|| open(&world, images).map(drop))?;
@@ -150,7 +202,7 @@ fn one(images: bool, operation: Operation, after: u64, second: Option<u64>) -> R
     })?;
     let promise = rows.into_inner().expect("no thread panics with it");
     world.crash();
-    let options = CrashOptions { images_max: IMAGES, seed: after, ..CrashOptions::default() };
+    let options = CrashOptions { images_max: IMAGES, seed, ..CrashOptions::default() };
     for image in world.crash_images(&options) {
         let after_loss = || -> Result<(), String> {
             let pages = open(&FaultyVfs::from_memory(&image.vfs), images)?;

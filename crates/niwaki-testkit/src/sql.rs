@@ -1,6 +1,6 @@
 //! Niwaki itself as the subject of the suites, through its public library.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use niwaki::{ColumnInfo, Database, Datum, Options, ResultSink, RowSink, Session, SqlError};
 use niwaki_env::Env;
@@ -34,6 +34,8 @@ pub struct Collected {
     pub rows: Vec<Vec<Datum>>,
     /// Tags of the completed statements.
     pub tags: Vec<String>,
+    /// What COPY FROM STDIN reads, piece by piece.
+    pub input: VecDeque<Vec<u8>>,
 }
 
 impl RowSink for Collected {
@@ -54,10 +56,14 @@ impl ResultSink for Collected {
     fn notice(&mut self, _: &SqlError) {}
     fn parameter_status(&mut self, _: &str, _: &str) {}
     fn copy_in(&mut self, _: usize) -> niwaki::Result<()> {
-        Err(SqlError::unsupported("COPY in this test"))
+        match self.input.is_empty() {
+            true => Err(SqlError::unsupported("COPY in this test")),
+            false => Ok(()),
+        }
     }
-    fn copy_in_data(&mut self, _: &mut Vec<u8>) -> niwaki::Result<bool> {
-        Err(SqlError::unsupported("COPY in this test"))
+    fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> niwaki::Result<bool> {
+        buffer.extend(self.input.pop_front().unwrap_or_default());
+        Ok(!self.input.is_empty())
     }
     fn copy_out_begin(&mut self, _: usize) -> niwaki::Result<()> {
         Err(SqlError::unsupported("COPY in this test"))
@@ -73,7 +79,16 @@ impl ResultSink for Collected {
 /// # Errors
 /// The statement's.
 pub fn query(session: &mut Session, sql: &str) -> niwaki::Result<Collected> {
-    let mut collected = Collected::default();
+    copy_in(session, sql, &[])
+}
+
+/// Runs a query string with a COPY FROM STDIN that reads these pieces.
+///
+/// # Errors
+/// The statement's.
+pub fn copy_in(session: &mut Session, sql: &str, pieces: &[&str]) -> niwaki::Result<Collected> {
+    let input = pieces.iter().map(|piece| piece.as_bytes().to_vec()).collect();
+    let mut collected = Collected { input, ..Collected::default() };
     match session.simple_query(sql, &mut collected) {
         Ok(()) => Ok(collected),
         Err(error) => {

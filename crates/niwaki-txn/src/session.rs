@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, Parker, plain_atomic};
 use niwaki_storage::{Csn, Xid};
@@ -186,7 +187,9 @@ impl SessionControl {
         self.turns.begin();
         match timeout {
             None => {
-                if self.flags.load(Ordering::Relaxed) & (CANCEL | DEADLINE) != 0 {
+                if self.flags.load(Ordering::Relaxed) & (CANCEL | DEADLINE) != 0
+                    && !seeded_bug!("late_cancel_hits_next")
+                {
                     self.flags.fetch_and(!(CANCEL | DEADLINE), Ordering::Relaxed);
                 }
             }

@@ -436,13 +436,18 @@ impl Transaction {
         levels.truncate(at + 1);
         let level = &levels[at];
         self.level_xid.set(Xid::INVALID);
-        let aborted = self.subxids.borrow_mut().split_off(level.subxids);
+        let mut subxids = self.subxids.borrow_mut();
+        let kept = if seeded_bug!("savepoint_rows_stay") { subxids.len() } else { level.subxids };
+        let aborted = subxids.split_off(kept);
+        drop(subxids);
         self.has_subxids.set(level.subxids > 0);
         let mut files = self.files.borrow_mut();
         files.at_commit.truncate(level.drop_at_commit);
         let dropped = files.at_abort.split_off(level.drop_at_abort);
         self.manager().abort_subtransactions(&self.session, &aborted, &dropped);
-        self.manager().locks().release_since(&self.session, &self.held, &level.locks);
+        if !seeded_bug!("savepoint_locks_stay") {
+            self.manager().locks().release_since(&self.session, &self.held, &level.locks);
+        }
         Ok(())
     }
 
@@ -455,7 +460,14 @@ impl Transaction {
         let mut levels = self.levels.borrow_mut();
         self.level_xid.set(levels[at].outer_xid);
         levels.truncate(at);
-        self.manager().locks().lower_rows(&self.session, &self.held, at);
+        if seeded_bug!("released_rows_stay")
+            && let Some(outer) = levels.last_mut()
+        {
+            outer.subxids = self.subxids.borrow().len();
+        }
+        if !seeded_bug!("released_locks_go") {
+            self.manager().locks().lower_rows(&self.session, &self.held, at);
+        }
         Ok(())
     }
 

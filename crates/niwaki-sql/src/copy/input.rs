@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use niwaki_env::seeded_bug;
 use niwaki_types::growing::charge_more;
 
 use super::csv::RecordEnd;
@@ -105,7 +106,7 @@ impl CopyInput {
             }
             if self.ended {
                 // The last line need not end with a newline.
-                if self.start >= self.buffer.len() {
+                if self.start >= self.buffer.len() || seeded_bug!("unended_line_lost") {
                     return Ok(None);
                 }
                 if self.records.is_some() {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
+use niwaki_env::seeded_bug;
 use niwaki_sql::copy::{CopyInput, CopyOutput, Fields, binary_fields, context, context_column};
 use niwaki_sql::utility::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource};
 use niwaki_sql::{Planned, RowSink, SqlError};
@@ -268,7 +269,8 @@ impl Session {
             .transaction
             .as_ref()
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
-        let options = InsertOptions { frozen: freeze };
+        let frozen = freeze || seeded_bug!("copied_rows_stay");
+        let options = InsertOptions { frozen };
         table.insert_many(transaction, rows, options, &mut self.work).map_err(|error| {
             let line = first_line + failed_row(table, &error, rows) as u64;
             let state = self.catalog.state();

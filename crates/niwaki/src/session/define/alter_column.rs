@@ -1,6 +1,7 @@
 //! ALTER TABLE … COLUMN.
 
 use niwaki_catalog::{Relation, RelationDefinition, missing_text};
+use niwaki_env::seeded_bug;
 use niwaki_sql::utility::{AlterColumn, ColumnSpec, ConstraintSpec};
 use niwaki_sql::{RowExpression, SqlError};
 use niwaki_types::Datum;
@@ -291,6 +292,9 @@ impl Definer<'_> {
                     Some(default) => Some(self.new_default(default, target)?),
                     None => None,
                 };
+                if seeded_bug!("default_for_old_rows") {
+                    column.missing.clone_from(&column.default);
+                }
                 return self.update(definition);
             }
             AlterColumn::SetNotNull => {
