@@ -8,8 +8,11 @@
 //! In place of failing, the operation panics: a fault in the code around it. The statement ends with
 //! the panic; another session goes on, unless the panic left a critical section.
 //!
-//! `NIWAKI_OPERATIONS_STRIDE` lets only each n-th fail. Unless it is given each one fails, and each
-//! third one panics.
+//! Nor is memory there for every statement: each question for it is refused once, where a session
+//! has as much as it may have. The statement gives 53200, or has another way.
+//!
+//! `NIWAKI_OPERATIONS_STRIDE` lets only each n-th fail. Unless it is given each one fails, each
+//! third one panics, and a few of all questions for memory are refused.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +20,7 @@ use std::sync::Arc;
 
 use niwaki::{Database, Options, Session};
 use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
-use niwaki_env::{Crashed, Env, critical};
+use niwaki_env::{Crashed, Env, critical, memory};
 use niwaki_testkit::crash::describe;
 use niwaki_testkit::schedules::alone;
 use niwaki_testkit::sql::query;
@@ -93,9 +96,17 @@ fn answers(database: &Database) -> Vec<String> {
     QUESTIONS.iter().map(|question| run(&mut session, question)).collect()
 }
 
-/// An error that tells of a file that could not be read or written.
-fn tells(answer: &str) -> bool {
-    ["58030", "53100"].iter().any(|state| answer.contains(&format!("error {state}: ")))
+/// The SQLSTATEs of errors that tell of a fault.
+type Tells = &'static [&'static str];
+
+/// Of a file that could not be read or written.
+const OF_FILES: Tells = &["58030", "53100"];
+/// Of memory that was refused.
+const OF_MEMORY: Tells = &["53200"];
+
+/// An error that tells of a fault.
+fn tells(answer: &str, of: Tells) -> bool {
+    of.iter().any(|state| answer.contains(&format!("error {state}: ")))
 }
 
 /// What a process did before it ended, or until all work was done.
@@ -105,6 +116,8 @@ struct Done {
     answers: Vec<Option<String>>,
     /// Whether the process ended within the last one.
     died: bool,
+    /// The errors that tell of its faults.
+    tells: Tells,
 }
 
 impl Done {
@@ -113,13 +126,15 @@ impl Done {
     fn effective(&self) -> Vec<Vec<(usize, Option<&str>)>> {
         let ended = self.answers.iter().enumerate();
         let ended = ended.map(|(at, answer)| (at, answer.as_deref()));
-        let all = ended.filter(|(_, answer)| !answer.is_some_and(tells)).collect::<Vec<_>>();
+        let all = ended.filter(|(_, answer)| !answer.is_some_and(|text| tells(text, self.tells)));
+        let all = all.collect::<Vec<_>>();
         let answered = all.iter().copied().filter(|(_, answer)| answer.is_some()).collect();
         if all.iter().any(|(_, answer)| answer.is_none()) { vec![answered, all] } else { vec![all] }
     }
 
     /// Whether a client was told of a fault.
     fn told(&self) -> bool {
+        let tells = |text: &str| tells(text, self.tells);
         self.answers.iter().any(|answer| answer.as_deref().is_none_or(tells))
     }
 }
@@ -166,8 +181,8 @@ impl Oracle {
     }
 }
 
-fn work(database: &Database) -> Done {
-    let mut done = Done::default();
+fn work(database: &Database, tells: Tells) -> Done {
+    let mut done = Done { tells, ..Done::default() };
     let mut session = database.session();
     let before = critical::panicked();
     for sql in WORK {
@@ -216,16 +231,19 @@ fn base(closed: bool) -> MemoryVfs {
     files
 }
 
-/// Every operation of an undisturbed run, with how often it was asked for.
-fn counts(base: &MemoryVfs) -> BTreeMap<Operation, u64> {
+/// Every operation of an undisturbed run, with how often it was asked for; and how many questions
+/// for memory the work has.
+fn counts(base: &MemoryVfs) -> (BTreeMap<Operation, u64>, u64) {
     let vfs = FaultyVfs::from_memory(base);
     let database = open(&vfs).expect("nothing fails");
-    let done = work(&database);
+    memory::fail_at(None);
+    let done = work(&database, OF_FILES);
+    let questions = memory::fail_at(None);
     let failed =
         |answer: &Option<String>| answer.as_ref().is_none_or(|text| text.contains("error"));
     assert!(!done.answers.iter().any(failed), "{:?}", done.answers);
     database.close().expect("nothing is open");
-    vfs.counts()
+    (vfs.counts(), questions)
 }
 
 fn kinds(operation: Operation) -> &'static [FaultKind] {
@@ -268,7 +286,7 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
     let mut done = Done::default();
     let outcome = match opened {
         Ok(Ok(database)) => {
-            done = work(&database);
+            done = work(&database, OF_FILES);
             if done.died {
                 std::mem::forget(database);
                 Outcome::Died
@@ -288,7 +306,8 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
             }
         }
         Ok(Err(error)) => {
-            assert!(tells(&format!("error {}: ", error.sqlstate)), "{what}: {error}");
+            let told = tells(&format!("error {}: ", error.sqlstate), OF_FILES);
+            assert!(told, "{what}: {error}");
             Outcome::Told
         }
         Err(reason) => {
@@ -301,6 +320,24 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
     recovers(&vfs, base, &done, oracle, &what);
     vfs.discard();
     outcome
+}
+
+/// Refuses one question for memory of the work.
+fn refused_once(base: &MemoryVfs, question: u64, oracle: &mut Oracle) -> Outcome {
+    let what = format!("question {question} for memory");
+    let vfs = FaultyVfs::from_memory(base);
+    let database = open(&vfs).expect("nothing fails");
+    memory::fail_at(Some(question));
+    let done = work(&database, OF_MEMORY);
+    let asked = memory::fail_at(None);
+    assert!(asked > question, "{what}: only {asked} were asked");
+    assert!(!done.died, "{what}: the process ended");
+    let (found, right) = (answers(&database), oracle.right(base, &done, &what));
+    assert!(right.contains(&found), "{what}, before the end\n{found:#?}\n{right:#?}");
+    database.close().expect("nothing is open");
+    recovers(&vfs, base, &done, oracle, &what);
+    vfs.discard();
+    if done.told() { Outcome::Told } else { Outcome::Hidden }
 }
 
 /// What became of a fault.
@@ -316,6 +353,12 @@ enum Outcome {
 
 const ALL: [Outcome; 3] = [Outcome::Told, Outcome::Died, Outcome::Hidden];
 
+/// The stride that the environment gives.
+fn stride() -> Option<usize> {
+    let text = std::env::var("NIWAKI_OPERATIONS_STRIDE").ok()?;
+    Some(text.parse().expect("a number"))
+}
+
 /// Lets every operation of the work fail in each of some ways, and counts what becomes of it.
 fn each_operation(
     closed: bool,
@@ -325,10 +368,9 @@ fn each_operation(
 ) {
     let base = base(closed);
     let (mut outcomes, mut oracle) = (BTreeMap::<_, u64>::new(), Oracle::default());
-    let stride = std::env::var("NIWAKI_OPERATIONS_STRIDE").ok();
-    let stride: usize = stride.map_or(usual_stride, |text| text.parse().expect("a number"));
+    let stride = stride().unwrap_or(usual_stride);
     let mut number = 0;
-    for (operation, count) in counts(&base) {
+    for (operation, count) in counts(&base).0 {
         for &kind in kinds(operation) {
             for after in 0..count {
                 number += 1;
@@ -347,6 +389,27 @@ fn each_operation(
         let is_met = outcomes.keys().any(|(_, other)| other == outcome);
         assert!(is_met, "no fault was {outcome:?}: {outcomes:?}");
     }
+}
+
+/// Questions for memory that are refused in turn, unless the environment gives a stride: a minute's
+/// work.
+const REFUSED: usize = 100;
+
+#[test]
+fn a_question_for_memory_that_is_refused_loses_nothing() {
+    alone(|| {
+        let (base, mut oracle) = (base(true), Oracle::default());
+        let questions = counts(&base).1;
+        let all = usize::try_from(questions).expect("they were counted one by one");
+        let stride = stride().unwrap_or(all.div_ceil(REFUSED)).max(1);
+        let mut outcomes = BTreeMap::<_, u64>::new();
+        for question in (0..questions).step_by(stride) {
+            let outcome = refused_once(&base, question, &mut oracle);
+            *outcomes.entry(outcome).or_default() += 1;
+        }
+        eprintln!("{questions} questions, one in {stride} of which was refused: {outcomes:?}");
+        assert!(outcomes.contains_key(&Outcome::Told), "nobody was told: {outcomes:?}");
+    });
 }
 
 #[test]

@@ -15,7 +15,8 @@
 //! next one. A session below [`ALWAYS_BYTES`] is never refused.
 //!
 //! The account belongs to the process, as its allocator does: it cannot belong to a database. In a
-//! process whose allocator does not count, nothing is ever refused here.
+//! process whose allocator does not count, nothing is ever refused here, but for the one question
+//! that a simulation lets fail (`fail_at`).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -160,6 +161,8 @@ pub fn check() -> Result<(), Full> {
 #[inline]
 pub fn room(wanted: usize) -> Result<(), Full> {
     let own = PART.with(|part| usize::try_from(part.own.get()).unwrap_or(0));
+    #[cfg(feature = "sim")]
+    questions::ask(own, wanted)?;
     if own.saturating_add(wanted) <= ALWAYS_BYTES {
         return Ok(());
     }
@@ -174,6 +177,40 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
         return Ok(());
     }
     share(own, wanted, all, limit)
+}
+
+#[cfg(feature = "sim")]
+pub use questions::fail_at;
+
+/// What is asked here, counted: any session may have so much that it is refused the next question.
+#[cfg(feature = "sim")]
+mod questions {
+    use std::cell::Cell;
+
+    use super::Full;
+
+    // The system's thread, which all simulated threads of a schedule share.
+    std::thread_local! {
+        static ASKED: Cell<u64> = const { Cell::new(0) };
+        static REFUSED: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// From here on questions count from 0 in this thread, and the one with this number is refused,
+    /// whatever it asks for. Returns how many there were since the last call.
+    pub fn fail_at(question: Option<u64>) -> u64 {
+        REFUSED.set(question);
+        ASKED.replace(0)
+    }
+
+    /// Counts a question, and refuses it if that is its turn.
+    pub(super) fn ask(own: usize, wanted: usize) -> Result<(), Full> {
+        let question = ASKED.get();
+        ASKED.set(question.wrapping_add(1));
+        match REFUSED.get() == Some(question) {
+            true => Err(Full { own, wanted, all: own, limit: own }),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The rule of this module.
@@ -340,6 +377,16 @@ mod tests {
         assert_eq!(default_limit(512 << 20), 312 << 20);
         assert_eq!(default_limit(3072 << 20), 2232 << 20);
         assert_eq!(default_limit(0), 64 << 20);
+    }
+
+    #[test]
+    #[cfg(feature = "sim")]
+    fn the_question_that_is_to_fail_does() {
+        fail_at(Some(1));
+        let answers = [check(), room(5), room(5)].map(|answer| answer.map_err(|full| full.wanted));
+        assert_eq!(answers, [Ok(()), Err(5), Ok(())]);
+        assert_eq!(fail_at(None), 3);
+        assert!(check().is_ok());
     }
 
     #[test]
