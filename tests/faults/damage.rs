@@ -72,6 +72,36 @@ impl Damage {
     }
 }
 
+/// A bit of what a file has; of the log half of the time one at its end, which the next start looks
+/// at.
+fn some_bit(path: &Path, random: &mut Random) -> Damage {
+    let bytes = fs::read(path).expect("it is there");
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+    let is_log = path.parent().is_some_and(|folder| folder.ends_with("wal"));
+    let from = if is_log && random.below(2) == 0 { end.saturating_sub(PAGE / 4) } else { 0 };
+    Damage::Flip(from * 8 + random.below((end - from).max(1) * 8))
+}
+
+/// A table that is large enough for a map of visibility, with one, and with free space.
+const LARGE: [&str; 4] = [
+    "create table large (id int primary key, note text)",
+    "insert into large select i, repeat('l', 300) from generate_series(1, 2000) as i",
+    "delete from large where id % 3 = 0 and id < 500",
+    "vacuum (index_cleanup on) large",
+];
+
+/// Index entries alone answer the first one, where the map says so.
+const LARGE_QUESTIONS: [&str; 2] = [
+    "select count(*), sum(id) from large where id > 0",
+    "select count(*), sum(length(note)) from large where id > 0",
+];
+
+fn answers(client: &mut postgres::Client) -> Vec<(String, Answer)> {
+    let mut answers = workload::answers(client);
+    answers.extend(workload::answers_to(client, &LARGE_QUESTIONS));
+    answers
+}
+
 /// All files below a folder, as paths relative to it.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
@@ -101,6 +131,9 @@ fn filled(data: &Path, killed: bool, random: &mut Random) -> Vec<(String, Answer
     let mut server = Server::start(data, &SETTINGS);
     let mut client = server.client();
     workload::prepare(&mut client);
+    for sql in LARGE {
+        client.batch_execute(sql).expect("it is made");
+    }
     let mut known = Known::default();
     workload::work(&mut client, 80, &mut known, random);
     client.batch_execute("checkpoint").expect("it is written");
@@ -109,7 +142,7 @@ fn filled(data: &Path, killed: bool, random: &mut Random) -> Vec<(String, Answer
         // The end of the log is vouched for in pauses.
         client.batch_execute("select pg_sleep(0.5)").expect("it sleeps");
     }
-    let answers = workload::answers(&mut client);
+    let answers = answers(&mut client);
     workload::verify(&mut client, known);
     drop(client);
     if killed {
@@ -152,7 +185,7 @@ fn judge(server: &Server, what: &str, right: &[(String, Answer)]) -> bool {
         }
     };
     let mut whole = true;
-    for ((question, right), (_, found)) in right.iter().zip(workload::answers(&mut client)) {
+    for ((question, right), (_, found)) in right.iter().zip(answers(&mut client)) {
         match found {
             Ok(_) => assert_eq!(right, &found, "{what}\n{question}"),
             Err(state) => {
@@ -178,39 +211,76 @@ fn judge(server: &Server, what: &str, right: &[(String, Answer)]) -> bool {
     whole
 }
 
+/// A filled directory, and what is right of it.
+struct Filled {
+    _dir: TempDir,
+    whole: PathBuf,
+    /// Where a copy is damaged.
+    data: PathBuf,
+    right: Vec<(String, Answer)>,
+    files: Vec<PathBuf>,
+}
+
+impl Filled {
+    fn new(killed: bool) -> Self {
+        let dir = TempDir::new("faults-damage");
+        let (whole, data) = (dir.path().join("whole"), dir.path().join("data"));
+        let right = filled(&whole, killed, &mut random(u64::from(killed)));
+        let files = files(&whole).into_iter().filter(|path| path != Path::new("lock")).collect();
+        Self { _dir: dir, whole, data, right, files }
+    }
+
+    /// Damages a copy and asks it.
+    fn damaged(&self, path: &Path, damage: Damage, what: &str) {
+        let (whole, data) = (&self.whole, &self.data);
+        println!("{what}");
+        copy(whole, data);
+        damage.apply(&data.join(path)).expect("it is damaged");
+        let before = files(data);
+        let answered = asked(data, what, &self.right);
+        let left = files(data);
+        let gone: Vec<_> = before.difference(&left).collect();
+        let kept = |path: &Path| path.starts_with("wal") || path == Path::new("lock");
+        assert!(gone.iter().all(|path| kept(path)), "{what}: it removed {gone:?}");
+        if !answered {
+            copy(whole, data);
+            damage.apply(&data.join(path)).expect("it is damaged");
+            let mut check = Command::new(binary());
+            let output = check.args(["check", "--data-dir"]).arg(data).output();
+            let output = output.expect("the niwaki binary");
+            assert!(!output.status.success(), "{what}: check is content: {}", text(&output));
+        }
+    }
+}
+
 #[test]
 fn no_damage_of_a_file_gives_a_wrong_answer() {
     for killed in [false, true] {
-        let dir = TempDir::new("faults-damage");
-        let (whole, data) = (dir.path().join("whole"), dir.path().join("data"));
-        let mut random = random(u64::from(killed));
-        let right = filled(&whole, killed, &mut random);
-        let files_before: Vec<PathBuf> =
-            files(&whole).into_iter().filter(|path| path != Path::new("lock")).collect();
+        let filled = Filled::new(killed);
         each(&format!("damage, killed {killed}"), 60, |case| {
-            let mut random = crate::random(1000 + case);
-            let drawn = random.below(files_before.len() as u64);
-            let path = &files_before[usize::try_from(drawn).expect("an index")];
-            let length = fs::metadata(whole.join(path)).expect("it is there").len();
+            let mut random = random(1000 + case);
+            let drawn = random.below(filled.files.len() as u64);
+            let path = &filled.files[usize::try_from(drawn).expect("an index")];
+            let length = fs::metadata(filled.whole.join(path)).expect("it is there").len();
             let damage = Damage::draw(length, &mut random);
             let what = format!("case {case}, killed {killed}: {damage:?} of {}", path.display());
-            println!("{what}");
-            copy(&whole, &data);
-            damage.apply(&data.join(path)).expect("it is damaged");
-            let before = files(&data);
-            let answered = asked(&data, &what, &right);
-            let left = files(&data);
-            let gone: Vec<_> = before.difference(&left).collect();
-            let kept = |path: &Path| path.starts_with("wal") || path == Path::new("lock");
-            assert!(gone.iter().all(|path| kept(path)), "{what}: it removed {gone:?}");
-            if !answered {
-                copy(&whole, &data);
-                damage.apply(&data.join(path)).expect("it is damaged");
-                let mut check = Command::new(binary());
-                let output = check.args(["check", "--data-dir"]).arg(&data).output();
-                let output = output.expect("the niwaki binary");
-                assert!(!output.status.success(), "{what}: check is content: {}", text(&output));
-            }
+            filled.damaged(path, damage, &what);
+        });
+    }
+}
+
+/// One after the other: catalog, tables, indexes, maps, free space, the log and its end, control.
+#[test]
+fn no_bit_of_any_file_gives_a_wrong_answer() {
+    for killed in [false, true] {
+        let filled = Filled::new(killed);
+        let count = filled.files.len() as u64;
+        each(&format!("bits, killed {killed}"), count, |case| {
+            let mut random = random(2000 + case);
+            let path = &filled.files[usize::try_from(case % count).expect("an index")];
+            let damage = some_bit(&filled.whole.join(path), &mut random);
+            let what = format!("case {case}, killed {killed}: {damage:?} of {}", path.display());
+            filled.damaged(path, damage, &what);
         });
     }
 }

@@ -181,10 +181,15 @@ fn ask(client: &mut Client, sql: &str) -> Answer {
 
 /// What every question answers on every path, with the question.
 pub(crate) fn answers(client: &mut Client) -> Vec<(String, Answer)> {
+    answers_to(client, &QUESTIONS)
+}
+
+/// What these questions answer on every path.
+pub(crate) fn answers_to(client: &mut Client, questions: &[&str]) -> Vec<(String, Answer)> {
     let mut answers = Vec::new();
     for path in PATHS {
         let set = ask(client, path);
-        for question in QUESTIONS {
+        for question in questions {
             let answer = set.clone().and_then(|_| ask(client, question));
             answers.push((format!("{path}\n{question}"), answer));
         }
