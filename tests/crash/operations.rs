@@ -292,7 +292,16 @@ fn fails_once(base: &MemoryVfs, fault: &Fault, oracle: &mut Oracle) -> Outcome {
                 Outcome::Died
             } else {
                 let (found, right) = (answers(&database), oracle.right(base, &done, &what));
-                assert!(right.contains(&found), "{what}, before the end\n{found:#?}\n{right:#?}");
+                // Where nothing is written any more, a page may find no room in memory.
+                let stopped = found.iter().any(|answer| tells(answer));
+                let same = |(found, right): (&String, &String)| found == right || tells(found);
+                let is_right = |right: &Vec<String>| found.iter().zip(right).all(same);
+                let any = right.iter().any(is_right);
+                assert!(any, "{what}, before the end\n{found:#?}\n{right:#?}");
+                if stopped {
+                    let written = run(&mut database.session(), "create table afterwards ()");
+                    assert!(tells(&written), "{what}, and something is written: {written}");
+                }
                 match catch_unwind(AssertUnwindSafe(|| database.close())) {
                     Ok(Ok(())) if done.told() => Outcome::Told,
                     Ok(Ok(())) => Outcome::Hidden,

@@ -23,7 +23,7 @@ macro_rules! sometimes {
 }
 
 #[cfg(feature = "sim")]
-pub use choices::{choose, start};
+pub use choices::{choose, is_started, start};
 
 #[cfg(feature = "sim")]
 mod choices {
@@ -39,6 +39,11 @@ mod choices {
     /// From here on `sometimes!` is what `seed` says in this thread; `None` makes it always false.
     pub fn start(seed: Option<u64>) {
         CHOICES.with(|choices| choices.replace(seed.map(SeededRng::new)));
+    }
+
+    /// Whether rare paths are taken now and then.
+    pub fn is_started() -> bool {
+        CHOICES.with(|choices| choices.borrow().is_some())
     }
 
     /// The decision behind `sometimes!`.
