@@ -132,6 +132,23 @@ impl Table {
         Ok(())
     }
 
+    /// Reads the keys of all removed versions that wait, before pieces go that they may share with
+    /// others. False: nobody may read them now, as the indexes change.
+    ///
+    /// # Errors
+    /// As [`Table::tend`].
+    pub(crate) fn tend_keys(&self, session: &Arc<SessionControl>) -> Result<bool> {
+        let batches = self.heap().removed_waiting().div_ceil(BATCH);
+        for _ in 0..batches {
+            // In simulations one call takes more than a batch.
+            if self.heap().removed_waiting() == 0 {
+                break;
+            }
+            self.tend_now(session)?;
+        }
+        Ok(!self.heap().indexes_change())
+    }
+
     /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
     pub(crate) fn gardener_is_half_full(&self) -> bool {
         self.heap().removed_is_half_full()

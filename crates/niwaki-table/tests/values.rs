@@ -422,6 +422,39 @@ fn pieces_of_a_few_removed_versions_go_when_the_writers_have_gone() {
     world.check();
 }
 
+/// Versions of a row share what an update does not change. Those that left no entry behind gave the
+/// pieces of a key up before the version was read that did leave one: it waited for vacuum.
+#[test]
+fn a_key_is_read_before_earlier_versions_give_its_pieces_up() {
+    let mut world = World::with(HeapOnlyUpdates::AnyKey, |index| {
+        let t = KeyColumn::column(2, KeyOrder::ascending(TypeOid::TEXT));
+        vec![index(3, vec![t])]
+    });
+    let keys: Vec<String> = (1..4).map(|seed| noise(seed, 2_400)).collect();
+    world.transaction(|world, tx| {
+        world.insert(tx, 1, 0, &keys[0]);
+        world.insert(tx, 2, 0, &keys[1]);
+    });
+    assert_eq!(world.pieces(), 2, "the keys are out of line");
+    let change = |world: &mut World, id: i32, v: Option<i32>, t: Option<&str>| {
+        world.transaction(|world, tx| world.update(tx, id, v, t));
+        world.table.heap().prune_page(0).unwrap();
+    };
+    // One fewer than writers wait for.
+    (1..16).for_each(|v| change(&mut world, 1, Some(v), None));
+    change(&mut world, 1, None, Some(keys[2].as_str()));
+    // The other row's versions make them enough, and somebody writes.
+    (1..3).for_each(|v| change(&mut world, 2, Some(v), None));
+    let mut rounds = Rounds::default();
+    for _ in 0..4 {
+        let quiet = world.engine.storage().wal().insert_lsn();
+        world.table.round(&world.sessions[0], &mut rounds, quiet).unwrap();
+    }
+    assert_eq!(world.table.index_stats(1).retail_deleted_entries, 1);
+    assert_eq!(world.pieces(), 2);
+    world.check();
+}
+
 /// Pieces whose ending was rolled back were looked at by every write, for ever.
 #[test]
 fn what_was_not_ended_is_waited_for_by_nobody() {

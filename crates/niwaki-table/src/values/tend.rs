@@ -13,12 +13,16 @@
 //!
 //! The gardener does read removed versions, for their keys. Pieces that keys are made of are
 //! marked, and no pass over their block takes them before they are named. Who has read the keys of
-//! a removed version names its pieces ([`Heap::give_up_pieces`]); so it does not matter how many
-//! have others' versions in hand. Pieces that were stored before their index came are not marked:
-//! where they are gone, the entry waits for vacuum.
+//! a removed version names its pieces ([`Heap::give_up_pieces`]). Versions of a row may share them,
+//! and those that leave no entry behind are not read at all: they name nothing before the keys of
+//! all removed versions that wait are read. One that another session has in hand just then may
+//! lose its key. Pieces that were stored before their index came are not marked. Where they are
+//! gone, the entry waits for vacuum.
 //!
 //! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
+
+use std::sync::Arc;
 
 use niwaki_env::SIMULATED;
 use niwaki_heap::{Fate, Heap};
@@ -55,7 +59,7 @@ impl Table {
     /// # Errors
     /// Storage's; interrupts of `session`.
     #[inline]
-    pub(crate) fn tend_values(&self, session: &SessionControl) -> Result<()> {
+    pub(crate) fn tend_values(&self, session: &Arc<SessionControl>) -> Result<()> {
         self.tend_values_of(session, self.values_are_due())
     }
 
@@ -63,7 +67,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::tend_values`].
-    pub(crate) fn tend_all_values(&self, session: &SessionControl) -> Result<()> {
+    pub(crate) fn tend_all_values(&self, session: &Arc<SessionControl>) -> Result<()> {
         // What comes meanwhile is for the next round.
         let rounds = self.values_waiting().div_ceil(BATCH_MAX);
         (0..rounds).try_for_each(|_| self.tend_values_of(session, true))
@@ -72,12 +76,13 @@ impl Table {
     /// Sees to lists of ended pieces, and before that to those of versions that were pruned, if
     /// `removed`.
     #[inline]
-    fn tend_values_of(&self, session: &SessionControl, removed: bool) -> Result<()> {
+    fn tend_values_of(&self, session: &Arc<SessionControl>, removed: bool) -> Result<()> {
         let Some(values) = self.value_heap() else { return Ok(()) };
         if !removed && values.ended_waiting() == 0 {
             return Ok(());
         }
-        if removed {
+        // A version that waits may share pieces with those that name them here.
+        if removed && self.tend_keys(session)? {
             self.tend_removed(values)?;
         }
         let horizon = self.engine.transactions().horizon();
