@@ -180,6 +180,37 @@ fn a_table_is_not_dropped_between_the_steps_of_a_concurrent_build() {
     check(&database);
 }
 
+/// While an index was built CONCURRENTLY nobody saw to what writers of its table left in the other
+/// indexes, as if nobody wrote: they grew with every update, or forgot what waited.
+#[test]
+fn entries_of_old_versions_go_beside_a_concurrent_build() {
+    let (database, mut old) = database(
+        "create table t (id int primary key, k int) with (fillfactor = 50); \
+         create index t_k on t (k); insert into t select i, i from generate_series(1, 200) i",
+    );
+    let (mut holder, mut watcher) = (database.session(), database.session());
+    assert_eq!(run(&mut old, "begin; insert into t values (1000, 1000)"), "");
+    let mut builder = database.session();
+    let (builds, holds) = (builder.id(), holder.id());
+    let build = thread::spawn(move || run(&mut builder, "create index concurrently t_v on t (k)"));
+    until_progress(&mut watcher, "phase = 'waiting for writers before build'");
+    // The build cannot change what the catalog says of its index.
+    assert_eq!(run(&mut holder, "begin; comment on index t_v is 'new'"), "");
+    assert_eq!(run(&mut old, "commit"), "");
+    let waits = format!("select pg_blocking_pids({builds}) = array[{holds}]");
+    while run(&mut watcher, &waits) != "t" {
+        thread::yield_now();
+    }
+    for _ in 0..10 {
+        assert_eq!(run(&mut old, "update t set k = k + 1000"), "");
+    }
+    let deleted = "select gardener_deleted > 0 from niwaki_stat_tables where relname = 't'";
+    assert_eq!(run(&mut watcher, deleted), "t");
+    assert_eq!(run(&mut holder, "rollback"), "");
+    assert_eq!(build.join().unwrap(), "");
+    check(&database);
+}
+
 /// What ends the wait of a concurrent build, and what is left then.
 #[test]
 fn the_waits_of_a_concurrent_build_can_be_ended() {

@@ -202,3 +202,30 @@ fn updates_beside_a_drop_that_is_rolled_back_take_no_room_for_long() {
     beside_a_change_of_indexes("create index i2 on t (n)", "drop index i2");
     beside_a_change_of_indexes("create index i2 on t (v)", "drop index i2");
 }
+
+/// The indexes are those of before as soon as the savepoint is rolled back, and others write to the
+/// table. Nobody saw to what they left until the transaction ended.
+#[test]
+fn a_savepoint_that_took_an_index_back_keeps_nothing_waiting() {
+    for change in ["create index t_i on t (k, id)", "drop index t_k"] {
+        let database = open(&Env::memory());
+        let (mut session, mut definer) = (database.session(), database.session());
+        for sql in [
+            "create table t (id int primary key, k int) with (fillfactor = 50)",
+            "create index t_k on t (k)",
+            "insert into t select g, g from generate_series(1, 200) g",
+        ] {
+            assert_eq!(run(&mut session, sql), "");
+        }
+        let sql = format!("begin; savepoint a; {change}; rollback to a");
+        assert_eq!(run(&mut definer, &sql), "");
+        for _ in 0..10 {
+            assert_eq!(run(&mut session, "update t set k = k + 1000"), "");
+        }
+        let deleted = "select gardener_deleted > 0 from niwaki_stat_tables where relname = 't'";
+        assert_eq!(run(&mut session, deleted), "t", "{change}");
+        assert_eq!(run(&mut definer, "commit"), "");
+        assert_eq!(run(&mut session, "select count(*), min(k) from t"), "200|10001");
+        assert_eq!(database.check().unwrap().violations, []);
+    }
+}

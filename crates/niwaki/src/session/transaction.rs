@@ -42,6 +42,7 @@ pub(super) struct Level {
     catalog: usize,
     settings: usize,
     created: usize,
+    freeing: usize,
     pending: (usize, usize),
     /// The transaction's at SAVEPOINT: it is that again when the savepoint ends, one way or the other.
     read_only: bool,
@@ -277,6 +278,7 @@ impl Session {
                     catalog,
                     settings: self.settings.mark(),
                     created: self.created.len(),
+                    freeing: self.freeing.len(),
                     pending: self.pending.mark(),
                     read_only: self.open_transaction()?.read_only(),
                     deferred: self.deferred.mark(),
@@ -427,11 +429,13 @@ impl Session {
         self.foreign_keys.noted.clear();
         self.in_parts = false;
         self.portals.retain(|_, portal| portal.level <= at);
-        let (name, read_only) = (level.name.clone(), level.read_only);
+        let (name, read_only, freeing) = (level.name.clone(), level.read_only, level.freeing);
         self.settings_changed();
         let transaction = self.open_transaction()?;
         transaction.rollback_to(&name)?;
         transaction.set_read_only(read_only);
+        // The indexes are those of the savepoint, and others may write to their tables now.
+        self.freeing.drain(freeing..).for_each(FreeingPaused::undone);
         Ok(())
     }
 

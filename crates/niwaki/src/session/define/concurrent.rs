@@ -102,7 +102,8 @@ impl Session {
         self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeBuild)?;
         self.step(out, |definer| {
             // A file of its own: what a build that fails leaves of it goes with the transaction.
-            definer.renew_file(index)?;
+            let definition = definer.current(index)?.definition.clone();
+            definer.session.renew_file_beside_writers(definition)?;
             definer.fill_index_beside_writers(index, progress)?;
             definer.mark_index(index, |i| i.ready = true)
         })?;

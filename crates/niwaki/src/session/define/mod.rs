@@ -389,6 +389,11 @@ impl Session {
         {
             self.freeing.push(table.heap().pause_freeing().changing());
         }
+        self.drop_files_at_commit(definition)
+    }
+
+    /// The files of a relation go when the transaction commits.
+    fn drop_files_at_commit(&self, definition: &RelationDefinition) -> Result<()> {
         for file in definition.files() {
             let id = niwaki_storage::RelFileId(file);
             let file = niwaki_storage::RelFile { id, logged: definition.logged };

@@ -118,8 +118,22 @@ impl Definer<'_> {
 
 impl Session {
     /// Gives a relation new, empty files. The old ones go when the transaction commits.
-    pub(super) fn renew_file(&mut self, mut definition: RelationDefinition) -> Result<()> {
+    pub(super) fn renew_file(&mut self, definition: RelationDefinition) -> Result<()> {
         self.drop_file(&definition)?;
+        self.replace_file(definition)
+    }
+
+    /// [`Session::renew_file`] for an index that nobody uses yet, while others write to its table.
+    /// Whoever builds it keeps line pointers from being freed.
+    pub(super) fn renew_file_beside_writers(
+        &mut self,
+        definition: RelationDefinition,
+    ) -> Result<()> {
+        self.drop_files_at_commit(&definition)?;
+        self.replace_file(definition)
+    }
+
+    fn replace_file(&mut self, mut definition: RelationDefinition) -> Result<()> {
         definition.file = self.new_file(definition.logged)?;
         definition.values = None;
         if definition.kind.has_rows() {
