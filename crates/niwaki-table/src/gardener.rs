@@ -141,7 +141,7 @@ impl Table {
         let batches = self.heap().removed_waiting().div_ceil(BATCH);
         for _ in 0..batches {
             // In simulations one call takes more than a batch.
-            if self.heap().removed_waiting() == 0 {
+            if self.heap().removed_waiting() == 0 || self.heap().indexes_change() {
                 break;
             }
             self.tend_now(session)?;
