@@ -8,7 +8,7 @@
 //!
 //! One reader cares for no snapshot: the gardener, who asks removed versions for their keys. Rows
 //! that keys are made of are marked when they are inserted. They outlast their life until somebody
-//! names them, or vacuum comes, which visits all entries.
+//! names them, or vacuum comes that visits all entries.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{PageKind, Tid};

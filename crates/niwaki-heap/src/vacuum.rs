@@ -49,7 +49,7 @@ pub struct PageVacuum {
 impl Heap<'_> {
     /// Prunes a page and adds its roots with entries to visit to `roots`, which have those of pages before it. `freeze_before`: freeze versions
     /// of inserters older than this, where every snapshot sees them. `tell` the gardener of what goes, if nobody is sure to
-    /// visit those entries.
+    /// visit those entries; of a heap of pieces those stay then that keys are made of.
     ///
     /// # Errors
     /// Storage's.
@@ -67,8 +67,10 @@ impl Heap<'_> {
             self.note_room(&page);
             return Ok(PageVacuum { empty: true, ..PageVacuum::default() });
         }
-        let untold = !tell;
-        let options = PruneOptions { freeze_before, map: true, untold, ..PruneOptions::default() };
+        let (untold, key_pieces) = (!tell, tell.then_some::<&[u16]>(&[]));
+        let map = true;
+        let options =
+            PruneOptions { freeze_before, map, untold, key_pieces, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
         let mut found = PageVacuum { pruned, empty: true };
         let (mut dead, mut mixed) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, Transaction,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
-use niwaki_vacuum::{VacuumOptions, vacuum};
+use niwaki_vacuum::{IndexCleanup, VacuumOptions, vacuum};
 use support::{Rng, open_on};
 
 /// `(id int4 unique, v int4, t text)`
@@ -452,6 +452,30 @@ fn a_key_is_read_before_earlier_versions_give_its_pieces_up() {
     }
     assert_eq!(world.table.index_stats(1).retail_deleted_entries, 1);
     assert_eq!(world.pieces(), 2);
+    world.check();
+}
+
+/// Vacuum that left the entries to the gardener took what their keys are made of.
+#[test]
+fn a_vacuum_that_leaves_entries_leaves_what_their_keys_are_made_of() {
+    let mut world = World::with(HeapOnlyUpdates::AnyKey, |index| {
+        let t = KeyColumn::column(2, KeyOrder::ascending(TypeOid::TEXT));
+        vec![index(3, vec![t])]
+    });
+    world.transaction(|world, tx| {
+        world.insert(tx, 1, 0, &noise(1, 2_400));
+    });
+    world.transaction(|world, tx| world.update(tx, 1, None, Some(&noise(2, 2_400))));
+    let options = VacuumOptions { index_cleanup: IndexCleanup::Off, ..VacuumOptions::default() };
+    let done = vacuum(&world.table, &world.sessions[2], None, &options).unwrap();
+    assert_eq!((done.removed, done.pieces_removed), (1, 0));
+    let mut rounds = Rounds::default();
+    for _ in 0..4 {
+        let quiet = world.engine.storage().wal().insert_lsn();
+        world.table.round(&world.sessions[0], &mut rounds, quiet).unwrap();
+    }
+    assert_eq!(world.table.index_stats(1).retail_deleted_entries, 1);
+    assert_eq!(world.pieces(), 1);
     world.check();
 }
 

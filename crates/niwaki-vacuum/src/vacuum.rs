@@ -15,7 +15,7 @@ use niwaki_env::sync::thread;
 use niwaki_heap::{FreeingPaused, Heap};
 use niwaki_storage::{ReadAhead, Tid, Xid};
 use niwaki_table::{Error, PageVisibility, Result, Table, VacuumRoots};
-use niwaki_txn::SessionControl;
+use niwaki_txn::{Horizon, SessionControl};
 
 use crate::cost::CostOptions;
 use crate::progress::{VacuumPhase, VacuumProgress};
@@ -167,6 +167,7 @@ pub fn vacuum(
         locked: locked.filter(|_| options.truncate),
         options,
         freeze_before: Xid(next.saturating_sub(options.freeze_min_age)),
+        begun: table.engine().transactions().horizon(),
         rests: Rests::new(session, options.cost),
         summary: VacuumSummary::default(),
         roots: VacuumRoots::default(),
@@ -196,6 +197,8 @@ struct Pass<'t> {
     locked: Option<LockedTable<'t>>,
     options: &'t VacuumOptions,
     freeze_before: Xid,
+    /// What could be removed when it began.
+    begun: Horizon,
     rests: Rests<'t>,
     summary: VacuumSummary,
     /// Whose entries the next visit of the indexes is about.
@@ -277,9 +280,12 @@ impl Pass<'_> {
     }
 
     /// Prunes the heap of the table's large values: what is left there of versions that went, and of transactions that
-    /// aborted. No index names its rows.
+    /// aborted. No index names its rows, but keys may be made of them. Of versions whose entries nobody visits the gardener
+    /// reads the keys yet: of those that this vacuum leaves, and of those that went behind its back. So what ended since it
+    /// began stays for the next one, or for the gardener.
     fn vacuum_values(&mut self, values: &Heap<'_>) -> Result<()> {
         let mut none = VacuumRoots::default();
+        let left = self.summary.bypassed > 0 || self.options.index_cleanup == IndexCleanup::Off;
         values.open_visibility_map()?;
         let pool = self.table.engine().storage().pool();
         let mut blocks = BlocksToRead::new(self.options.skips());
@@ -287,8 +293,8 @@ impl Pass<'_> {
         while let Some(block) = stream.next(pool, &mut || {
             Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
         })? {
-            let horizon = self.table.engine().transactions().horizon();
-            let found = values.vacuum_page(block, &horizon, self.freeze_before, true, &mut none)?;
+            let (begun, before) = (&self.begun, self.freeze_before);
+            let found = values.vacuum_page(block, begun, before, left, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
             self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;

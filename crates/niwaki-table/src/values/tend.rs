@@ -17,7 +17,7 @@
 //! and those that leave no entry behind are not read at all: they name nothing before the keys of
 //! all removed versions that wait are read. One that another session has in hand just then may
 //! lose its key. Pieces that were stored before their index came are not marked. Where they are
-//! gone, the entry waits for vacuum.
+//! gone, the entry waits for vacuum. That takes marked pieces too, unless it leaves entries.
 //!
 //! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
 //! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
