@@ -211,16 +211,24 @@ impl Table {
         row.resize(if none { 0 } else { self.definition.columns.len() }, Datum::Null);
         while let Some(version) = removed.next() {
             let suspected = match version.root.block.0 < blocks {
-                true => self.suspect(&version, &mut row, &mut key),
-                false => Ok(0),
+                true => self.suspect(session, &version, &mut row, &mut key),
+                false => Ok(Some(0)),
+            };
+            let done = match suspected {
+                Ok(None) => {
+                    let rest = std::iter::once(version).chain(removed).collect();
+                    self.heap().remember_removed(rest);
+                    return Ok(asked()?);
+                }
+                Ok(Some(suspected)) => {
+                    come += suspected;
+                    asked().map_err(Error::from)
+                }
+                Err(error) => Err(error),
             };
             if version.has_external {
                 self.heap().give_up_pieces(version.row);
             }
-            let done = suspected.and_then(|suspected| {
-                come += suspected;
-                Ok(asked()?)
-            });
             if let Err(error) = done {
                 self.heap().remember_removed(removed.collect());
                 return Err(error);
@@ -244,13 +252,15 @@ impl Table {
     }
 
     /// Suspects the entries of a removed version that no version on its page has too. `row`, `key`: places for its
-    /// values, and for a key of it. How many.
+    /// values, and for a key of it. How many; `None`: an interrupt ended an expression, so the version
+    /// is to be seen to again, of which nothing counts as seen.
     fn suspect(
         &self,
+        session: &SessionControl,
         removed: &RemovedVersion,
         row: &mut [Datum],
         key: &mut Vec<u8>,
-    ) -> Result<usize> {
+    ) -> Result<Option<usize>> {
         let RemovedVersion { root, record, was_last, row: ref version, .. } = *removed;
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
@@ -270,6 +280,7 @@ impl Table {
                 Ok(Some(true)) => {}
                 // No entry.
                 Ok(Some(false)) => continue,
+                Err(Error::Expression(_)) if session.is_interrupted() => return Ok(None),
                 // Pieces of its values are gone before it was seen to, or its expression fails by now: vacuum sees to it.
                 Ok(None) | Err(Error::Expression(_)) => {
                     missed = true;
@@ -290,7 +301,7 @@ impl Table {
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {
             self.heap().seen_to(root, record, self.keys.payloads_right());
         }
-        Ok(suspected)
+        Ok(Some(suspected))
     }
 
     /// Appends the key of a version that went; false: its row has no entry. `None`: pieces of its values are gone. `row`: a
