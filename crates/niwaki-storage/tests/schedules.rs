@@ -69,6 +69,41 @@ fn writers_and_a_checkpoint_agree() {
     explore(1500, writers_and_a_checkpoint);
 }
 
+/// Two sessions flush what they changed, and all writing ends in between: whose record is durable
+/// all the same is told so.
+fn flushes_and_the_end_of_all_writing() {
+    let vfs = Arc::new(FaultyVfs::new());
+    let env = Env::simulated(Arc::clone(&vfs) as _, 1);
+    let (storage, _) = open_with(&env, tiny(8)).unwrap();
+    let cut = RelFile { id: RelFileId(40), logged: false };
+    storage.create_file(cut, Xid(3)).unwrap();
+    storage.pool().extend(cut, Fork::Main, 2).unwrap();
+    let items = Arc::new(Items::create(&storage));
+    items.extend(2).unwrap();
+    let (kind, operation) = (FaultKind::InputOutputError, Operation::SetLen);
+    vfs.inject(Fault { kind, operation, path_contains: "base/".into(), after: 0, sticky: false });
+    let threads: Vec<_> = (0..2u32)
+        .map(|who| {
+            let items = Arc::clone(&items);
+            thread::spawn(move || {
+                // Nothing may be changed any more, or there is room.
+                let lsn = items.add(who, &item(who.into())).ok()?.expect("room on the page");
+                Some((lsn, items.storage.wal().flush(lsn).is_ok()))
+            })
+        })
+        .collect();
+    assert!(storage.truncate_fork(cut, Fork::Main, 1).is_err());
+    let told: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect();
+    for (lsn, durable) in told {
+        assert_eq!(durable, storage.wal().flushed() >= lsn, "{lsn}");
+    }
+}
+
+#[test]
+fn a_record_that_is_durable_is_never_told_to_be_lost() {
+    explore(2000, flushes_and_the_end_of_all_writing);
+}
+
 /// Readers of more pages than there are frames, beside a writer of the same pages.
 fn readers_and_evictions() {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), 1);

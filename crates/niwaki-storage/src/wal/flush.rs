@@ -119,7 +119,8 @@ impl Wal {
     /// # Errors
     /// Why nothing is written any more, as when the directory's lock is lost. What was not written
     /// will not be; of what the system took and did not sync nobody knows until the directory is
-    /// opened again.
+    /// opened again. A flush that is under way is waited for first: what it makes durable is no
+    /// failure.
     pub fn flush(&self, upto: Lsn) -> Result<()> {
         if self.flushed() >= upto {
             return Ok(());
@@ -128,10 +129,12 @@ impl Wal {
         // Ends: whoever has the turn ends it, and each turn takes everything inserted before it, or
         // finds that nothing is written any more.
         while self.flushed() < upto {
-            self.segments.gate.pass()?;
             if let Some(turn) = self.take_turn(upto.0) {
                 self.write_out(true);
                 drop(turn);
+                if self.flushed() < upto {
+                    self.segments.gate.pass()?;
+                }
                 self.segments.allocate_if_low(self.insert_lsn().0);
             }
         }
