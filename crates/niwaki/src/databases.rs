@@ -241,10 +241,16 @@ impl Databases {
         }
     }
 
-    /// Files that are not logged, and that no relation of a catalog has.
+    /// Files that are not logged, and that no relation of a catalog has; none if some catalog is not
+    /// open, as that of a database that was created a moment ago, or could not be opened then.
     fn unnamed_unlogged(&self) -> Vec<RelFile> {
-        let named: HashSet<RelFileId> = self
-            .all()
+        // In this order: one that is on the list by now and is opened later is missed below.
+        let listed = self.shared.databases();
+        let open = self.all();
+        if listed.iter().any(|listed| open.iter().all(|open| open.oid() != listed.oid)) {
+            return Vec::new();
+        }
+        let named: HashSet<RelFileId> = open
             .iter()
             .flat_map(|database| database.catalog().files())
             .map(|file| file.id)
@@ -333,6 +339,28 @@ mod tests {
 
     use super::*;
     use crate::{Database, Options};
+
+    /// A database was created while all were closed, or while there was no room for a session to
+    /// open it. The closing took its unlogged tables for temporary ones, and removed their files.
+    #[test]
+    fn unlogged_tables_of_a_database_that_is_not_open_outlast_a_close() {
+        let env = Env::memory();
+        let open = || Database::open_with(env.clone(), Options::new()).unwrap();
+        let database = open();
+        database.session().execute("create database b", ()).unwrap();
+        let mut inside = database.session_as("postgres", "b", &[]).unwrap();
+        inside.execute("create unlogged table u as select 1 as a", ()).unwrap();
+        drop(inside);
+        let oid = database.databases().definition("b").unwrap().oid;
+        database.databases().forget(oid);
+        database.close().unwrap();
+        let database = open();
+        let mut inside = database.session_as("postgres", "b", &[]).unwrap();
+        let count: i64 = inside.query_one("select count(*) from u", ()).unwrap().get(0).unwrap();
+        assert_eq!(count, 1);
+        drop(inside);
+        assert_eq!(database.check().unwrap().violations, []);
+    }
 
     /// A directory that a version of before closed beside a session with a temporary table.
     #[test]
