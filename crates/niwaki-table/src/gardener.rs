@@ -251,9 +251,9 @@ impl Table {
         Ok(())
     }
 
-    /// Suspects the entries of a removed version that no version on its page has too. `row`, `key`: places for its
-    /// values, and for a key of it. How many; `None`: an interrupt ended an expression, so the version
-    /// is to be seen to again, of which nothing counts as seen.
+    /// Suspects the entries of a removed version that no version on its page has too. `row`, `key`:
+    /// places for its values, and for a key of it. How many; `None`: an interrupt ended an
+    /// expression, so the version is to be seen to again, and nothing of it counts as seen.
     fn suspect(
         &self,
         session: &SessionControl,

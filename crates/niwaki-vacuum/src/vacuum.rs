@@ -279,11 +279,11 @@ impl Pass<'_> {
         Ok(few && indexed && small && self.summary.index_passes == 0)
     }
 
-    /// Prunes the heap of the table's large values: what is left there of versions that went, and of
-    /// transactions that aborted. No index names its rows, but keys may be made of them. Of versions
-    /// whose entries nobody visits the gardener reads the keys yet: of those that this vacuum
-    /// leaves, and of those that went behind its back. So what ended since it began stays for the
-    /// next one, or for the gardener.
+    /// Prunes the heap of the table's large values: what is left there of versions that went, and
+    /// of transactions that aborted. No index names its rows, but keys may be made of them. Of
+    /// versions whose entries nobody visits the gardener reads the keys yet: of those that this
+    /// vacuum leaves, and of those that went behind its back. So what ended since it began stays
+    /// for the next one, or for the gardener.
     fn vacuum_values(&mut self, values: &Heap<'_>) -> Result<()> {
         let mut none = VacuumRoots::default();
         let left = self.summary.bypassed > 0 || self.options.index_cleanup == IndexCleanup::Off;

@@ -241,8 +241,8 @@ impl Databases {
         }
     }
 
-    /// Files that are not logged, and that no relation of a catalog has; none if some catalog is not
-    /// open, as that of a database that was created a moment ago, or could not be opened then.
+    /// Files that are not logged, and that no relation of a catalog has; none if some catalog is
+    /// not open, as that of a database that was created a moment ago, or could not be opened then.
     fn unnamed_unlogged(&self) -> Vec<RelFile> {
         // In this order: one that is on the list by now and is opened later is missed below.
         let listed = self.shared.databases();
