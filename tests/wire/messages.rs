@@ -114,8 +114,8 @@ pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &length.to_be_bytes(), body].concat()
 }
 
-fn cstring(text: &str) -> Vec<u8> {
-    [text.as_bytes(), b"\0"].concat()
+fn cstring(text: impl AsRef<str>) -> Vec<u8> {
+    [text.as_ref().as_bytes(), b"\0"].concat()
 }
 
 /// The first packet of a connection, or what stands for one.
@@ -197,7 +197,7 @@ pub(crate) fn draw(texts: &[String], random: &mut Random) -> Vec<u8> {
         13 => named(b'C', random),
         14 => message(b'S', b""),
         15 => message(b'H', b""),
-        16 | 17 => message(b'd', pick(&LINES, random)),
+        16 | 17 => message(b'd', pick::<&[u8]>(&LINES, random)),
         18 => match random.below(2) {
             0 => message(b'c', b""),
             _ => message(b'f', b"enough\0"),
