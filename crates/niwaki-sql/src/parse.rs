@@ -27,6 +27,9 @@ const SMALL_TEXT_BYTES: usize = 16 << 10;
 /// Memory that the library takes for a word or sign of a text, and for a statement, in bytes: measured
 /// (lists of numbers, of rows, of targets; statements with a semicolon between).
 const WORD_MEMORY_BYTES: usize = 400;
+/// The same for what is in the list of its tokens alone, which is asked for where a name may stand
+/// behind a parameter: a comment, a point.
+const TOKEN_MEMORY_BYTES: usize = 120;
 const STATEMENT_MEMORY_BYTES: usize = 2_000;
 
 /// One statement of a query text.
@@ -83,21 +86,23 @@ pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
 fn memory_bytes(query: &str) -> usize {
     let bytes = query.as_bytes();
     let (mut words, mut statements, mut position) = (0_usize, 0_usize, 0);
-    let mut behind_literal = None;
+    let (mut tokens, mut behind_literal) = (0_usize, None);
     while position < bytes.len() {
         let (piece, end) = piece(bytes, position);
-        let counts = match piece {
-            Piece::Blank | Piece::Sign(b'.') => false,
+        words += match piece {
+            Piece::Blank | Piece::Comment | Piece::Sign(b'.') => 0,
             // Those that touch are one, with a doubled quote in it.
-            Piece::Literal => behind_literal.replace(end) != Some(position),
-            Piece::Word(_) | Piece::Number | Piece::Operator | Piece::Sign(_) => true,
+            Piece::Literal => usize::from(behind_literal.replace(end) != Some(position)),
+            Piece::Operators(count) => count,
+            Piece::Word(_) | Piece::Number | Piece::Sign(_) => 1,
         };
-        words += usize::from(counts);
+        tokens += usize::from(matches!(piece, Piece::Comment | Piece::Sign(b'.')));
         statements += usize::from(matches!(piece, Piece::Sign(b';')));
         position = end;
     }
     // The text is copied a few times.
     (words * WORD_MEMORY_BYTES)
+        .saturating_add(tokens * TOKEN_MEMORY_BYTES)
         .saturating_add(statements * STATEMENT_MEMORY_BYTES)
         .saturating_add(query.len() * 4)
 }
@@ -174,17 +179,21 @@ struct Level {
     operators: usize,
     /// Levels that set operations and joins add, each of which holds all before it.
     clauses: usize,
+    /// BETWEENs whose AND is still to come: what stands behind that is part of them.
+    betweens: usize,
 }
 
 /// What the lexer takes for one thing.
 enum Piece<'q> {
-    /// White space or a comment.
+    /// White space.
     Blank,
+    Comment,
     /// A string or a quoted name, or a part of one that ends with the first of two quotes.
     Literal,
     Word(&'q [u8]),
     Number,
-    Operator,
+    /// As many operators as stand side by side.
+    Operators(usize),
     Sign(u8),
 }
 
@@ -200,25 +209,26 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
         start + bytes.iter().skip(start).take_while(|byte| belongs(byte)).count()
     };
     match byte {
-        b'\'' | b'"' => (Piece::Literal, behind_quote(bytes, next, byte, false)),
+        b'\'' | b'"' => (Piece::Literal, behind_quote(bytes, next, byte)),
         b'-' if bytes.get(next) == Some(&b'-') => {
-            (Piece::Blank, run(&|byte| !matches!(byte, b'\n' | b'\r')))
+            (Piece::Comment, run(&|byte| !matches!(byte, b'\n' | b'\r')))
         }
-        b'/' if bytes.get(next) == Some(&b'*') => (Piece::Blank, behind_comment(bytes, next + 1)),
+        b'/' if bytes.get(next) == Some(&b'*') => (Piece::Comment, behind_comment(bytes, next + 1)),
         b'$' => match behind_dollar_quote(bytes, next) {
             end if end == next => (Piece::Sign(byte), end),
             end => (Piece::Literal, end),
         },
-        b'0'..=b'9' => (Piece::Number, run(&|byte| byte.is_ascii_digit() || *byte == b'.')),
+        b'0'..=b'9' => (Piece::Number, run(&u8::is_ascii_digit)),
         b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => {
             let end =
                 run(&|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..));
             let word = &bytes[start..end];
             if word.eq_ignore_ascii_case(b"e") && bytes.get(end) == Some(&b'\'') {
-                return (Piece::Literal, behind_quote(bytes, end + 1, b'\'', true));
+                return (Piece::Literal, behind_escapes(bytes, end + 1));
             }
             (Piece::Word(word), end)
         }
+        b':' => (Piece::Operators(1), run(&|byte| *byte == b':')),
         _ if OPERATORS.contains(&byte) => {
             let mut end = next;
             // Ends where a comment begins.
@@ -228,11 +238,21 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
             {
                 end += 1;
             }
-            (Piece::Operator, end)
+            (Piece::Operators(operators_in(&bytes[start..end])), end)
         }
         _ if byte.is_ascii_whitespace() => (Piece::Blank, next),
         _ => (Piece::Sign(byte), next),
     }
+}
+
+/// As how many operators the lexer reads what stands side by side: each plus and minus at the end is
+/// one of its own, unless a character says that it is none of standard SQL.
+fn operators_in(text: &[u8]) -> usize {
+    if text.iter().any(|byte| b"~!@#^&|`?%".contains(byte)) {
+        return 1;
+    }
+    let signs = text.iter().rev().take_while(|byte| matches!(byte, b'+' | b'-')).count();
+    signs + usize::from(signs < text.len())
 }
 
 /// An upper bound on how deeply the syntax tree of `query` nests: open brackets and `CASE`s at any
@@ -240,14 +260,18 @@ fn piece(bytes: &[u8], start: usize) -> (Piece<'_>, usize) {
 /// are flat in the grammar's trees and count little.
 fn nesting_bound(query: &str) -> usize {
     let bytes = query.as_bytes();
-    let open = |case| Level { case, operators: 0, clauses: 0 };
-    let mut position = 0;
+    let open = |case| Level { case, operators: 0, clauses: 0, betweens: 0 };
+    let (mut position, mut behind_point) = (0, false);
     let mut deepest = 0usize;
     let mut levels = vec![open(false)];
     let mut sum = 0usize;
     while position < bytes.len() {
         let (piece, end) = piece(bytes, position);
         position = end;
+        let behind = match piece {
+            Piece::Blank | Piece::Comment => behind_point,
+            _ => std::mem::replace(&mut behind_point, matches!(piece, Piece::Sign(b'.'))),
+        };
         match piece {
             Piece::Sign(b'(' | b'[') => {
                 levels.push(open(false));
@@ -255,31 +279,41 @@ fn nesting_bound(query: &str) -> usize {
             }
             Piece::Sign(b')' | b']') => close(&mut levels, &mut sum, false),
             Piece::Sign(b',') => {
-                sum -= levels.last_mut().map_or(0, |level| std::mem::take(&mut level.operators));
+                sum -= levels.last_mut().map_or(0, Level::next_operand);
             }
             Piece::Sign(b';') => (sum, levels) = (0, vec![open(false)]),
-            Piece::Operator => {
-                sum += OPERATOR_DEPTH;
+            Piece::Operators(count) => {
+                sum += count * OPERATOR_DEPTH;
                 if let Some(level) = levels.last_mut() {
-                    level.operators += OPERATOR_DEPTH;
+                    level.operators += count * OPERATOR_DEPTH;
                 }
             }
-            Piece::Word(word) => {
+            // Behind a point each word is a name.
+            Piece::Word(word) if !behind => {
                 let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
                 if is(b"case") {
                     levels.push(open(true));
                     sum += BRACKET_DEPTH;
                 } else if is(b"end") {
-                    close(&mut levels, &mut sum, true);
+                    // In brackets inside a CASE it is the name of a column.
+                    if levels.last().is_some_and(|level| level.case) {
+                        close(&mut levels, &mut sum, true);
+                    }
                 } else if let Some(level) = levels.last_mut() {
                     sum += level.word(word);
-                    // A new operand, whose operators do not nest in the earlier ones'.
-                    if is(b"and") || is(b"or") {
-                        sum -= std::mem::take(&mut level.operators);
+                    if is(b"and") && level.betweens > 0 {
+                        level.betweens -= 1;
+                    } else if is(b"and") || is(b"or") {
+                        sum -= level.next_operand();
                     }
                 }
             }
-            Piece::Blank | Piece::Literal | Piece::Number | Piece::Sign(_) => {}
+            Piece::Blank
+            | Piece::Comment
+            | Piece::Literal
+            | Piece::Word(_)
+            | Piece::Number
+            | Piece::Sign(_) => {}
         }
         deepest = deepest.max(sum);
     }
@@ -287,7 +321,7 @@ fn nesting_bound(query: &str) -> usize {
 }
 
 /// Characters of operators.
-const OPERATORS: &[u8] = b"+-*/%<>=|~^:&#!@?`";
+const OPERATORS: &[u8] = b"+-*/%<>=|~^&#!@?`";
 
 impl Level {
     /// Counts a word. Returns how many levels it adds.
@@ -308,7 +342,15 @@ impl Level {
         };
         self.clauses += clause;
         self.operators += operator;
+        self.betweens += usize::from(is_one_of(&["between"]));
         clause + operator
+    }
+
+    /// Begins a new operand, whose operators do not nest in the earlier ones'. Returns how many
+    /// levels those had added.
+    fn next_operand(&mut self) -> usize {
+        self.betweens = 0;
+        std::mem::take(&mut self.operators)
     }
 }
 
@@ -329,17 +371,47 @@ fn close(levels: &mut Vec<Level>, sum: &mut usize, case: bool) {
 }
 
 /// The place behind a quoted string or name that begins before `position`.
-fn behind_quote(bytes: &[u8], mut position: usize, quote: u8, escapes: bool) -> usize {
+fn behind_quote(bytes: &[u8], position: usize, quote: u8) -> usize {
+    let rest = bytes.get(position..).unwrap_or_default();
+    memchr::memchr(quote, rest).map_or(bytes.len(), |at| position + at + 1)
+}
+
+/// The place behind a string with E that begins before `position`. There are escapes behind a doubled
+/// quote, too, and where the string goes on in another line.
+fn behind_escapes(bytes: &[u8], mut position: usize) -> usize {
     while let Some(inner) = bytes.get(position) {
         position += 1;
-        if *inner == quote {
-            break;
-        }
-        if escapes && *inner == b'\\' {
-            position += 1;
+        match inner {
+            b'\\' => position += 1,
+            b'\'' if bytes.get(position) == Some(&b'\'') => position += 1,
+            b'\'' => match behind_continuation(bytes, position) {
+                Some(goes_on) => position = goes_on,
+                None => return position,
+            },
+            _ => {}
         }
     }
-    position
+    bytes.len()
+}
+
+/// The place behind the quote by which a string that ended before `position` goes on: there are only
+/// blanks, ends of lines and comments up to these in between, and the end of a line is among them.
+fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<usize> {
+    let mut line_ended = false;
+    loop {
+        match bytes.get(position)? {
+            b'\'' => return line_ended.then_some(position + 1),
+            b'\n' | b'\r' => line_ended = true,
+            b' ' | b'\t' | 0x0B | 0x0C => {}
+            b'-' if bytes.get(position + 1) == Some(&b'-') => {
+                let rest = bytes.get(position..).unwrap_or_default();
+                // The next turn looks at the end of the line.
+                position += memchr::memchr2(b'\n', b'\r', rest)? - 1;
+            }
+            _ => return None,
+        }
+        position += 1;
+    }
 }
 
 /// The place behind a comment that begins before `position`. Comments nest.
@@ -482,12 +554,29 @@ mod tests {
         assert_eq!(error.position, Some(8));
     }
 
+    fn refused(query: &str) -> bool {
+        parse(query).is_err_and(|error| error.sqlstate == "54001")
+    }
+
     #[test]
     fn what_nests_too_deeply_is_refused() {
         let deep = format!("select {}1{}", "(".repeat(20_000), ")".repeat(20_000));
         assert_eq!(parse(&deep).unwrap_err().sqlstate, "54001");
         let long_sum = format!("select 1{}", " + 1".repeat(30_000));
         assert_eq!(parse(&long_sum).unwrap_err().sqlstate, "54001");
+        // Some of these are read, and some refused: none may end the process.
+        for (levels, part) in [
+            (4_000, "+-"),
+            (2_000, "1 between 1 and not "),
+            (2_000, "case when t.end then "),
+            (2_000, "case when (select 1 as end) then "),
+        ] {
+            let ends = if part.starts_with("case") { " end".repeat(levels) } else { String::new() };
+            let query = format!("select {}1{ends}", part.repeat(levels));
+            assert!(parse(&query).is_ok_and(|one| one.len() == 1) || refused(&query), "{part}");
+        }
+        let query = format!(r"select e'''\'', {}1{}", "- (".repeat(2_000), ")".repeat(2_000));
+        assert!(parse(&query).is_ok_and(|one| one.len() == 1) || refused(&query));
         let flat = format!("select 1 where {}true", "(1 = 1) and ".repeat(5_000));
         assert_eq!(parse(&flat).unwrap().len(), 1);
         let values = format!("insert into t values {}(1, 2)", "(1 + 1, 2 * 3), ".repeat(5_000));
@@ -505,6 +594,11 @@ mod tests {
         "select $1$b$ $b$, ",
         "select \"'\", ",
         r"select e'\'', ",
+        r"select e'''\'', ",
+        r"select e'a''\\''\'', ",
+        "select e'a'\n'\\'', ",
+        "select e'a' -- '\r -- '\n '\\'', ",
+        "select e'a' '\\', ",
         "select 'a''', ",
         "-- don't\nselect ",
         "select $a$'$a$, ",
@@ -533,6 +627,14 @@ mod tests {
     }
 
     #[test]
+    fn what_only_the_list_of_tokens_has_takes_memory_too() {
+        for token in ["/**/", "--\n", ".", "1.1.", "+-"] {
+            let query = format!("select {} $1a", token.repeat(10_000));
+            assert!(memory_bytes(&query) > 10_000 * TOKEN_MEMORY_BYTES, "{token}");
+        }
+    }
+
+    #[test]
     fn nothing_hides_nesting_from_its_bound() {
         let levels = 1_000;
         let brackets = format!("{}1{}", "(".repeat(levels), ")".repeat(levels));
@@ -551,8 +653,29 @@ mod tests {
             let query = format!("select 1{}", part.repeat(levels));
             assert!(nesting_bound(&query) >= levels * OPERATOR_DEPTH, "{part}");
         }
-        let case = "case when a and b then 1 when a, b then ".repeat(levels);
-        assert!(nesting_bound(&format!("select {case}")) >= levels * BRACKET_DEPTH);
+        for case in [
+            "case when a and b then 1 when a, b then ",
+            "case when t.end then ",
+            "case when t /* */ . end then ",
+            "case when (select 1 as end) then ",
+            "case when (select true end) then ",
+        ] {
+            let query = format!("select {}", case.repeat(levels));
+            assert!(nesting_bound(&query) >= levels * BRACKET_DEPTH, "{case}");
+        }
+        // The AND of BETWEEN is none that joins conditions.
+        let query = format!("select 1{}", " between 1 and not 2".repeat(levels));
+        assert!(nesting_bound(&query) >= levels * OPERATOR_DEPTH);
+        let query = format!("select {}1", "1 between 1 and 2 and ".repeat(levels));
+        assert!(nesting_bound(&query) < 100);
+        // Each of them is an operator.
+        for signs in ["+-", "=-+-+ ", "*+- "] {
+            let query = format!("select {}1", signs.repeat(levels));
+            assert!(nesting_bound(&query) >= 2 * levels * OPERATOR_DEPTH, "{signs}");
+        }
+        for (text, count) in [("=-", 2), ("@-", 1), ("->>", 1), ("+-+", 3), ("<=", 1)] {
+            assert_eq!(operators_in(text.as_bytes()), count, "{text}");
+        }
         let query = format!("select {}", "case when a and b then 1 end, ".repeat(levels));
         assert!(nesting_bound(&query) < 100);
         assert!(nesting_bound(&"begin; select (1); end; ".repeat(levels)) < 100);
