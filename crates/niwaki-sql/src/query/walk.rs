@@ -1,7 +1,8 @@
 //! Which slots expressions and queries read, whatever the level they stand on.
 
 use super::{
-    Body, From, FromItem, ItemKind, JoinTree, JoinType, Query, StatementBody, StatementQuery,
+    Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, Query,
+    StatementBody, StatementQuery,
 };
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::functions::Volatility;
@@ -17,6 +18,52 @@ impl StatementQuery {
             StatementBody::Select(query) => {
                 query.is_volatile() || self.shared.iter().any(|shared| shared.query.is_volatile())
             }
+        }
+    }
+
+    /// Counts how often each of its WITH queries is named. Analysis counted names as they are written:
+    /// what it put in several places, a part of a row for example, names them as often.
+    pub(crate) fn count_named(&mut self) {
+        let mut counts = vec![0_usize; self.shared.len()];
+        let mut visit = |number: usize| {
+            if let Some(count) = counts.get_mut(number) {
+                *count += 1;
+            }
+        };
+        match &self.body {
+            StatementBody::Select(query) => query.named_shared(&mut visit),
+            StatementBody::Modify(modify) => modify.named_shared(&mut visit),
+            StatementBody::Merge(merge) => {
+                merge.from.named_shared(&mut visit);
+                for action in &merge.actions {
+                    action.condition.iter().for_each(|expr| named_inside(expr, &mut visit));
+                    action.change.iter().for_each(|change| change.named_shared(&mut visit));
+                }
+            }
+        }
+        self.shared.iter().for_each(|shared| shared.query.named_shared(&mut visit));
+        for (shared, count) in self.shared.iter_mut().zip(counts) {
+            shared.references = shared.references.max(count);
+        }
+    }
+}
+
+impl ModifyQuery {
+    /// As [`Query::named_shared`].
+    fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
+        let update = self.conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
+        let update =
+            update.into_iter().flat_map(|it| it.values.iter().flatten().chain(&it.condition));
+        let checks = self.view_checks.iter().map(|(_, condition)| condition);
+        let own = self.values.iter().flatten().chain(&self.returning);
+        own.chain(checks).chain(update).for_each(|expr| named_inside(expr, visit));
+        match &self.source {
+            ModifySource::Row => {}
+            ModifySource::Rows(rows) => {
+                rows.iter().flatten().for_each(|expr| named_inside(expr, visit));
+            }
+            ModifySource::Query(query) => query.named_shared(visit),
+            ModifySource::From(from) => from.named_shared(visit),
         }
     }
 }
@@ -195,39 +242,52 @@ impl Query {
     /// Calls `visit` with the number of each WITH query that it names, anywhere inside, as often as
     /// it does.
     pub(crate) fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
-        self.items_shared(visit);
-        self.for_each_expr(&mut |expr| {
-            expr.any(&mut |part| {
-                if let ExprKind::SubQuery(sub) = &part.kind
-                    && let Nested::Query(query) = &sub.query
-                {
-                    query.named_shared(visit);
+        match &self.body {
+            Body::Select(select) => select.from.items_shared(visit),
+            Body::Values(_) => {}
+            Body::Modify(modify) => modify.named_shared(visit),
+            Body::Set(set) => {
+                for side in [&set.left, &set.right] {
+                    side.query.named_shared(visit);
+                    side.exprs.iter().for_each(|expr| named_inside(expr, visit));
                 }
-                false
-            });
-        });
+                let own = self.limit.iter().chain(&self.offset);
+                return own.for_each(|expr| named_inside(expr, visit));
+            }
+        }
+        self.for_each_expr(&mut |expr| named_inside(expr, visit));
+        self.for_each_item_query(&mut |query| query.named_shared(visit));
+    }
+}
+
+/// As [`Query::named_shared`], for the queries inside an expression.
+fn named_inside(expr: &Expr, visit: &mut dyn FnMut(usize)) {
+    expr.any(&mut |part| {
+        if let ExprKind::SubQuery(sub) = &part.kind
+            && let Nested::Query(query) = &sub.query
+        {
+            query.named_shared(visit);
+        }
+        false
+    });
+}
+
+impl From {
+    /// As [`Query::named_shared`].
+    fn named_shared(&self, visit: &mut dyn FnMut(usize)) {
+        self.items_shared(visit);
+        self.for_each_expr(&mut |expr| named_inside(expr, visit));
         self.for_each_item_query(&mut |query| query.named_shared(visit));
     }
 
     fn items_shared(&self, visit: &mut dyn FnMut(usize)) {
-        match &self.body {
-            Body::Select(select) => {
-                for item in &select.from.items {
-                    if let ItemKind::Shared { number } = item.kind {
-                        visit(number);
-                    }
-                }
-            }
-            Body::Values(_) | Body::Modify(_) => {}
-            Body::Set(set) => {
-                set.left.query.items_shared(visit);
-                set.right.query.items_shared(visit);
+        for item in &self.items {
+            if let ItemKind::Shared { number } = item.kind {
+                visit(number);
             }
         }
     }
-}
 
-impl From {
     /// Every expression of FROM and WHERE, over its row.
     pub(crate) fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
         for item in &self.items {

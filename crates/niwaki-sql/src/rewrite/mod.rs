@@ -49,6 +49,7 @@ const QUERY_UNITS: usize = 16 << 10;
 /// # Errors
 /// What ends the statement; it is not rewritten to its end then.
 pub(crate) fn rewrite(statement: &mut StatementQuery, values: &mut Values<'_>) -> Result<()> {
+    statement.count_named();
     let (mut ended, mut growth) = (Ok(()), Growth::default());
     let (ended, growth) = (&mut ended, &mut growth);
     let mut rewriter = Rewriter { shared: &mut statement.shared, values, ended, growth };
