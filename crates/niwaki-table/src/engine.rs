@@ -47,16 +47,81 @@ impl DelayCell {
     }
 }
 
+/// So many tables, or indexes, are known before it is looked for those that are gone.
+const KNOWN_MIN: usize = 64;
+
+/// Indexes that somebody has open, or had.
+#[derive(Debug, Default)]
+struct OpenIndexes {
+    files: HashMap<RelFileId, OpenIndex>,
+    /// With so many it is looked for those that are gone.
+    full: usize,
+}
+
+/// Counters of all tables.
+#[derive(Debug, Default)]
+struct AllCounters {
+    /// By the table's catalog number. They outlive TRUNCATE: while there is a table, somebody has it
+    /// open.
+    tables: HashMap<TableId, Arc<Counters>>,
+    /// What tables that are gone had counted, by the half of their numbers that says of which
+    /// database they were; with the number of one of them.
+    gone: HashMap<u64, (TableId, [u64; 5])>,
+    /// With so many tables it is looked for those that are gone.
+    full: usize,
+}
+
+impl AllCounters {
+    fn of(&mut self, table: TableId, changed: &Arc<ChangedTables>) -> Arc<Counters> {
+        if let Some(known) = self.tables.get(&table) {
+            return Arc::clone(known);
+        }
+        if self.tables.len() >= self.full {
+            self.sum_up();
+            // Each new table pays for a look at two others.
+            self.full = (2 * self.tables.len()).max(KNOWN_MIN);
+        }
+        let counters = Arc::new(Counters::new(table, changed));
+        self.tables.insert(table, Arc::clone(&counters));
+        counters
+    }
+
+    /// Of tables that nobody has open, which are gone, keeps what they counted alone: a session may
+    /// make temporary ones without end.
+    fn sum_up(&mut self) {
+        let Self { tables, gone, .. } = self;
+        tables.retain(|table, counters| {
+            let is_open = Arc::strong_count(counters) > 1;
+            if !is_open {
+                let (_, sum) = gone.entry(table.0 >> 32).or_insert((*table, [0; 5]));
+                add(sum, rows_in(counters));
+            }
+            is_open
+        });
+    }
+}
+
+/// Rows returned by scans, fetched for index scans, inserted, updated, deleted.
+fn rows_in(counters: &Counters) -> [u64; 5] {
+    let stats = counters.read();
+    let returned = stats.seq_rows + stats.gone_entries_read;
+    [returned, stats.index_rows, stats.inserted, stats.updates.total(), stats.deleted]
+}
+
+fn add(sums: &mut [u64; 5], more: [u64; 5]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
 /// One per database.
 pub struct Engine {
     storage: Arc<Storage>,
     transactions: Arc<TransactionManager>,
     heaps: HeapRegistry,
-    indexes: Mutex<HashMap<RelFileId, OpenIndex>>,
+    indexes: Mutex<OpenIndexes>,
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
-    /// Counters of tables by their catalog number. They outlive TRUNCATE, and their tables, whose
-    /// rows stay in the numbers of the database.
-    counters: Mutex<HashMap<TableId, Arc<Counters>>>,
+    counters: Mutex<AllCounters>,
     changed: Arc<ChangedTables>,
     pub(crate) version_split_delay: DelayCell,
     temp_files: Arc<TempFiles>,
@@ -161,18 +226,23 @@ impl Engine {
     /// Forgets the in-memory state of files that are gone.
     pub fn forget(&self, file: RelFileId) {
         let mut indexes = self.indexes.lock();
-        if let Some(index) = indexes.remove(&file) {
-            let read = index.handle.stats().entries_read;
-            count(&self.counters(index.table).gone_entries_read, read);
+        if let Some(index) = indexes.files.remove(&file) {
+            self.count_gone(&index);
         }
         drop(indexes);
         self.sequences.lock().remove(&file);
     }
 
+    /// Leaves what was read from an index that is gone to its table.
+    fn count_gone(&self, index: &OpenIndex) {
+        let read = index.handle.stats().entries_read;
+        count(&self.counters(index.table).gone_entries_read, read);
+    }
+
     /// New settings for an index, now that they are committed. Does nothing for an index that nobody
     /// opened yet.
     pub fn set_index_options(&self, file: RelFileId, options: IndexOptions) {
-        if let Some(index) = self.indexes.lock().get(&file) {
+        if let Some(index) = self.indexes.lock().files.get(&file) {
             index.handle.set_options(options);
         }
     }
@@ -189,7 +259,20 @@ impl Engine {
     /// An index of a table.
     pub(crate) fn index(&self, table: TableId, definition: &IndexDefinition) -> OpenIndex {
         let mut indexes = self.indexes.lock();
-        let index = indexes.entry(definition.file.id).or_insert_with(|| {
+        let OpenIndexes { files, full } = &mut *indexes;
+        if files.len() >= *full && !files.contains_key(&definition.file.id) {
+            // While there is an index, its table is open, and so is it: nobody forgets those of
+            // transactions that were rolled back.
+            files.retain(|_, index| {
+                let is_open = Arc::strong_count(&index.handle) > 1;
+                if !is_open {
+                    self.count_gone(index);
+                }
+                is_open
+            });
+            *full = (2 * files.len()).max(KNOWN_MIN);
+        }
+        let index = files.entry(definition.file.id).or_insert_with(|| {
             let (storage, file) = (Arc::clone(&self.storage), definition.file);
             let index = Index::new(storage, file, &definition.name, definition.options);
             let handle = Arc::new(match definition.equal_is_image() {
@@ -206,8 +289,7 @@ impl Engine {
     }
 
     pub(crate) fn counters(&self, table: TableId) -> Arc<Counters> {
-        let new = || Arc::new(Counters::new(table, &self.changed));
-        Arc::clone(self.counters.lock().entry(table).or_insert_with(new))
+        self.counters.lock().of(table, &self.changed)
     }
 
     /// Returns what tables counted since the database was opened: rows returned by scans, fetched
@@ -215,21 +297,17 @@ impl Engine {
     /// dropped, or made by a transaction that was rolled back, count too.
     pub fn rows_counted(&self, mine: impl Fn(TableId) -> bool) -> [u64; 5] {
         let mut rows = [0; 5];
-        let mut add = |more: [u64; 5]| {
-            for (sum, more) in rows.iter_mut().zip(more) {
-                *sum += more;
-            }
-        };
         // Held throughout: what was read from a file that goes meanwhile counts once.
         let indexes = self.indexes.lock();
-        for index in indexes.values().filter(|index| mine(index.table)) {
-            add([index.handle.stats().entries_read, 0, 0, 0, 0]);
+        for index in indexes.files.values().filter(|index| mine(index.table)) {
+            add(&mut rows, [index.handle.stats().entries_read, 0, 0, 0, 0]);
         }
-        for (_, counters) in self.counters.lock().iter().filter(|(table, _)| mine(**table)) {
-            let stats = counters.read();
-            let returned = stats.seq_rows + stats.gone_entries_read;
-            let updated = stats.updates.total();
-            add([returned, stats.index_rows, stats.inserted, updated, stats.deleted]);
+        let counters = self.counters.lock();
+        for (_, counters) in counters.tables.iter().filter(|(table, _)| mine(**table)) {
+            add(&mut rows, rows_in(counters));
+        }
+        for (_, gone) in counters.gone.values().filter(|(table, _)| mine(*table)) {
+            add(&mut rows, *gone);
         }
         rows
     }
@@ -253,5 +331,70 @@ impl Engine {
             crate::sequence::settle(&self.storage, &mut state.lock())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use niwaki_env::Env;
+    use niwaki_storage::StorageOptions;
+    use niwaki_txn::TxnOptions;
+    use niwaki_types::{ColumnType, KeyOrder, TypeOid};
+
+    use super::*;
+    use crate::definition::{HeapOnlyUpdates, KeyColumn};
+    use crate::table::Table;
+
+    /// Counters of temporary tables, and the indexes of rolled back ones, were kept for ever.
+    #[test]
+    fn of_tables_that_are_gone_sums_are_left() {
+        let env = Env::memory();
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let mut managers = Engine::resource_managers();
+        managers.push(Arc::clone(&manager) as _);
+        let (storage, _) = Storage::open(env, StorageOptions::tiny(), managers).unwrap();
+        manager.attach(&storage).unwrap();
+        let engine = Engine::new(storage, manager);
+        let open = |number: u64| {
+            let file =
+                |part: u64| RelFile { id: RelFileId(1_000 + 2 * number + part), logged: true };
+            let key = vec![KeyColumn::column(0, KeyOrder::ascending(TypeOid::INT4))];
+            let index = IndexDefinition::new(TableId((1 << 20) | number), "i", file(1), key);
+            let definition = TableDefinition {
+                id: TableId(number),
+                name: "t".to_owned(),
+                file: file(0),
+                values: None,
+                fillfactor: 100,
+                heap_only_updates: HeapOnlyUpdates::AnyKey,
+                columns: vec![ColumnType::new(TypeOid::INT4)],
+                missing: Vec::new(),
+                indexes: vec![index],
+            };
+            Table::open(&engine, definition)
+        };
+        let mine = |table: TableId| table.0 < 1 << 32;
+        let kept = open(7);
+        count(&kept.counters.inserted, 1);
+        let other = open(5 << 32);
+        count(&other.counters.inserted, 1);
+        drop(other);
+        for number in 100..1_100 {
+            let table = open(number);
+            count(&table.counters.inserted, 1);
+            count(&table.counters.gone_entries_read, 2);
+            count(&table.counters.deleted, 3);
+            drop(table);
+            if number % 2 == 0 {
+                engine.forget(RelFileId(1_000 + 2 * number + 1));
+            }
+        }
+        assert_eq!(engine.rows_counted(mine), [2_000, 0, 1_001, 0, 3_000]);
+        assert_eq!(engine.rows_counted(|table| !mine(table)), [0, 0, 1, 0, 0]);
+        assert!(engine.counters.lock().tables.len() <= KNOWN_MIN);
+        assert!(engine.indexes.lock().files.len() <= KNOWN_MIN);
+        // What is there is known by its own counters and its own index still.
+        assert!(Arc::ptr_eq(&open(7).counters, &kept.counters));
+        assert!(Arc::ptr_eq(&open(7).indexes[0].handle, &kept.indexes[0].handle));
     }
 }
