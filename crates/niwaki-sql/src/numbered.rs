@@ -17,6 +17,7 @@ use pg_query::{Node, NodeEnum};
 
 use crate::column_names::end_of_dotted_name;
 use crate::error::{Result, SqlError};
+use crate::parse::behind_continuation;
 use crate::types::format_oid;
 use crate::walk::each_node;
 
@@ -117,7 +118,10 @@ fn end_of_string(text: &str, start: usize) -> Option<usize> {
             (b'\\', _) if escapes => at += 2,
             // A doubled quote stands for one in the string.
             (b'\'', Some(b'\'')) => at += 2,
-            (b'\'', _) => return Some(at + 1),
+            (b'\'', _) => match behind_continuation(bytes, at + 1) {
+                Some(inside) => at = inside,
+                None => return Some(at + 1),
+            },
             _ => at += 1,
         }
     }
@@ -250,6 +254,16 @@ mod tests {
             ]
         );
         assert_eq!(objects_named("lower(a) || 'pg_oid.\"1\"(2)'").unwrap(), []);
+    }
+
+    #[test]
+    fn strings_go_on_in_other_lines() {
+        for text in ["'a' \n 'b'", "e'a' -- '\n'\\'b'", "e'a''' \r'b'"] {
+            let found = vec![("SELECT ".len(), Number::Object(16_402, TypeOid::REGCLASS))];
+            assert_eq!(numbered(text, found).unwrap(), "'16402'::regclass", "{text}");
+        }
+        let found = vec![("SELECT ".len(), Number::Object(16_402, TypeOid::REGCLASS))];
+        assert_eq!(numbered("'a' || 'b'", found).unwrap(), "'16402'::regclass || 'b'");
     }
 
     #[test]

@@ -396,7 +396,7 @@ fn behind_escapes(bytes: &[u8], mut position: usize) -> usize {
 
 /// The place behind the quote by which a string that ended before `position` goes on: there are only
 /// blanks, ends of lines and comments up to these in between, and the end of a line is among them.
-fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<usize> {
+pub(crate) fn behind_continuation(bytes: &[u8], mut position: usize) -> Option<usize> {
     let mut line_ended = false;
     loop {
         match bytes.get(position)? {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Result, SqlError};
+use crate::parse::behind_continuation;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,16 @@ pub(super) fn tokens(body: &str) -> Result<Vec<Token>> {
                 TokenKind::Quoted
             }
             b'\'' => {
-                at = quote_end(bytes, at, escapes_before(bytes, at))
-                    .ok_or_else(|| unterminated("quoted string", body, start))?;
+                let escapes = escapes_before(bytes, at);
+                let end_of = |at| {
+                    let end = quote_end(bytes, at, escapes);
+                    end.ok_or_else(|| unterminated("quoted string", body, start))
+                };
+                at = end_of(at)?;
+                // What goes on in another line has escapes, too.
+                while escapes && let Some(inside) = behind_continuation(bytes, at) {
+                    at = end_of(inside - 1)?;
+                }
                 TokenKind::Literal
             }
             b'$' if dollar_tag(bytes, at).is_some() => {
@@ -169,4 +178,22 @@ fn dollar_tag(bytes: &[u8], at: usize) -> Option<&[u8]> {
 fn unterminated(what: &str, body: &str, at: usize) -> SqlError {
     let rest = body.get(at..).unwrap_or_default();
     SqlError::new("42601", format!("unterminated {what} at or near \"{rest}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_that_goes_on_in_another_line_has_escapes_there() {
+        let kinds = |body: &str| -> Vec<TokenKind> {
+            tokens(body).unwrap().into_iter().map(|token| token.kind).collect()
+        };
+        let (word, semicolon) = (TokenKind::Word, TokenKind::Sign(b';'));
+        let expected =
+            [word, TokenKind::Assign, word, TokenKind::Literal, semicolon, word, TokenKind::End];
+        assert_eq!(kinds("x := e'a'\n'\\'; z'; y"), expected);
+        assert_eq!(kinds("x := e'a' -- '\n -- '\n '\\'; z'; y"), expected);
+        assert_eq!(kinds("x := e'a'''; y"), expected);
+    }
 }
