@@ -149,6 +149,20 @@ fn planning_of_what_nests_takes_no_time_of_its_own_for_each_level() {
 }
 
 #[test]
+fn what_rewriting_puts_into_one_another_ends_no_process() {
+    // A hundred thousand levels if they are put into one another, of which analysis met a thousand.
+    let signs = "- ".repeat(1_000);
+    let innermost = "select a from (values (1), (2)) t(a)".to_owned();
+    let sql = (0..100).fold(innermost, |sql, _| format!("select {signs}a as a from ({sql}) t"));
+    let found = outcome(&format!("select count(*), sum(a) from ({sql}) t"));
+    assert!(found.is_none_or(|sqlstate| sqlstate == "54001"), "{found:?}");
+    let groups = "select a, count(*) as n from (values (1), (2)) t(a) group by a";
+    let conditions = vec!["n <> 5"; 20_000].join(" and ");
+    let found = outcome(&format!("select count(*) from ({groups}) t where {conditions}"));
+    assert!(found.is_none_or(|sqlstate| sqlstate == "54001"), "{found:?}");
+}
+
+#[test]
 fn what_analysis_writes_twice_counts_as_work() {
     // Eighteen levels are a million expressions, of which next to none is written in the text.
     for level in [

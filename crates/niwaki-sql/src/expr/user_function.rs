@@ -6,7 +6,7 @@ use niwaki_types::{TypeOid, quote_identifier};
 use super::{Expr, ExprKind};
 use crate::context::RecordFields;
 use crate::functions::{Function, Volatility};
-use crate::query::{Growth, nodes, volatile_inside};
+use crate::query::{DEPTH_MAX, Growth, depth, nodes, volatile_inside};
 
 /// A function with the types that its parameters have in a call: polymorphic ones stand for others in each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +84,9 @@ pub(crate) fn inline_call(call: &mut Expr, growth: &mut Growth) {
         if function.strict && *uses == 0 || *uses != 1 && volatile_inside(argument) || dear {
             return;
         }
+    }
+    if std::iter::once(body).chain(arguments).any(|part| depth(part) > DEPTH_MAX) {
+        return;
     }
     let written = arguments.iter().zip(&uses).map(|(argument, uses)| uses * nodes(argument));
     let written = written.sum::<usize>() + nodes(body);

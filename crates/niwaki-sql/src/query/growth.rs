@@ -2,12 +2,18 @@
 //!
 //! `select a + a as a from (select a + a as a from …)` says with each level twice as much as with
 //! the level below: put into one another, thirty levels are a thousand million sums.
+//!
+//! A hundred levels of `select - - … a as a from (…)`, of which none is deep, are as deep as all of
+//! them together. Trees are copied and dropped with the stack that analysis took, level by level.
 
 use super::{Query, SharedQuery};
 use crate::expr::{Expr, ExprKind, Nested};
 
 /// Expressions that a statement may gain: some megabytes. What people write comes to less.
 const NODES_MAX: usize = 50_000;
+/// How deeply an expression may nest that is put into another one: what the reserve of a stack has
+/// room for, beside what analysis took.
+pub(crate) const DEPTH_MAX: usize = 500;
 
 /// How many expressions a statement may still gain.
 pub(crate) struct Growth {
@@ -41,6 +47,18 @@ pub(crate) fn nodes(expr: &Expr) -> usize {
     count
 }
 
+/// How deeply an expression nests, with the queries inside it.
+pub(crate) fn depth(expr: &Expr) -> usize {
+    let mut deepest = 0_usize;
+    if let ExprKind::SubQuery(sub) = &expr.kind
+        && let Nested::Query(query) = &sub.query
+    {
+        deepest = query.depth();
+    }
+    expr.for_each_child(&mut |child| deepest = deepest.max(depth(child)));
+    deepest + 1
+}
+
 /// Counts the WITH queries that a copy of a query names: one that is named once only may be moved
 /// to the place of its name.
 pub(crate) fn count_named(shared: &mut [SharedQuery], copy: &Query) {
@@ -52,6 +70,13 @@ pub(crate) fn count_named(shared: &mut [SharedQuery], copy: &Query) {
 }
 
 impl Query {
+    fn depth(&self) -> usize {
+        let mut deepest = 0_usize;
+        self.for_each_expr(&mut |expr| deepest = deepest.max(depth(expr)));
+        self.for_each_item_query(&mut |query| deepest = deepest.max(query.depth()));
+        deepest + 1
+    }
+
     /// Expressions that it is made of, and queries.
     pub(crate) fn nodes(&self) -> usize {
         let mut count = 1;

@@ -22,7 +22,7 @@ use crate::plan::{
 };
 
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
-pub(crate) use growth::{Growth, count_named, nodes};
+pub(crate) use growth::{DEPTH_MAX, Growth, count_named, depth, nodes};
 pub(crate) use walk::{
     expr_outer_slots, expr_outer_slots_mut, has_query, reads_slots, shift_depth, volatile_inside,
 };

@@ -11,8 +11,9 @@ use super::nulls::null_with;
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
-    expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth, volatile_inside,
+    Body, DEPTH_MAX, Distinct, From, FromItem, Growth, ItemKind, JoinNode, JoinTree, JoinType,
+    Query, Select, depth, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth,
+    volatile_inside,
 };
 
 /// What pulling a query up counts as, for each item of the level: its tree is built anew.
@@ -28,7 +29,9 @@ pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> Result<bool
     // Items that come with a query are simple no more, or were looked at when that query was rewritten.
     for number in 0..level.from.items.len() {
         let one_row = is_one_row(level.from, number);
-        if (one_row || is_simple(level.from, number)) && growth.admits(gained(level, number)) {
+        if (one_row || is_simple(level.from, number))
+            && gained(level, number).is_some_and(|gained| growth.admits(gained))
+        {
             work::tick(level.from.items.len().saturating_mul(ITEM_UNITS))?;
             pull_up(level, number);
             without_from = without_from || one_row;
@@ -37,18 +40,23 @@ pub(super) fn flatten(level: &mut Level<'_>, growth: &mut Growth) -> Result<bool
     Ok(without_from)
 }
 
-/// Expressions that a level gains when what an item's query computes stands where it is read.
-fn gained(level: &Level<'_>, number: usize) -> usize {
+/// Expressions that a level gains when what an item's query computes stands where it is read; `None`
+/// if that is too deep.
+fn gained(level: &Level<'_>, number: usize) -> Option<usize> {
     let item = &level.from.items[number];
-    let ItemKind::Query(query) = &item.kind else { return 0 };
+    let ItemKind::Query(query) = &item.kind else { return Some(0) };
     let targets = match &query.body {
         Body::Select(select) => select.targets.as_slice(),
         Body::Values(rows) => rows.first().map(Vec::as_slice).unwrap_or_default(),
-        Body::Set(_) | Body::Modify(_) => return 0,
+        Body::Set(_) | Body::Modify(_) => return Some(0),
     };
     let sizes: Vec<usize> = targets.iter().map(nodes).collect();
     if sizes.iter().all(|size| *size == 1) {
-        return 0;
+        return Some(0);
+    }
+    let mut parts = targets.iter().zip(&sizes);
+    if parts.any(|(target, size)| *size > DEPTH_MAX && depth(target) > DEPTH_MAX) {
+        return None;
     }
     let mut reads = vec![0_usize; sizes.len()];
     let mut count = |slot: &Expr, at: usize| {
@@ -64,7 +72,8 @@ fn gained(level: &Level<'_>, number: usize) -> usize {
     level.from.for_each_item_query(&mut |query| query.outer_slots(1, &mut count));
     level.exprs.iter().for_each(|expr| expr_outer_slots(expr, 0, &mut count));
     // The first of them takes the place of the target.
-    sizes.iter().zip(&reads).map(|(size, reads)| (size - 1) * reads.saturating_sub(1)).sum()
+    let gained = sizes.iter().zip(&reads).map(|(size, reads)| (size - 1) * reads.saturating_sub(1));
+    Some(gained.sum())
 }
 
 /// Whether an item is a query without FROM, or VALUES of one row, whose columns may become what it

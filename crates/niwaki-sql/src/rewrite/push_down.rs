@@ -4,8 +4,9 @@ use super::flatten::reads_inside;
 use super::outer_joins::reduce;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, Grouping, Growth, ItemKind, JoinTree, JoinType, Query, expr_outer_slots,
-    expr_outer_slots_mut, has_query, nodes, reads_slots, shift_depth, volatile_inside,
+    Body, DEPTH_MAX, Distinct, From, Grouping, Growth, ItemKind, JoinTree, JoinType, Query, depth,
+    expr_outer_slots, expr_outer_slots_mut, has_query, nodes, reads_slots, shift_depth,
+    volatile_inside,
 };
 
 /// Moves conditions that read the columns of one query only into it, where they mean the same.
@@ -123,20 +124,20 @@ fn accepts(query: &Query, condition: &Expr, growth: &mut Growth) -> bool {
                     });
             });
             // Above sets of groups nothing is gained by judging it a little earlier.
-            if !fits || !growth.admits(gained(condition, &select.targets)) {
+            if !fits || !may_read(condition, &select.targets, growth) {
                 return false;
             }
             let Some(grouping) = &select.grouping else { return true };
             let own = substituted(condition, &select.targets);
             let below = goes_below(grouping, &own);
             (below || grouping.sets.sets.is_empty())
-                && (!below || growth.admits(gained(&own, &grouping.groups)))
+                && (!below || may_read(&own, &grouping.groups, growth))
         }
         Body::Values(_) | Body::Modify(_) => false,
         // What a recursive query finds depends on rows that the condition would take away.
         Body::Set(set) if set.recursive.is_some() => false,
         Body::Set(set) => [&set.left, &set.right].into_iter().all(|side| {
-            growth.admits(gained(condition, &side.exprs))
+            may_read(condition, &side.exprs, growth)
                 && accepts(&side.query, &substituted(condition, &side.exprs), growth)
         }),
     }
@@ -165,6 +166,11 @@ fn push(query: &mut Query, condition: Expr) {
                 return;
             }
             grouping.having = Some(match grouping.having.take() {
+                // One AND for all: they would nest as deeply as there are conditions.
+                Some(Expr { kind: ExprKind::And(mut parts), ty, .. }) => {
+                    parts.push(own);
+                    Expr::new(ExprKind::And(parts), ty, -1)
+                }
                 Some(having) => {
                     let ty = having.ty;
                     Expr::new(ExprKind::And(vec![having, own]), ty, -1)
@@ -182,17 +188,19 @@ fn push(query: &mut Query, condition: Expr) {
     }
 }
 
-/// Expressions that [`substituted`] adds.
-fn gained(expr: &Expr, by: &[Expr]) -> usize {
-    let mut gained = 0;
-    expr_outer_slots(expr, 0, &mut |slot, level| {
-        if let ExprKind::Slot { depth, slot } = slot.kind
-            && depth == level
+/// Whether the statement may have the expressions that [`substituted`] adds, as deeply as they nest.
+fn may_read(expr: &Expr, by: &[Expr], growth: &mut Growth) -> bool {
+    let (mut gained, mut deepest) = (0_usize, 0_usize);
+    expr_outer_slots(expr, 0, &mut |read, level| {
+        if let ExprKind::Slot { depth: of, slot } = read.kind
+            && of == level
+            && let Some(value) = by.get(slot)
         {
-            gained += by.get(slot).map_or(0, |value| nodes(value) - 1);
+            gained += nodes(value) - 1;
+            deepest = deepest.max(depth(value));
         }
     });
-    gained
+    gained == 0 || depth(expr) + deepest <= DEPTH_MAX && growth.admits(gained)
 }
 
 /// The expression with what its slots stand for.

@@ -4,7 +4,7 @@ use super::{Values, rewrite};
 use crate::analyze::Analyzer;
 use crate::context::AnalyzeContext;
 use crate::expr::ExprKind;
-use crate::query::{Body, StatementBody, StatementQuery};
+use crate::query::{Body, DEPTH_MAX, Query, StatementBody, StatementQuery, depth};
 use crate::sessionless::analyze_context;
 
 /// A statement once it is rewritten.
@@ -57,6 +57,36 @@ fn what_is_read_twice_on_each_level_does_not_grow_without_bound() {
         .collect();
     let sql = format!("with w0 as (select 1 as a), {} select a from w19", with.join(", "));
     assert!(length(&sql) < 100_000);
+}
+
+/// How deeply the deepest expression of a query, or of one among its FROM items, nests.
+fn deepest(query: &Query) -> usize {
+    let mut found = 0_usize;
+    query.for_each_expr(&mut |expr| found = found.max(depth(expr)));
+    query.for_each_item_query(&mut |query| found = found.max(deepest(query)));
+    found
+}
+
+#[test]
+fn what_is_put_into_one_another_does_not_nest_without_bound() {
+    let signs = "- ".repeat(100);
+    for level in [
+        format!("select {signs}a as a from ({{}}) t"),
+        format!("select distinct {signs}a as a from ({{}}) t where a > 0"),
+        format!("select {signs}a as a from ({{}}) t where a > 0 group by {signs}a"),
+    ] {
+        let StatementBody::Select(query) = rewritten(&nested(20, &level)).body else {
+            panic!("{level}")
+        };
+        let found = deepest(&query);
+        assert!(found <= DEPTH_MAX + 110, "{found} levels of {level}");
+    }
+    // As many conditions of groups stand side by side.
+    let conditions = vec!["n <> 5"; 2_000].join(" and ");
+    let groups = "select a, count(*) as n from (values (1), (2)) t(a) group by a";
+    let statement = rewritten(&format!("select * from ({groups}) t where {conditions}"));
+    let StatementBody::Select(query) = statement.body else { panic!("{conditions}") };
+    assert!(deepest(&query) < 10);
 }
 
 #[test]
