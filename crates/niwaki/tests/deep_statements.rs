@@ -31,6 +31,9 @@ const ONLY: &str = "NIWAKI_DEEP_ONLY";
 /// Links of the chains of objects, unless [`LEVELS`] says others.
 const LINKS_OF_CI: usize = 100;
 
+/// Levels of an expression that is put into others like it.
+const SIGNS: usize = 300;
+
 /// Texts beyond this are run and explained only, so that all of them take no minute.
 const LONG_BYTES: usize = 50_000;
 
@@ -103,11 +106,27 @@ fn answered() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Queries in FROM, each of which has a deep expression over the one inside it.
+fn signs_in_from(levels: usize) -> String {
+    let signs = "- ".repeat(SIGNS);
+    (0..levels).fold("select a from t".to_owned(), |inside, _| {
+        format!("select {signs}a as a from ({inside}) x")
+    })
+}
+
 /// Each construct by name, as a query of so many levels.
 fn queries(n: usize) -> Vec<(&'static str, String)> {
     // Planning looks at pairs of tables; 500 joins are among what must be answered.
     let tables = n.min(60);
     let mut all = vec![
+        ("signs in FROM", signs_in_from(n)),
+        (
+            "conditions of groups",
+            format!(
+                "select * from (select a, count(*) as c from t group by a) x where c > 0{}",
+                " and c <> 5".repeat(20 * n)
+            ),
+        ),
         ("brackets", around(n, "(", "1", ")")),
         ("sum", format!("select 1{}", " + 1".repeat(n))),
         ("sum of a column", format!("select a{} from t", " + a".repeat(n))),
@@ -481,7 +500,8 @@ fn changes(n: usize) -> Vec<(&'static str, String)> {
 }
 
 /// Objects, each of which stands on the one before: how the first is made, how the next, and what
-/// is asked then. `{n}` is a link's number, `{p}` the one before it.
+/// is asked then. `{n}` is a link's number, `{p}` the one before it, `{signs}` what makes an
+/// expression deep by itself.
 fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
     vec![
         (
@@ -512,6 +532,24 @@ fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'stati
             "create table vt (a int); create view c0 as select a from vt",
             "create view c{n} as select a from c{p} where a > 0 with check option",
             &["insert into c{n} values (1)", "update c{n} set a = 2", "drop table vt cascade"],
+        ),
+        (
+            "deep columns of views",
+            "create table vt (a int, b int); create view c0 as select a, b from vt",
+            "create view c{n} as select {signs}a as a, b from c{p}",
+            &[
+                "select * from c{n}",
+                "select * from c{n} where a > 0",
+                "update c{n} set b = 1 where a > 0",
+                "drop table vt cascade",
+            ],
+        ),
+        (
+            "functions of deep expressions",
+            "create function h0(n int) returns int language sql immutable as 'select {signs}n'",
+            "create function h{n}(n int) returns int language sql immutable as \
+             'select {signs}h{p}({signs}n)'",
+            &["select h{n}(1)", "select h{n}(a) from t", "drop function h0(int) cascade"],
         ),
         (
             "functions",
@@ -721,10 +759,12 @@ impl Child {
 
     /// A chain of objects: made, used and dropped.
     fn objects(&mut self, name: &str, links: usize, (first, next): (&str, &str), asked: &[&str]) {
-        assert!(self.answer(name, first), "{name}");
+        let signs = "- ".repeat(SIGNS);
+        assert!(self.answer(name, &first.replace("{signs}", &signs)), "{name}");
         let mut last = 0;
         for link in 1..links {
             let text = next.replace("{n}", &link.to_string()).replace("{p}", &last.to_string());
+            let text = text.replace("{signs}", &signs);
             let found = run(&mut self.session, &text);
             if found.starts_with("error") {
                 // A limit: the links before it are used.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
+use niwaki_env::stack::TooDeep;
 use niwaki_types::{ColumnType, TextSettings};
 
 use super::expr::EXPRESSION_UNITS;
@@ -14,7 +15,8 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::{ModifyKind, conjunction};
 use crate::query::{
-    Query, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots, shift_depth,
+    DEPTH_MAX, Query, depth, expr_outer_slots, expr_outer_slots_mut, nodes, reads_slots,
+    shift_depth,
 };
 use crate::store::TableLock;
 
@@ -194,17 +196,24 @@ fn moved(expr: &Expr, start: usize) -> Expr {
 
 /// An expression over the columns of a view, which begin at slot `start`, over the row that these are made of.
 /// A column that is read twice is written twice, view by view, so this counts as work.
+///
+/// # Errors
+/// What ends the statement; `54001` for what would nest more deeply than any view does by itself.
 fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Result<Expr> {
-    let mut written = 0_usize;
+    let (mut written, mut deepest) = (0_usize, 0_usize);
     expr_outer_slots(expr, 0, &mut |place, level| {
-        if let ExprKind::Slot { depth, slot } = place.kind
-            && depth == level
+        if let ExprKind::Slot { depth: of, slot } = place.kind
+            && of == level
             && let Some(column) = slot.checked_sub(start).and_then(|number| columns.get(number))
         {
             written += nodes(&column.value);
+            deepest = deepest.max(depth(&column.value));
         }
     });
     niwaki_types::work::tick(written.saturating_mul(EXPRESSION_UNITS))?;
+    if deepest > DEPTH_MAX && !matches!(expr.kind, ExprKind::Slot { .. }) {
+        return Err(SqlError::from(TooDeep));
+    }
     let mut expr = expr.clone();
     expr_outer_slots_mut(&mut expr, 0, &mut |place, level| {
         if let ExprKind::Slot { depth, slot } = place.kind
