@@ -156,6 +156,14 @@ fn what_rewriting_puts_into_one_another_ends_no_process() {
     let sql = (0..100).fold(innermost, |sql, _| format!("select {signs}a as a from ({sql}) t"));
     let found = outcome(&format!("select count(*), sum(a) from ({sql}) t"));
     assert!(found.is_none_or(|sqlstate| sqlstate == "54001"), "{found:?}");
+    // What the order of rows means nests with each entry.
+    let ones = vec!["1"; 1_664].join(", ");
+    assert_eq!(outcome(&format!("select ({ones}) < ({ones}), ({ones}) >= ({ones})")), None);
+    let ones = vec!["1"; 100_000].join(", ");
+    for compared in ["< (1)", "is null", "= (select 1)", "in (select 1)"] {
+        let sql = format!("select ({ones}) {}", compared.replace("(1)", &format!("({ones})")));
+        assert_eq!(outcome(&sql), Some("54011"), "{compared}");
+    }
     let groups = "select a, count(*) as n from (values (1), (2)) t(a) group by a";
     let conditions = vec!["n <> 5"; 20_000].join(" and ");
     let found = outcome(&format!("select count(*) from ({groups}) t where {conditions}"));

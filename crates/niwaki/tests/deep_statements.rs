@@ -127,6 +127,13 @@ fn queries(n: usize) -> Vec<(&'static str, String)> {
                 " and c <> 5".repeat(20 * n)
             ),
         ),
+        (
+            "rows in order",
+            format!(
+                "select a from t where (a{0}, 2) < (a{0}, 3)",
+                ", 1".repeat((5 * n).min(1_600))
+            ),
+        ),
         ("brackets", around(n, "(", "1", ")")),
         ("sum", format!("select 1{}", " + 1".repeat(n))),
         ("sum of a column", format!("select a{} from t", " + a".repeat(n))),

@@ -24,13 +24,19 @@ impl Analyzer<'_> {
     /// `ROW(…)`; `x.*` inside stands for all columns of `x`.
     pub(super) fn row_constructor(&mut self, row: &RowExpr) -> Result<Expr> {
         let fields = self.listed(&row.args)?;
-        if fields.len() > FIELDS_MAX {
-            let message = format!("ROW expressions can have at most {FIELDS_MAX} entries");
-            return Err(self.error("54011", message, row.location));
-        }
+        self.refuse_long_row(fields.len(), row.location)?;
         self.refuse_names_in(&fields, row.location)?;
         let value = RowValue { fields, names: None, of_item: None, present: None };
         Ok(Expr::new(ExprKind::Row(Box::new(value)), TypeOid::RECORD, row.location))
+    }
+
+    /// 54011 for a row of more entries than there can be.
+    pub(super) fn refuse_long_row(&self, entries: usize, location: i32) -> Result<()> {
+        if entries > FIELDS_MAX {
+            let message = format!("ROW expressions can have at most {FIELDS_MAX} entries");
+            return Err(self.error("54011", message, location));
+        }
+        Ok(())
     }
 
     /// The expressions of a list in which `….*` stands for all columns or fields there are.

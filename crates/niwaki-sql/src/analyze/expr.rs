@@ -444,7 +444,10 @@ impl Analyzer<'_> {
                 let name = names.last().copied().unwrap_or("=");
                 let any = kind == SubLinkType::AnySublink;
                 let mut parts = match row_of(link.testexpr.as_deref()) {
-                    Some(row) => self.exprs(&row.args)?,
+                    Some(row) => {
+                        self.refuse_long_row(row.args.len(), row.location)?;
+                        self.exprs(&row.args)?
+                    }
                     None => row_parts(self.expr_of(link.testexpr.as_deref())?),
                 };
                 let few = match query.columns.len().cmp(&parts.len()) {

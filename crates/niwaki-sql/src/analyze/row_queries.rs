@@ -64,6 +64,7 @@ impl Analyzer<'_> {
         link: &protobuf::SubLink,
         location: i32,
     ) -> Result<Expr> {
+        self.refuse_long_row(row.args.len(), row.location)?;
         let query = self.query_of(link)?;
         let few = match query.columns.len().cmp(&row.args.len()) {
             Ordering::Less => Some("few"),

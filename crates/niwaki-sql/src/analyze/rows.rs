@@ -3,6 +3,7 @@
 //! `(a, b) < (c, d)` becomes `a <= c AND (a < c OR b < d)`: it is true, false or unknown where PostgreSQL's is, which looks at
 //! the first two parts that are not equal and knows nothing when one of them is NULL; and an index on `a` has a bound of it.
 
+use niwaki_env::stack;
 use niwaki_types::TypeOid;
 use pg_query::protobuf::{RowExpr, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
@@ -111,6 +112,7 @@ impl Analyzer<'_> {
         negated: bool,
         location: i32,
     ) -> Result<Expr> {
+        self.refuse_long_row(row.args.len(), row.location)?;
         let mut parts = Vec::with_capacity(row.args.len());
         for part in &row.args {
             let argument = self.expr(part)?;
@@ -152,6 +154,8 @@ impl Analyzer<'_> {
             let row = row_of(left).or(row_of(right)).map_or(location, |row| row.location);
             return Err(self.unsupported("a row constructor beside something else", row));
         };
+        self.refuse_long_row(left.args.len(), left.location)?;
+        self.refuse_long_row(right.args.len(), right.location)?;
         if left.args.len() != right.args.len() {
             let message = "unequal number of entries in row expressions";
             return Err(self.error("42601", message, location));
@@ -172,23 +176,32 @@ impl Analyzer<'_> {
         mut compared: Vec<Expr>,
         location: i32,
     ) -> Result<Expr> {
-        let (strict, or_equal) = if name.starts_with('<') { ("<", "<=") } else { (">", ">=") };
         let last = pairs.pop().and_then(|_| compared.pop());
-        let mut condition =
-            last.ok_or_else(|| SqlError::internal("a comparison of rows without parts"))?;
-        while let Some((left, right)) = pairs.pop() {
-            // Each part is written twice.
-            if volatile_inside(&left) || volatile_inside(&right) {
-                let what = format!("a volatile function in a row compared with {name}");
-                return Err(self.unsupported(what, location));
-            }
-            let before =
-                self.operator(strict, Some(copy_of(&left)?), copy_of(&right)?, location)?;
-            let not_behind = self.operator(or_equal, Some(left), right, location)?;
-            let or = Expr::new(ExprKind::Or(vec![before, condition]), TypeOid::BOOL, location);
-            condition = Expr::new(ExprKind::And(vec![not_behind, or]), TypeOid::BOOL, location);
+        let last = last.ok_or_else(|| SqlError::internal("a comparison of rows without parts"))?;
+        self.ordered(name, pairs.into_iter(), last, location)
+    }
+
+    /// The order of the pairs that are left, in front of that of the last one. Each is nested in the
+    /// one before: it is built with as much stack as its tree needs later.
+    fn ordered(
+        &mut self,
+        name: &str,
+        mut pairs: std::vec::IntoIter<(Expr, Expr)>,
+        last: Expr,
+        location: i32,
+    ) -> Result<Expr> {
+        let Some((left, right)) = pairs.next() else { return Ok(last) };
+        // Each part is written twice.
+        if volatile_inside(&left) || volatile_inside(&right) {
+            let what = format!("a volatile function in a row compared with {name}");
+            return Err(self.unsupported(what, location));
         }
-        Ok(condition)
+        let behind = stack::deeper(|| self.ordered(name, pairs, last, location))?;
+        let (strict, or_equal) = if name.starts_with('<') { ("<", "<=") } else { (">", ">=") };
+        let before = self.operator(strict, Some(copy_of(&left)?), copy_of(&right)?, location)?;
+        let not_behind = self.operator(or_equal, Some(left), right, location)?;
+        let or = Expr::new(ExprKind::Or(vec![before, behind]), TypeOid::BOOL, location);
+        Ok(Expr::new(ExprKind::And(vec![not_behind, or]), TypeOid::BOOL, location))
     }
 }
 
