@@ -135,6 +135,11 @@ fn psql_commands_copy_timing_and_gdesc_work() {
     assert!(shown.contains("2|23.75"), "{shown}");
     assert!(shown.contains("a|integer\nb|text\nc|numeric(10,2)"), "{shown}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "1\tone\t1.50\n2\t\\N\t22.25\n");
+
+    let dump = server.run("pg_dump", &["--no-owner"]);
+    let shown = text(&dump);
+    assert!(dump.status.success(), "{shown}");
+    assert!(shown.contains("1\tone\t1.50\n") && !shown.contains("GRANT"), "{shown}");
 }
 
 #[test]

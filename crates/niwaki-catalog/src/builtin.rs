@@ -372,6 +372,8 @@ pub fn builtin_value(text: Option<&str>, kind: TypeOid) -> Datum {
         TypeOid::FLOAT4 => Datum::Float4(number(text)),
         TypeOid::NAME | TypeOid::TEXT | TypeOid::CHAR => Datum::text(text),
         kind if kind.is_number_of_object() => Datum::Oid(number(text)),
+        // Nobody is refused anything, and pg_dump writes down what it takes for granted since.
+        TypeOid::ACLITEM_ARRAY => Datum::Null,
         kind => {
             let Some(element) = kind.element() else { return Datum::Null };
             let inner = text.trim_matches(['{', '}']);

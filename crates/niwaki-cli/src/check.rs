@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::DataArguments;
+use crate::show;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -40,8 +41,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
                 })
             })
             .collect();
-        println!(
-            "{}",
+        show!(
+            stdout,
+            "{}\n",
             serde_json::json!({
                 "ok": problems.is_empty(),
                 "tables": report.tables,
@@ -55,19 +57,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         for problem in problems {
             let block = problem.block.map_or(String::new(), |block| format!(" block {block}"));
             let item = problem.item.map_or(String::new(), |item| format!(" item {item}"));
-            println!(
-                "{}{block}{item}: {} violated: {}",
-                problem.file, problem.invariant, problem.detail
-            );
+            let (file, invariant) = (&problem.file, &problem.invariant);
+            show!(stdout, "{file}{block}{item}: {invariant} violated: {}\n", problem.detail);
         }
         for index in &report.invalid_indexes {
-            println!(
+            show!(
+                stdout,
                 "{index} is not valid, so no query uses it: CREATE INDEX, REINDEX or DROP INDEX \
-                 CONCURRENTLY did not end. Drop it, or rebuild it with REINDEX."
+                 CONCURRENTLY did not end. Drop it, or rebuild it with REINDEX.\n"
             );
         }
-        println!(
-            "{} tables, {} indexes, {} blocks: {}",
+        show!(
+            stdout,
+            "{} tables, {} indexes, {} blocks: {}\n",
             report.tables,
             report.indexes,
             report.blocks,

@@ -88,6 +88,16 @@ impl DataArguments {
     }
 }
 
+/// Writes a line, or several, for people. Who reads them may have gone, which is no fault of what is
+/// done: `niwaki sql … | head`.
+macro_rules! show {
+    ($stream:ident, $($text:tt)*) => {{
+        use std::io::Write;
+        let _ = write!(std::io::$stream().lock(), $($text)*);
+    }};
+}
+pub(crate) use show;
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use niwaki::{ColumnInfo, Datum, ResultSink, RowSink, SqlError, TextSettings};
 
 use crate::DataArguments;
+use crate::show;
 use crate::table::Table;
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +55,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 fn interactive(session: &mut niwaki::Session) -> Result<bool, String> {
     let terminal = io::stdin().is_terminal();
     if terminal {
-        println!("Niwaki {}; end a statement with ;, leave with \\q", env!("CARGO_PKG_VERSION"));
+        show!(
+            stdout,
+            "Niwaki {}; end a statement with ;, leave with \\q\n",
+            env!("CARGO_PKG_VERSION")
+        );
     }
     let mut statement = String::new();
     let mut failed = false;
@@ -80,7 +85,7 @@ fn interactive(session: &mut niwaki::Session) -> Result<bool, String> {
 fn prompted(terminal: bool) -> impl Iterator<Item = io::Result<String>> {
     let prompt = move || {
         if terminal {
-            print!("niwaki> ");
+            show!(stdout, "niwaki> ");
             let _ = io::stdout().flush();
         }
     };
@@ -102,7 +107,7 @@ fn execute(session: &mut niwaki::Session, sql: &str) -> bool {
 
 /// Prints an error or notice as psql does, with the place in the statement.
 fn report(severity: &str, error: &SqlError, sql: Option<&str>) {
-    eprintln!("{severity}:  {}: {}", error.sqlstate, error.message);
+    show!(stderr, "{severity}:  {}: {}\n", error.sqlstate, error.message);
     if let (Some(sql), Some(position)) = (sql, error.position) {
         // Positions count characters from 1, as on the wire.
         let position = usize::try_from(position).unwrap_or(1).saturating_sub(1);
@@ -111,15 +116,15 @@ fn report(severity: &str, error: &SqlError, sql: Option<&str>) {
         let column = before.rsplit('\n').next().unwrap_or("").chars().count();
         if let Some(line) = sql.lines().nth(number) {
             let label = format!("LINE {}: ", number + 1);
-            eprintln!("{label}{line}");
-            eprintln!("{}^", " ".repeat(label.len() + column));
+            show!(stderr, "{label}{line}\n");
+            show!(stderr, "{}^\n", " ".repeat(label.len() + column));
         }
     }
     for (label, text) in
         [("DETAIL", &error.detail), ("HINT", &error.hint), ("CONTEXT", &error.context)]
     {
         if let Some(text) = text {
-            eprintln!("{label}:  {text}");
+            show!(stderr, "{label}:  {text}\n");
         }
     }
 }
@@ -156,8 +161,8 @@ impl ResultSink for Printer {
 
     fn complete(&mut self, tag: &str) {
         match self.table.take() {
-            Some((table, _)) => print!("{table}"),
-            None => println!("{tag}"),
+            Some((table, _)) => show!(stdout, "{table}"),
+            None => show!(stdout, "{tag}\n"),
         }
     }
 

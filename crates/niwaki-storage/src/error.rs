@@ -1,5 +1,6 @@
 //! What can go wrong below the table.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -16,6 +17,20 @@ pub struct Corruption {
     pub invariant: &'static str,
     /// What was found, what was expected.
     pub detail: String,
+}
+
+/// `base/16.main block 5 item 3: H3.a violated: …`, as far as the place is known.
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(block) = self.block {
+            write!(f, " block {block}")?;
+        }
+        if let Some(item) = self.item {
+            write!(f, " item {item}")?;
+        }
+        write!(f, ": {} violated: {}", self.invariant, self.detail)
+    }
 }
 
 /// Errors of storage and of the access methods above it.
@@ -36,7 +51,7 @@ pub enum Error {
         action: String,
     },
     /// Damage on disk.
-    #[error("{} block {:?} item {:?}: {} violated: {}", .0.file, .0.block, .0.item, .0.invariant, .0.detail)]
+    #[error("{0}")]
     Corruption(Box<Corruption>),
     /// Every frame of the pool is pinned.
     #[error("no unpinned buffers available")]

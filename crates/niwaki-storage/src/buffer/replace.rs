@@ -10,6 +10,7 @@ use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{SCHEDULED, thread};
 
 use super::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
+use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::{Error, Result};
 
@@ -162,11 +163,13 @@ impl BufferPool {
             return Ok(true);
         }
         if state & DIRTY != 0 {
+            // Gives the pin back if the page is not written, be it for a panic.
+            let pin = Pin::new(self, frame, index);
             let written = self.write_out(index, &self.writes.sessions);
             if !matches!(written, Ok(true)) {
-                frame.unpin();
                 return written;
             }
+            std::mem::forget(pin);
         }
         let tag = frame.tag();
         let partition = self.table.lock(tag);
