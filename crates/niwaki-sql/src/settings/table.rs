@@ -589,7 +589,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     setting(
         "max_server_memory",
-        int(Unit::Kilobytes, -1, INT_MAX, 0),
+        int(Unit::Kilobytes, -1, INT_MAX, -1),
         Server,
         "Sets the memory that the server may take, shared buffers included; 0: no limit, -1: three quarters of what the process may have beyond 96 MB.",
     ),
