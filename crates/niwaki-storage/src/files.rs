@@ -4,12 +4,11 @@ use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use niwaki_env::Env;
-use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
+use niwaki_env::{Env, critical, seeded_bug};
 
 use crate::error::{Corruption, Error, Result};
 use crate::file_table::{KnownFile, Runs};
@@ -547,6 +546,7 @@ impl Files {
                 synced += u64::from(self.open.sync(segment));
             }
         }
+        let _section = critical::enter();
         if self.folder_changed.swap(false, Ordering::AcqRel)
             && let Err(e) = self.env.vfs.sync_dir(BASE)
         {

@@ -19,11 +19,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Weak};
 
-use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile, is_out_of_descriptors};
+use niwaki_env::{Env, critical};
 
 /// One segment file of a fork. It may have no descriptor for a while.
 pub(crate) struct Segment {
@@ -179,6 +179,8 @@ impl OpenFiles {
     }
 
     fn sync_file(&self, segment: &Segment, file: &dyn VfsFile) {
+        // Its mark is gone: if this panics, nobody syncs what was written.
+        let _section = critical::enter();
         if let Err(e) = file.sync_data() {
             self.env.abort(&format!("could not sync {}: {e}", segment.path));
         }
