@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::memory;
 use niwaki_types::{
     Datum, datetime, float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char,
 };
@@ -16,8 +17,18 @@ fn text(value: Option<String>) -> Datum {
     value.map_or(Datum::Null, |text| Datum::Text(text.into()))
 }
 
+/// Memory that a picture is read into, for each of its bytes.
+const PICTURE_BYTES: usize = 48;
+
+/// A picture, if there is room to read it.
+fn picture<'d>(value: &'d Datum, function: &'static str) -> Result<&'d str> {
+    let Datum::Text(picture) = value else { return Err(wrong_types(function)) };
+    memory::room(picture.len().saturating_mul(PICTURE_BYTES))?;
+    Ok(picture)
+}
+
 fn number_to_char(a: &Datum, b: &Datum) -> Result<Datum> {
-    let Datum::Text(picture) = b else { return Err(wrong_types("to_char")) };
+    let picture = picture(b, "to_char")?;
     let shown = match a {
         Datum::Int4(value) => int4_to_char(*value, picture)?,
         Datum::Int8(value) => int8_to_char(*value, picture)?,
@@ -30,43 +41,34 @@ fn number_to_char(a: &Datum, b: &Datum) -> Result<Datum> {
 }
 
 fn time_to_char(a: &Datum, b: &Datum) -> Result<Datum> {
-    Ok(text(match (a, b) {
-        (Datum::Timestamp(micros), Datum::Text(picture)) => {
-            datetime::timestamp_to_char(*micros, picture)?
-        }
-        (Datum::Interval(interval), Datum::Text(picture)) => {
-            datetime::interval_to_char(interval, picture)?
-        }
+    let picture = picture(b, "to_char")?;
+    Ok(text(match a {
+        Datum::Timestamp(micros) => datetime::timestamp_to_char(*micros, picture)?,
+        Datum::Interval(interval) => datetime::interval_to_char(interval, picture)?,
         _ => return Err(wrong_types("to_char")),
     }))
 }
 
 fn zoned_to_char(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let [Datum::TimestampTz(micros), Datum::Text(picture)] = values else {
-        return Err(wrong_types("to_char"));
-    };
+    let [Datum::TimestampTz(micros), given] = values else { return Err(wrong_types("to_char")) };
+    let picture = picture(given, "to_char")?;
     Ok(text(datetime::timestamptz_to_char(*micros, picture, &exec.text.zone)?))
 }
 
 fn to_timestamp(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let [Datum::Text(given), Datum::Text(picture)] = values else {
-        return Err(wrong_types("to_timestamp"));
-    };
+    let [Datum::Text(given), written] = values else { return Err(wrong_types("to_timestamp")) };
+    let picture = picture(written, "to_timestamp")?;
     Ok(Datum::TimestampTz(datetime::to_timestamp(given, picture, &exec.text.zone)?))
 }
 
 fn to_date(a: &Datum, b: &Datum) -> Result<Datum> {
-    let (Datum::Text(given), Datum::Text(picture)) = (a, b) else {
-        return Err(wrong_types("to_date"));
-    };
-    Ok(Datum::Date(datetime::to_date(given, picture)?))
+    let Datum::Text(given) = a else { return Err(wrong_types("to_date")) };
+    Ok(Datum::Date(datetime::to_date(given, picture(b, "to_date")?)?))
 }
 
 fn to_number(a: &Datum, b: &Datum) -> Result<Datum> {
-    let (Datum::Text(given), Datum::Text(picture)) = (a, b) else {
-        return Err(wrong_types("to_number"));
-    };
-    let number = niwaki_types::to_number(given, picture)?;
+    let Datum::Text(given) = a else { return Err(wrong_types("to_number")) };
+    let number = niwaki_types::to_number(given, picture(b, "to_number")?)?;
     Ok(number.map_or(Datum::Null, |number| Datum::Numeric(Arc::new(number))))
 }
 

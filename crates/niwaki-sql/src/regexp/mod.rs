@@ -18,6 +18,7 @@ mod tests;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use niwaki_env::memory;
 use niwaki_types::work;
 use regex::{Regex, RegexBuilder};
 
@@ -28,6 +29,13 @@ pub(crate) use syntax::Options;
 
 /// Memory that the `regex` crate may take for one expression; beyond that this module does the work.
 const REGEX_BYTES_MAX: usize = 10 << 20;
+
+/// The longest expression that is compiled, in bytes. (PostgreSQL bounds the states of its automaton,
+/// which is some 40,000 letters, and more of longer names for classes.)
+const PATTERN_BYTES_MAX: usize = 250_000;
+
+/// Memory that compiling takes for each byte of an expression, at most.
+const COMPILED_BYTES: usize = 1 << 10;
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -57,8 +65,14 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// `2201B` for a bad expression, `0A000` for basic and extended (POSIX) expressions.
+    /// `2201B` for a bad expression, and a very long one; 53200 where there is no room to compile it;
+    /// `0A000` for basic and extended (POSIX) expressions.
     pub(crate) fn new(pattern: &str, options: &Options) -> Result<Self> {
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(invalid("regular expression is too complex"));
+        }
+        // Nobody asks while it is compiled.
+        memory::room(pattern.len() * COMPILED_BYTES)?;
         let parsed = syntax::parse(pattern, options)?;
         let finder = parsed.translated.as_deref().and_then(|text| {
             // What the library refuses for its size is found by the slower way.

@@ -177,7 +177,12 @@ fn any_expression_is_survived() {
 
 #[test]
 fn size_is_bounded() {
-    for pattern in ["(((a{200}){200}){200})", &"(a)".repeat(3_000), &"(".repeat(100_000)] {
+    for pattern in [
+        "(((a{200}){200}){200})",
+        &"(a)".repeat(3_000),
+        &"(".repeat(100_000),
+        &"a".repeat(PATTERN_BYTES_MAX + 1),
+    ] {
         let error = Expression::new(pattern, &Options::default()).unwrap_err();
         assert_eq!(error.sqlstate, "2201B");
     }
