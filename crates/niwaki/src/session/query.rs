@@ -26,8 +26,17 @@ use super::statement_end::AtEnd;
 use super::store::{TableStore, lock_mode, read_only};
 use crate::Result;
 
-/// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever `work_mem` says.
+/// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever
+/// `work_mem` says, in a process without an account of memory. With one the account decides.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
+
+/// Memory that a statement may hold for values that must stay there, in bytes.
+fn held_max(work_mem: usize) -> usize {
+    match niwaki_env::memory::used().1 {
+        usize::MAX => work_mem.max(STATEMENT_MEMORY_MIN_BYTES),
+        _ => usize::MAX,
+    }
+}
 
 /// A query that has begun, as a suspended portal keeps it.
 pub(super) enum Running {
@@ -244,7 +253,7 @@ impl Session {
             path: &path,
             source: &source,
             text: &self.text,
-            memory_limit: work_mem.max(STATEMENT_MEMORY_MIN_BYTES),
+            memory_limit: held_max(work_mem),
             work_mem,
             hash_mem,
             temp: Some(&self.temp),
