@@ -546,10 +546,11 @@ impl Files {
                 synced += u64::from(self.open.sync(segment));
             }
         }
-        let _section = critical::enter();
-        if self.folder_changed.swap(false, Ordering::AcqRel)
-            && let Err(e) = self.env.vfs.sync_dir(BASE)
-        {
+        let section = critical::enter();
+        let changed = self.folder_changed.swap(false, Ordering::AcqRel);
+        let folder_synced = if changed { self.env.vfs.sync_dir(BASE) } else { Ok(()) };
+        drop(section);
+        if let Err(e) = folder_synced {
             // No sync was tried, so the system has not thrown anything away.
             if e.kind() == io::ErrorKind::NotFound {
                 self.folder_changed.store(true, Ordering::Release);

@@ -180,8 +180,10 @@ impl OpenFiles {
 
     fn sync_file(&self, segment: &Segment, file: &dyn VfsFile) {
         // Its mark is gone: if this panics, nobody syncs what was written.
-        let _section = critical::enter();
-        if let Err(e) = file.sync_data() {
+        let section = critical::enter();
+        let synced = file.sync_data();
+        drop(section);
+        if let Err(e) = synced {
             self.env.abort(&format!("could not sync {}: {e}", segment.path));
         }
     }
