@@ -27,15 +27,20 @@ use super::store::{TableStore, lock_mode, read_only};
 use crate::Result;
 
 /// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever
-/// `work_mem` says, in a process without an account of memory. With one the account decides.
+/// `work_mem` says.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
+
+/// One in so many bytes of the server's memory may be a statement's for such values.
+const STATEMENT_PART: usize = 8;
 
 /// Memory that a statement may hold for values that must stay there, in bytes.
 fn held_max(work_mem: usize) -> usize {
-    match niwaki_env::memory::used().1 {
-        usize::MAX => work_mem.max(STATEMENT_MEMORY_MIN_BYTES),
-        _ => usize::MAX,
-    }
+    let of_server = match niwaki_env::memory::used().1 {
+        // Nobody bounds it.
+        usize::MAX => 0,
+        limit => limit / STATEMENT_PART,
+    };
+    work_mem.max(STATEMENT_MEMORY_MIN_BYTES).max(of_server)
 }
 
 /// A query that has begun, as a suspended portal keeps it.
