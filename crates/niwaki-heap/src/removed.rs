@@ -250,7 +250,7 @@ impl Heap<'_> {
         self.relation.shared.removed.external.push(external);
     }
 
-    /// Whoever took these has not seen to them: they wait again.
+    /// Takes back versions that were handed out and whose entries are still there: they wait again.
     pub fn remember_removed(&self, versions: Vec<RemovedVersion>) {
         let forgotten = self.relation.shared.removed.indexed.push(versions);
         count(&self.relation.counters.forgotten, forgotten);
@@ -282,8 +282,8 @@ impl Heap<'_> {
         before.unwrap_or_default().min(most)
     }
 
-    /// Hands out at most so many of those that wait, oldest first: who takes them sees to their
-    /// entries, then to the pieces of their values.
+    /// Hands out at most `most` of those that wait, oldest first. The caller removes their entries,
+    /// then the pieces of their values.
     pub fn take_removed(&self, most: usize) -> Vec<RemovedVersion> {
         self.relation.shared.removed.indexed.take(most)
     }

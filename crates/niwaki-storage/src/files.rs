@@ -546,6 +546,7 @@ impl Files {
                 synced += u64::from(self.open.sync(segment));
             }
         }
+        // Its mark is gone: if this panics, nobody syncs the folder.
         let section = critical::enter();
         let changed = self.folder_changed.swap(false, Ordering::AcqRel);
         let folder_synced = if changed { self.env.vfs.sync_dir(BASE) } else { Ok(()) };

@@ -95,8 +95,8 @@ impl Table {
         index: usize,
         options: &BuildOptions,
     ) -> Result<()> {
-        // Of what the other indexes told of before this one may get entries. Who has it that the
-        // indexes change until the transaction ends forgets then, unless that is rolled back.
+        // Rows that the other indexes do not name any more may get entries in this one, so what is
+        // known of them is forgotten. A transaction that changes indexes forgets at its commit.
         let paused = self.heap().pause_freeing();
         let _paused = if self.heap().indexes_change() { paused } else { paused.forgetting() };
         let progress = &options.progress;

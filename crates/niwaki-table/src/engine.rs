@@ -47,14 +47,14 @@ impl DelayCell {
     }
 }
 
-/// So many tables, or indexes, are known before it is looked for those that are gone.
+/// Tables, or indexes, that are known before the first look for those that are gone.
 const KNOWN_MIN: usize = 64;
 
 /// Indexes that somebody has open, or had.
 #[derive(Debug, Default)]
 struct OpenIndexes {
     files: HashMap<RelFileId, OpenIndex>,
-    /// With so many it is looked for those that are gone.
+    /// Number of them at which the next look for those that are gone comes.
     full: usize,
 }
 
@@ -64,10 +64,10 @@ struct AllCounters {
     /// By the table's catalog number. They outlive TRUNCATE: while there is a table, somebody has it
     /// open.
     tables: HashMap<TableId, Arc<Counters>>,
-    /// What tables that are gone had counted, by the half of their numbers that says of which
-    /// database they were; with the number of one of them.
+    /// What the tables of a database that are gone had counted, and the number of one of them. The
+    /// key is the database: the upper half of a table's number.
     gone: HashMap<u64, (TableId, [u64; 5])>,
-    /// With so many tables it is looked for those that are gone.
+    /// Number of tables at which the next look for those that are gone comes.
     full: usize,
 }
 

@@ -61,8 +61,8 @@ pub(crate) struct Reset {
     pub(crate) files: HashMap<u64, FileNumbers>,
 }
 
-/// Over how many cache lines the counters of every transaction are spread: with so many sessions or
-/// fewer, none waits for the line of another.
+/// Cache lines that hold the counters of transactions: up to this number of sessions, none waits for
+/// the line of another.
 const SHARDS: usize = 16;
 
 /// Transactions of some sessions that ended.

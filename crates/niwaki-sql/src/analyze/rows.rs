@@ -181,8 +181,8 @@ impl Analyzer<'_> {
         self.ordered(name, pairs.into_iter(), last, location)
     }
 
-    /// The order of the pairs that are left, in front of that of the last one. Each is nested in the
-    /// one before: it is built with as much stack as its tree needs later.
+    /// The order of the pairs that are left, the last one innermost. The order of each pair is nested
+    /// in the one before, and is built with as much stack as its tree needs later.
     fn ordered(
         &mut self,
         name: &str,

@@ -27,7 +27,7 @@ impl Default for Growth {
 }
 
 impl Growth {
-    /// Whether the statement may gain so many expressions. They count as gained then.
+    /// Whether the statement may gain this number of expressions; if so, they count as gained.
     pub(crate) fn admits(&mut self, nodes: usize) -> bool {
         let left = self.left.checked_sub(nodes);
         self.left = left.unwrap_or(self.left);

@@ -106,7 +106,7 @@ impl Walk {
     }
 }
 
-/// Stores a value, of which a key is made if `of_key`, and says where.
+/// Stores a value and says where. `of_key`: an index has a key made of it.
 ///
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's. What was stored until then is the transaction's, and goes

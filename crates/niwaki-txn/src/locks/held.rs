@@ -181,7 +181,7 @@ impl HeldLocks {
     }
 }
 
-/// The level of what is taken while so many savepoints are open.
+/// The level of a lock that is taken while this number of savepoints is open.
 pub(super) fn level(savepoints: usize) -> u32 {
     // More of them find no memory.
     u32::try_from(savepoints).unwrap_or(u32::MAX)

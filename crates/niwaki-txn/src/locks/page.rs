@@ -62,7 +62,7 @@ pub(crate) struct PageLocks {
     promoted: RowSet,
 }
 
-/// Rows that one session holds in one mode, since it had so many savepoints.
+/// Rows that one session holds in one mode, and took at one level of savepoints.
 #[derive(Debug)]
 struct PageGrant {
     session: Arc<SessionControl>,

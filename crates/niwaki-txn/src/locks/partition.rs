@@ -17,7 +17,7 @@ type FixedHash = BuildHasherDefault<DefaultHasher>;
 /// Pages for which a partition keeps room when it has none: about 40 kB.
 const PAGES_KEPT: usize = 256;
 
-/// The number of a key's partition, of so many.
+/// The number of a key's partition, below `partitions`.
 pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
     fn hash(of: impl Hash) -> u64 {
         FixedHash::default().hash_one(of)

@@ -449,8 +449,8 @@ impl LockManager {
         self.release_noted(session, held, mark.queued, mark.level);
     }
 
-    /// Releases locks in the lock table but the first so many, and bits of this level and inner
-    /// ones.
+    /// Releases all locks in the lock table but the first `keep`, and the bits of `level` and of
+    /// inner levels.
     fn release_noted(&self, session: &SessionControl, held: &HeldLocks, keep: usize, level: u32) {
         while let Some((key, modes)) = held.pop(keep) {
             self.release(session, &key, modes);

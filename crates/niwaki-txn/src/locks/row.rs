@@ -48,10 +48,10 @@ impl Drop for TupleGuard<'_> {
 /// Counters of row locks; rows share one when their keys collide, which costs only speed.
 const ROW_COUNTERS: usize = limit(4096, 8, 2);
 
-/// One in so many of all row locks is kept for transactions that hold few.
+/// This part of all row locks, one in eight, is kept for transactions that hold few.
 const RESERVED: usize = 8;
-/// Locks, sets of row locks or others, that a transaction with few of them holds: a hundred
-/// sessions with so many find room in what is kept for them.
+/// Most locks, sets of row locks or others, of a transaction that counts as holding few: what is
+/// kept has room for a hundred such sessions.
 const FEW: usize = 1_000;
 
 /// How many row locks are kept or wanted. The total counts what takes memory: a transaction's locks

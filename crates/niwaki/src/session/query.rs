@@ -30,7 +30,7 @@ use crate::Result;
 /// `work_mem` says.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
 
-/// One in so many bytes of the server's memory may be a statement's for such values.
+/// A statement may hold this part of the server's memory for such values: one in eight.
 const STATEMENT_PART: usize = 8;
 
 /// Memory that a statement may hold for values that must stay there, in bytes.
