@@ -547,8 +547,9 @@ def run(limit_mb, *, seed=1, only=None, rows=10_000_000, seconds=10, together=4,
 
         def gather():
             while True:
+                # Not waited for: the probe may be faster than any wait.
                 try:
-                    seen.append(told.get(timeout=0.05))
+                    seen.append(told.get_nowait())
                 except queue.Empty:
                     return
 

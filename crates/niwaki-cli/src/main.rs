@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use mimalloc::MiMalloc;
+use niwaki_allocator::Allocator;
 use niwaki_env::memory::Counting;
 
 /// Keeps the account of what sessions take.
 #[global_allocator]
-static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
+static ALLOCATOR: Counting<Allocator> = Counting(Allocator);
 
 /// A PostgreSQL-compatible database whose tables and indexes keep their size.
 #[derive(Debug, Parser)]

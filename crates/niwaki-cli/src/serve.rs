@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_env::memory;
 use niwaki_env::sync::{Signal, thread};
 use niwaki_server::{Server, ServerOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -47,8 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     niwaki_env::vfs::raise_open_files_limit();
     let database = arguments.data.open()?;
     log::line(&format!("reading ahead: {}", database.io_method()));
+    memory::set_purge(niwaki_allocator::purge);
     if let Some(bytes) = database.memory_limit() {
-        niwaki_env::memory::set_limit(bytes);
+        memory::set_limit(bytes);
         log::line(&format!("memory: {} MB at most", bytes >> 20));
     }
     let options = ServerOptions {
@@ -69,7 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         .map_err(|error| format!("could not start a thread: {error}"))?;
 
     // Ends with SIGTERM or SIGINT.
-    while !stop.wait(LOOK_AGAIN) {}
+    while !stop.wait(PURGE_EVERY) {
+        memory::purge();
+    }
     log::line("stopping");
     let database = server.stop();
     database.close().map_err(|error| format!("could not stop cleanly: {error}"))?;
@@ -94,8 +98,8 @@ fn watch(signals: &mut Signals, stop: &Signal) {
     }
 }
 
-/// How long the main thread sleeps at a time; a signal ends its sleep.
-const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+/// How often memory that nobody holds goes back to the system; a signal ends the sleep between.
+const PURGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Exit code after SIGQUIT, as PostgreSQL's.
 const IMMEDIATE: i32 = 2;

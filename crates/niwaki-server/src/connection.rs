@@ -144,6 +144,7 @@ impl Input {
                 self.buffer.resize(self.buffer.len() * 2, 0);
             }
         }
+        niwaki_env::memory::waits();
         loop {
             match socket.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Ok(false),

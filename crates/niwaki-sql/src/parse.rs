@@ -127,7 +127,8 @@ impl Copied {
             (Piece::Blank | Piece::Comment, list) => list,
             (Piece::Operators(_), Some((count, false))) if text == b"=" => Some((count, true)),
             (Piece::Word(word), Some((_, true))) if word.eq_ignore_ascii_case(b"row") => self.list,
-            (Piece::Sign(b'('), list) => {
+            // What nests more deeply is refused, so it is not followed: that would take memory, too.
+            (Piece::Sign(b'('), list) if self.open.len() < NESTING_MAX => {
                 let assigned = list.filter(|list| list.1).map_or(0, |list| list.0);
                 self.open.push((words, assigned));
                 None
@@ -291,7 +292,7 @@ fn operators_in(text: &[u8]) -> usize {
     signs + usize::from(signs < text.len())
 }
 
-/// An upper bound on how deeply the syntax tree of `query` nests: open brackets and `CASE`s at any
+/// An upper bound on how deeply the syntax tree of `query` nests, up to [`NESTING_MAX`]: open brackets and `CASE`s at any
 /// point, with the set operations, joins and operators that are being read there. AND, OR and lists
 /// are flat in the grammar's trees and count little.
 fn nesting_bound(query: &str) -> usize {
@@ -352,6 +353,10 @@ fn nesting_bound(query: &str) -> usize {
             | Piece::Sign(_) => {}
         }
         deepest = deepest.max(sum);
+        // What is open takes memory, which nobody has asked for.
+        if deepest >= NESTING_MAX {
+            break;
+        }
     }
     deepest
 }

@@ -4,7 +4,8 @@
 use super::{Finding, Tree};
 
 /// Bottom to top.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
+    "niwaki-allocator",
     "niwaki-env",
     "niwaki-types",
     "niwaki-storage",

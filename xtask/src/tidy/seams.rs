@@ -1,11 +1,12 @@
-//! Where the engine meets the machine: `unsafe` in two crates, and the standard library's files,
+//! Where the engine meets the machine: `unsafe` in three crates, and the standard library's files,
 //! threads, locks, atomics and clocks behind `niwaki-env`, so that all of it can be simulated.
 
 use super::source::Source;
 use super::{Finding, Tree};
 
 /// The crates that may hold `unsafe` code.
-const UNSAFE: [&str; 2] = ["crates/niwaki-env/", "crates/niwaki-storage/"];
+const UNSAFE: [&str; 3] =
+    ["crates/niwaki-allocator/", "crates/niwaki-env/", "crates/niwaki-storage/"];
 
 /// What only `niwaki-env` names. Clippy cannot hold this: `niwaki_env::sync::atomic` is the standard
 /// library's own module, which the lint cannot tell apart.
@@ -58,7 +59,11 @@ fn unsafe_code(source: &Source) -> Vec<Finding> {
     }
     for (line, code) in source.lines() {
         if code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe") {
-            found.push(Finding::new(&source.path, line, "unsafe outside niwaki-env and storage"));
+            found.push(Finding::new(
+                &source.path,
+                line,
+                "unsafe outside niwaki-allocator, niwaki-env and niwaki-storage",
+            ));
         }
     }
     found

@@ -24,6 +24,10 @@ use std::fmt;
 
 use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
 
+mod resident;
+
+pub use resident::{purge, set_purge};
+
 /// What a session may hold however little is left, in bytes: enough for a short statement, and for
 /// the ROLLBACK of a long one.
 pub const ALWAYS_BYTES: usize = 1 << 20;
@@ -47,12 +51,20 @@ struct Part {
     told: Cell<isize>,
     /// How much more or less `own` may be than `told`.
     lot: Cell<isize>,
+    /// The most that `told` was since the thread waited last ([`waits`]).
+    peak: Cell<isize>,
 }
 
 // Nothing in it is dropped, so it is there from the thread's first allocation to its last.
 std::thread_local! {
-    static PART: Part =
-        const { Part { own: Cell::new(0), told: Cell::new(0), lot: Cell::new(LOT_BYTES) } };
+    static PART: Part = const {
+        Part {
+            own: Cell::new(0),
+            told: Cell::new(0),
+            lot: Cell::new(LOT_BYTES),
+            peak: Cell::new(0),
+        }
+    };
 }
 
 #[inline]
@@ -69,7 +81,12 @@ fn count(bytes: isize) {
 #[cold]
 fn tell(part: &Part) {
     let own = part.own.get();
-    ALL.fetch_add(own.wrapping_sub(part.told.replace(own)), Ordering::Relaxed);
+    let more = own.wrapping_sub(part.told.replace(own));
+    ALL.fetch_add(more, Ordering::Relaxed);
+    if let Ok(more) = usize::try_from(more) {
+        resident::taken(more);
+        part.peak.set(part.peak.get().max(own));
+    }
 }
 
 fn signed(bytes: usize) -> isize {
@@ -171,12 +188,32 @@ pub fn room(wanted: usize) -> Result<(), Full> {
 
 #[cold]
 fn compare(own: usize, wanted: usize) -> Result<(), Full> {
-    let limit = LIMIT.load(Ordering::Relaxed);
-    let all = usize::try_from(ALL.load(Ordering::Relaxed)).unwrap_or(0);
-    if crate::seeded_bug!("memory_unasked") {
+    let (all, limit) = used();
+    if limit == usize::MAX || crate::seeded_bug!("memory_unasked") {
         return Ok(());
     }
-    share(own, wanted, all, limit)
+    share(own, wanted, all, limit)?;
+    if share(own, wanted, resident::estimate(), limit).is_err()
+        && share(own, wanted, resident::look(), limit).is_err()
+    {
+        purge();
+        return share(own, wanted, resident::look(), limit);
+    }
+    Ok(())
+}
+
+/// The thread is about to wait for its client. What it took for the last statement and freed is
+/// given back, if others may want it: where memory has a limit, and half of it is in use.
+#[inline]
+pub fn waits() {
+    PART.with(|part| {
+        if part.peak.get() > signed(ALWAYS_BYTES) {
+            part.peak.set(part.own.get());
+            if resident::estimate() > LIMIT.load(Ordering::Relaxed) / 2 {
+                purge();
+            }
+        }
+    });
 }
 
 #[cfg(feature = "sim")]
@@ -222,9 +259,10 @@ fn share(own: usize, wanted: usize, all: usize, limit: usize) -> Result<(), Full
     Err(Full { own, wanted, all, limit })
 }
 
-/// Bounds what all threads may take together, in bytes.
+/// Bounds what all threads may take together, and what the process may have in memory, in bytes.
 pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
+    resident::look();
 }
 
 /// Bytes that all threads have, and that they may have.

@@ -1,0 +1,103 @@
+//! What the process really has in memory, which is more than its account says.
+//!
+//! An allocator keeps what was given back to it, pages have holes, growth holds two copies for a
+//! moment, stacks are on no account. So the system is asked, too, but only where an estimate that is
+//! never too small would refuse: what was seen last, and all that was taken since then.
+
+use std::sync::OnceLock;
+
+use super::Ordering::Relaxed;
+use crate::sync::plain_atomic::AtomicUsize;
+
+/// So much must have been taken since the allocator gave back last, in bytes, before it is asked
+/// to again: giving back costs calls of the system.
+const PURGE_BYTES: usize = 8 << 20;
+
+static SEEN: AtomicUsize = AtomicUsize::new(0);
+/// All that was ever taken, in lots.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// `TAKEN` when the system was asked last, and when the allocator gave back last.
+static SEEN_AT: AtomicUsize = AtomicUsize::new(0);
+static PURGED_AT: AtomicUsize = AtomicUsize::new(0);
+static PURGE: OnceLock<fn()> = OnceLock::new();
+
+/// How the program's allocator is told to give the system what nobody holds. The first one stays.
+pub fn set_purge(purge: fn()) {
+    // One that is there already does the same.
+    let _ = PURGE.set(purge);
+}
+
+/// Gives the system what nobody holds, if enough was taken since the last time. For a thread that
+/// has nothing else to do: an allocator purges only when somebody calls it.
+pub fn purge() {
+    let taken = TAKEN.load(Relaxed);
+    if taken.wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES {
+        PURGED_AT.store(taken, Relaxed);
+        PURGE.get().inspect(|purge| purge());
+    }
+}
+
+pub(super) fn taken(bytes: usize) {
+    TAKEN.fetch_add(bytes, Relaxed);
+}
+
+/// Bytes in memory, or more.
+pub(super) fn estimate() -> usize {
+    let since = TAKEN.load(Relaxed).wrapping_sub(SEEN_AT.load(Relaxed));
+    SEEN.load(Relaxed).saturating_add(since)
+}
+
+/// Bytes in memory; 0 where the system does not tell.
+pub(super) fn look() -> usize {
+    let taken = TAKEN.load(Relaxed);
+    let seen = of_process().unwrap_or(0);
+    SEEN.store(seen, Relaxed);
+    SEEN_AT.store(taken, Relaxed);
+    seen
+}
+
+/// Anonymous memory of the process that is in memory, in bytes. Pages of files are left out: the
+/// system takes them back when it wants.
+#[cfg(target_os = "linux")]
+fn of_process() -> Option<usize> {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    // Open for ever: it is asked when there may be no descriptor left.
+    static STATM: OnceLock<Option<File>> = OnceLock::new();
+    let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
+    let mut text = [0; 128];
+    let length = file.read_at(&mut text, 0).ok()?;
+    let mut pages = std::str::from_utf8(text.get(..length)?).ok()?.split(' ').skip(1);
+    let mut next = || pages.next()?.parse::<usize>().ok();
+    let (resident, of_files) = (next()?, next()?);
+    resident.checked_sub(of_files)?.checked_mul(rustix::param::page_size())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn of_process() -> Option<usize> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_that_is_touched_is_seen() {
+        let before = look();
+        assert!(before > 0);
+        let held = vec![1_u8; 64 << 20];
+        assert!(look() >= before + (48 << 20), "{before} {}", look());
+        drop(held);
+    }
+
+    #[test]
+    fn the_estimate_has_what_was_taken_since() {
+        look();
+        let before = estimate();
+        taken(100 << 20);
+        assert!(estimate() >= before + (100 << 20));
+    }
+}
