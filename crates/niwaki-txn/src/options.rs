@@ -12,7 +12,8 @@ pub struct TxnOptions {
     /// Most shared row locks kept in memory at a time. A transaction's locks of rows of one page,
     /// in one mode, count once and take about 200 bytes.
     pub row_locks_max: usize,
-    /// How long a lock is waited for before a deadlock is looked for.
+    /// How long a lock is waited for before a deadlock is looked for, by sessions that set nothing
+    /// else.
     pub deadlock_timeout: Duration,
     /// Removes versions between snapshots too (design section 4); off keeps everything since the
     /// oldest snapshot, as PostgreSQL does.

@@ -36,6 +36,8 @@ pub struct SessionControl {
     deadline_us: AtomicU64,
     /// Longest wait for one lock, in microseconds; [`NEVER`] for no limit.
     lock_timeout_us: AtomicU64,
+    /// How long it waits before it looks for deadlocks, in microseconds.
+    deadlock_timeout_us: AtomicU64,
     pub(crate) parker: Parker,
     /// Outcome of the wait in progress (`locks::wait`).
     pub(crate) signal: AtomicU8,
@@ -87,6 +89,7 @@ impl SessionControl {
         home: Arc<Registration>,
     ) -> Self {
         home.belongs_to(backend);
+        let deadlock_timeout_us = micros(manager.options().deadlock_timeout);
         Self {
             manager,
             backend,
@@ -94,6 +97,7 @@ impl SessionControl {
             flags: AtomicU32::new(0),
             deadline_us: AtomicU64::new(NEVER),
             lock_timeout_us: AtomicU64::new(NEVER),
+            deadlock_timeout_us: AtomicU64::new(deadlock_timeout_us),
             parker: Parker::new(),
             signal: AtomicU8::new(0),
             in_transaction: AtomicBool::new(false),
@@ -245,6 +249,17 @@ impl SessionControl {
             NEVER => None,
             us => Some(Duration::from_micros(us)),
         }
+    }
+
+    /// Sets how long the session waits for a lock before it looks for deadlocks
+    /// (`deadlock_timeout`); until then it is [`TxnOptions::deadlock_timeout`](crate::TxnOptions).
+    pub fn set_deadlock_timeout(&self, timeout: Duration) {
+        // Relaxed, here and where it is read: the session's own thread does both.
+        self.deadlock_timeout_us.store(micros(timeout), Ordering::Relaxed);
+    }
+
+    pub(crate) fn deadlock_timeout(&self) -> Duration {
+        Duration::from_micros(self.deadlock_timeout_us.load(Ordering::Relaxed))
     }
 
     /// Between two steps of a long statement, with no latch held: lets other threads run if this one has had a processor for

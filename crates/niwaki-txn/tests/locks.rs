@@ -763,6 +763,104 @@ fn an_upgrade_against_an_upgrade_is_a_deadlock() {
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
 }
 
+/// Sessions do not look for deadlocks, unless they say so.
+fn patient_manager() -> Arc<TransactionManager> {
+    manager_with(TxnOptions { deadlock_timeout: PATIENCE, ..TxnOptions::default() })
+}
+
+const PATIENCE: Duration = Duration::from_secs(100_000);
+
+/// Of two who have a table and want more of it the second one is told at once, as in PostgreSQL.
+#[test]
+fn an_upgrade_against_an_upgrade_is_found_without_a_search() {
+    let manager = patient_manager();
+    let second = begin(&manager);
+    lock(&second, 1, TableLockMode::AccessShare).unwrap();
+    let (session, first) = spawn(&manager, |first| {
+        lock(first, 1, TableLockMode::AccessShare).unwrap();
+        lock(first, 1, TableLockMode::AccessExclusive).map(drop)
+    });
+    until_waiting(&session);
+    let died = lock(&second, 1, TableLockMode::AccessExclusive);
+    assert!(matches!(died, Err(Error::Deadlock { .. })), "{died:?}");
+    drop(second);
+    first.join().unwrap().unwrap();
+}
+
+/// PostgreSQL's specification `deadlock-hard`, smaller.
+#[test]
+fn the_session_that_looks_is_the_victim() {
+    let manager = patient_manager();
+    let last = begin(&manager);
+    lock(&last, 0, TableLockMode::Exclusive).unwrap();
+    let others: Vec<_> = (1..4_u64)
+        .map(|table| {
+            let other = spawn(&manager, move |other| {
+                lock(other, table, TableLockMode::Exclusive).unwrap();
+                lock(other, table - 1, TableLockMode::Exclusive).map(drop)
+            });
+            until_waiting(&other.0);
+            other.1
+        })
+        .collect();
+    last.session().set_deadlock_timeout(Duration::ZERO);
+    let died = lock(&last, 3, TableLockMode::Exclusive);
+    assert!(
+        matches!(&died, Err(Error::Deadlock { detail }) if detail.lines().count() == 4),
+        "{died:?}"
+    );
+    drop(last);
+    others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+    assert_eq!(manager.locks().infos(), []);
+}
+
+/// PostgreSQL's specification `deadlock-soft`: two waiters could move ahead, and the one that looks
+/// does not.
+#[test]
+fn who_mends_a_queue_lets_others_pass() {
+    const READ: TableLockMode = TableLockMode::AccessShare;
+    let manager = patient_manager();
+    let order = Arc::new(niwaki_env::sync::Mutex::new(Vec::new()));
+    let (has_read, may_go_on) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let until = |told: &AtomicU64| {
+        while told.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+    };
+    let looks = begin(&manager);
+    lock(&looks, 2, READ).unwrap();
+    let reader = {
+        let (has_read, may_go_on) = (Arc::clone(&has_read), Arc::clone(&may_go_on));
+        let order = Arc::clone(&order);
+        spawn(&manager, move |reader| {
+            lock(reader, 1, READ).unwrap();
+            has_read.store(1, Ordering::Release);
+            until(&may_go_on);
+            lock(reader, 2, READ).unwrap();
+            order.lock().push("reader of 1");
+        })
+    };
+    until(&has_read);
+    let writers = [(1, "writer of 1"), (2, "writer of 2")].map(|(table, name)| {
+        let order = Arc::clone(&order);
+        let (session, writer) = spawn(&manager, move |writer| {
+            lock(writer, table, TableLockMode::AccessExclusive).unwrap();
+            order.lock().push(name);
+        });
+        until_waiting(&session);
+        writer
+    });
+    may_go_on.store(1, Ordering::Release);
+    until_waiting(&reader.0);
+    looks.session().set_deadlock_timeout(Duration::ZERO);
+    lock(&looks, 1, READ).unwrap();
+    order.lock().push("looks");
+    drop(looks);
+    reader.1.join().unwrap();
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert_eq!(*order.lock(), ["reader of 1", "writer of 1", "looks", "writer of 2"]);
+}
+
 #[test]
 fn monitoring_names_locks_as_postgresql_does() {
     let manager = manager();

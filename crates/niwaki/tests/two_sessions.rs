@@ -142,6 +142,42 @@ fn deadlocks_are_broken() {
     assert_eq!(failed[0].sqlstate, "40P01");
 }
 
+/// `deadlock_timeout` of a session had no effect: the first to wait was the victim.
+#[test]
+fn the_session_whose_deadlock_timeout_is_over_is_the_victim() {
+    let (db, mut a, mut b) = database();
+    a.execute("set deadlock_timeout = '1ms'", ()).unwrap();
+    b.execute("set deadlock_timeout = '1h'", ()).unwrap();
+    for (session, id) in [(&mut a, 1), (&mut b, 2)] {
+        session.execute("begin", ()).unwrap();
+        session.execute(&format!("update t set v = 0 where id = {id}"), ()).unwrap();
+    }
+    let update = "update t set v = 0 where id = 1";
+    let (done, handle) = start_waiting(&db, b, move |b| b.execute(update, ()));
+    let died = a.execute("update t set v = 0 where id = 2", ()).unwrap_err();
+    assert_eq!(died.sqlstate, "40P01");
+    a.execute("rollback", ()).unwrap();
+    assert_eq!(done.recv().unwrap().unwrap(), 1);
+    handle.join().unwrap();
+}
+
+/// Two who had a table and wanted more of it waited for `deadlock_timeout`, and the first one died.
+#[test]
+fn the_second_of_two_upgrades_is_refused_at_once() {
+    let (db, mut a, mut b) = database();
+    for session in [&mut a, &mut b] {
+        session.execute("set deadlock_timeout = '1h'", ()).unwrap();
+        session.execute("begin", ()).unwrap();
+        session.execute("lock table t in access share mode", ()).unwrap();
+    }
+    let upgrade = "lock table t in access exclusive mode";
+    let (done, handle) = start_waiting(&db, a, move |a| a.execute(upgrade, ()));
+    assert_eq!(b.execute(upgrade, ()).unwrap_err().sqlstate, "40P01");
+    b.execute("rollback", ()).unwrap();
+    done.recv().unwrap().unwrap();
+    handle.join().unwrap();
+}
+
 /// `pg_blocking_pids` named nobody where a session waited for another's savepoint: it compared lock
 /// keys, and a savepoint has a transaction id of its own. It named waiters with weaker claims, too.
 #[test]

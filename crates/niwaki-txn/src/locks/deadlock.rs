@@ -9,6 +9,11 @@
 //!
 //! Waiting behind another *waiter* is a soft edge: the queue can be put into another order. Such a
 //! cycle is mended that way, if it can be, and nobody has to die.
+//!
+//! **The victim** is the session that looks first, as in PostgreSQL: `deadlock_timeout` of the
+//! sessions decides. There a session looks once in a wait. Here it looks again and again, but then
+//! leaves a cycle to sessions on it that have not looked yet. Of two sessions that hold one lock and
+//! both want more of it, the second one looks at once.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,6 +27,7 @@ use super::mode::Mode;
 use super::partition::Partition;
 use super::queue::describe;
 use super::{LockKey, LockManager};
+use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::session::SessionControl;
 
@@ -147,14 +153,23 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// Whether all sessions of the cycle have looked for deadlocks in these waits.
+    fn all_have_looked(&self, cycle: &[Link]) -> bool {
+        cycle.iter().all(|link| {
+            let wait = self.sessions[link.from].current_wait();
+            wait.is_some_and(|wait| wait.looked)
+        })
+    }
+
     /// Removes the cycles through `start` by moving waiters ahead in their queues; false when that
-    /// is impossible, and then the queues are as before.
+    /// is impossible, and then the queues are as before. The session that looks moves last, if no
+    /// other move helps, as in PostgreSQL.
     fn rearrange(&mut self, start: usize, depth: usize) -> bool {
         let Some(cycle) = self.cycle(start) else { return true };
         if depth == 0 {
             return false;
         }
-        for link in cycle.iter().filter(|link| link.edge.soft) {
+        for link in cycle.iter().rev().filter(|link| link.edge.soft) {
             let Some((key, from, to)) = self.places(link) else { continue };
             self.move_waiter(&key, from, to);
             // The others in this queue must not be driven into a cycle instead.
@@ -240,18 +255,29 @@ impl<'a> Graph<'a> {
 }
 
 impl LockManager {
-    /// Looks for a cycle of waits through `session`, which waits, and cancels those who give way to it. Mends a soft one;
-    /// otherwise takes
-    /// the session out of its queue and describes the cycle: it is the victim. `None`: no deadlock.
-    pub(super) fn find_deadlock(&self, session: &SessionControl) -> Option<String> {
+    /// Looks for a deadlock that `session`, which waits, is to end.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`]: it is the victim, and has left its queue.
+    pub(super) fn look_for_deadlock(&self, session: &SessionControl) -> Result<()> {
+        let Some(detail) = self.find_deadlock(session) else { return Ok(()) };
+        session.note_deadlock();
+        Err(Error::Deadlock { detail })
+    }
+
+    /// Looks for a cycle of waits through `session`, which waits, and cancels those who give way to
+    /// it. Mends a soft one; otherwise takes the session out of its queue and describes the cycle.
+    /// `None`: no deadlock, or one that somebody else is to end.
+    fn find_deadlock(&self, session: &SessionControl) -> Option<String> {
         // One at a time: the next one sees that the victim waits no more.
         let _detecting = self.detecting.lock();
         let sessions = self.registry.all();
         let mut graph = Graph::new(self, &sessions);
         let start = graph.index(session)?;
         graph.cancel_who_give_way(start);
+        let again = session.note_look();
         let cycle = graph.cycle(start)?;
-        if !graph.stands(&cycle) {
+        if !graph.stands(&cycle) || again && !graph.all_have_looked(&cycle) {
             return None;
         }
         if cycle.iter().any(|link| link.edge.soft) && graph.rearrange(start, REARRANGE_DEPTH) {
@@ -263,5 +289,75 @@ impl LockManager {
         graph.abandon(session);
         session.end_wait();
         Some(detail)
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use niwaki_env::Env;
+
+    use super::*;
+    use crate::{
+        BeginOptions, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
+        WaitPolicy,
+    };
+
+    const MODE: TableLockMode = TableLockMode::Exclusive;
+
+    fn manager() -> Arc<TransactionManager> {
+        TransactionManager::new(Env::memory(), TxnOptions::default())
+    }
+
+    fn key(table: u64) -> LockKey {
+        LockKey::Table(TableId(table))
+    }
+
+    /// A transaction that has a table.
+    fn holder(manager: &Arc<TransactionManager>, table: u64) -> Transaction {
+        let session = manager.register_session().unwrap();
+        let holder = manager.begin(&session, BeginOptions::default()).unwrap();
+        let policy = WaitPolicy::NoWait;
+        manager.locks().acquire_table(&holder, TableId(table), MODE, policy).unwrap();
+        holder
+    }
+
+    /// The transaction stands in the queue of a table, as if its thread slept there.
+    fn wait(transaction: &Transaction, table: u64) {
+        let session = transaction.session();
+        session.prepare_wait(key(table));
+        let mut partition = transaction.manager().locks().partition(&key(table)).lock();
+        partition.entry(key(table)).enqueue(session, MODE.into(), true);
+    }
+
+    fn is_victim(transaction: &Transaction) -> bool {
+        transaction.manager().locks().find_deadlock(transaction.session()).is_some()
+    }
+
+    #[test]
+    fn who_looks_again_leaves_a_new_cycle_to_those_who_closed_it() {
+        let manager = manager();
+        let (first, second) = (holder(&manager, 1), holder(&manager, 2));
+        wait(&first, 2);
+        assert!(!is_victim(&first), "nobody waits for it");
+        wait(&second, 1);
+        assert!(!is_victim(&first), "the second one has not looked");
+        assert!(is_victim(&second));
+        assert!(!is_victim(&first));
+    }
+
+    #[test]
+    fn a_cycle_that_no_wait_closed_is_found_by_who_looks_again() {
+        let manager = manager();
+        let (first, second) = (holder(&manager, 1), holder(&manager, 2));
+        let third = holder(&manager, 3);
+        wait(&first, 2);
+        wait(&second, 3);
+        assert!(!is_victim(&first) && !is_victim(&second));
+        // As where a row moves, and takes its locks along.
+        let mut partition = manager.locks().partition(&key(3)).lock();
+        partition.entry(key(3)).add_modes(first.session(), Mode::from(MODE).bit);
+        drop(partition);
+        assert!(is_victim(&first));
+        assert!(!is_victim(&second) && !is_victim(&third));
     }
 }

@@ -116,6 +116,15 @@ impl Entry {
         }
     }
 
+    /// Whether the session would wait for a waiter that waits for it, each for what the other one
+    /// holds of this lock.
+    pub(crate) fn crosses(&self, session: &SessionControl, mode: Mode) -> bool {
+        let own = self.modes_of(session);
+        self.waiters.iter().any(|waiter| {
+            waiter.mode.excludes & own != 0 && self.modes_of(&waiter.session) & mode.excludes != 0
+        })
+    }
+
     /// Puts the session into the queue: before the first waiter that waits for what it holds already,
     /// else at the end.
     pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode, keeps: bool) {

@@ -185,7 +185,7 @@ impl LockManager {
             holders.retain(|holder| self.is_observed(session, &key, holder));
             let Some(first) = holders.first() else { break };
             told(total, holders.len(), first.backend());
-            result = session.wait_granted(|| self.find_deadlock(session));
+            result = session.wait_granted(|| self.look_for_deadlock(session));
             if result.is_err() {
                 break;
             }
@@ -282,7 +282,7 @@ impl LockManager {
         policy: WaitPolicy,
         keeps: bool,
     ) -> Result<Acquired> {
-        {
+        let crosses = {
             let sessions = match key {
                 LockKey::Table(_) if is_strong(mode) => self.registry.all(),
                 _ => Vec::new(),
@@ -307,9 +307,14 @@ impl LockManager {
                 return Ok(Acquired::Skipped);
             }
             session.prepare_wait(key);
+            // Not rows: for their holders PostgreSQL waits as for any transaction.
+            let crosses = !jumps && entry.crosses(session, mode);
             entry.enqueue(session, mode, keeps);
-        }
-        let result = session.wait_granted(|| self.find_deadlock(session));
+            crosses
+        };
+        let looked = if crosses { self.look_for_deadlock(session) } else { Ok(()) };
+        let wait = |()| session.wait_granted(|| self.look_for_deadlock(session));
+        let result = looked.and_then(wait);
         if result.is_err() && !self.leave_queue(session, &key) && keeps {
             // Granted in the same moment: given back, since the caller fails.
             self.drop_modes(session, &key, mode.bit);

@@ -7,7 +7,7 @@ use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_env::sync::spin_loop;
 
 use super::{LockKey, LockManager};
-use crate::error::{Error, Interrupted, Result};
+use crate::error::{Interrupted, Result};
 use crate::session::SessionControl;
 
 /// Signal: the wait goes on.
@@ -28,6 +28,8 @@ pub(crate) struct WaitInfo {
     pub(crate) since: Duration,
     /// Number of this wait among those of the session.
     pub(crate) number: u64,
+    /// The session has looked for deadlocks since the wait began.
+    pub(crate) looked: bool,
 }
 
 impl SessionControl {
@@ -35,12 +37,19 @@ impl SessionControl {
     pub(crate) fn prepare_wait(&self, key: LockKey) {
         self.signal.store(WAITING, Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
-        *self.waiting.lock() = Some(WaitInfo { key, since: self.now(), number });
+        let since = self.now();
+        *self.waiting.lock() = Some(WaitInfo { key, since, number, looked: false });
     }
 
     /// The wait is over, and the session is in no queue any more.
     pub(crate) fn end_wait(&self) {
         *self.waiting.lock() = None;
+    }
+
+    /// Notes that the session looks for deadlocks. Returns whether it did so in this wait before.
+    pub(super) fn note_look(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.as_mut().is_some_and(|wait| std::mem::replace(&mut wait.looked, true))
     }
 
     /// Ends the wait of this session with success.
@@ -60,15 +69,16 @@ impl SessionControl {
         wait.filter(|_| !self.granted())
     }
 
-    /// Waits for [`SessionControl::grant`]. `find_deadlock` takes the session out of its queue when it
-    /// finds one.
-    pub(crate) fn wait_granted(&self, find_deadlock: impl Fn() -> Option<String>) -> Result<()> {
+    /// Waits for [`SessionControl::grant`]. When `look_for_deadlock` fails, the session is in no queue
+    /// any more.
+    pub(crate) fn wait_granted(&self, look_for_deadlock: impl Fn() -> Result<()>) -> Result<()> {
         let options = self.manager().options();
         if self.spin(self.manager().locks(), options.spin, options.spinners_max) {
             return Ok(());
         }
         let begin = self.now();
-        let mut deadlock_at = begin.saturating_add(options.deadlock_timeout);
+        let deadlock_timeout = self.deadlock_timeout();
+        let mut deadlock_at = begin.saturating_add(deadlock_timeout);
         let lock_end = self.lock_timeout().map(|timeout| begin.saturating_add(timeout));
         // Ends: by the grant, by an interrupt or a timeout, or by the end of the other transaction.
         loop {
@@ -83,11 +93,9 @@ impl SessionControl {
                 return Err(Interrupted::LockTimeout.into());
             }
             if now >= deadlock_at {
-                deadlock_at = now.saturating_add(options.deadlock_timeout * RECHECK_AFTER);
-                if let Some(detail) = find_deadlock() {
-                    self.note_deadlock();
-                    return Err(Error::Deadlock { detail });
-                }
+                let recheck_after = deadlock_timeout.saturating_mul(RECHECK_AFTER);
+                deadlock_at = now.saturating_add(recheck_after);
+                look_for_deadlock()?;
                 continue;
             }
             let until = [Some(deadlock_at), lock_end, self.deadline()].into_iter().flatten().min();

@@ -75,7 +75,7 @@ impl LockManager {
         let result = if ended() && !seeded_bug!("xid_wait_without_second_look") {
             Ok(())
         } else {
-            session.wait_granted(|| self.find_deadlock(session))
+            session.wait_granted(|| self.look_for_deadlock(session))
         };
         let mut waiters = shard.waiters.lock();
         if let Some(list) = waiters.get_mut(&xid) {

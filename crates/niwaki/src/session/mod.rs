@@ -496,6 +496,7 @@ impl Session {
         let hot = self.settings.hot();
         let timeout = hot.lock_timeout_ms;
         self.control.set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
+        self.control.set_deadlock_timeout(Duration::from_millis(hot.deadlock_timeout_ms));
         let same = self.text.extra_float_digits == hot.extra_float_digits
             && self.text.bytea_escape == hot.bytea_escape
             && self.text.time_zone == hot.time_zone
