@@ -255,6 +255,40 @@ fn exactly_one_of_a_cycle_dies() {
     assert!(run(None, 600, || ring(3)));
 }
 
+/// A session that waits is cancelled; behind that another one closes a cycle with it, and goes on:
+/// one victim is enough, whether it has woken or not.
+fn cycle_with_a_cancelled_one() {
+    fn lock(transaction: &Transaction, table: u64) -> Result<bool> {
+        let (locks, mode) = (transaction.manager().locks(), TableLockMode::Exclusive);
+        locks.acquire_table(transaction, TableId(table), mode, WaitPolicy::Block)
+    }
+    let manager = manager();
+    let goes_on = begin(&manager, Isolation::ReadCommitted);
+    lock(&goes_on, 1).unwrap();
+    let session = manager.register_session().unwrap();
+    let cancelled = {
+        let (manager, session) = (Arc::clone(&manager), Arc::clone(&session));
+        thread::spawn(move || {
+            let cancelled = manager.begin(&session, BeginOptions::default()).unwrap();
+            lock(&cancelled, 2).unwrap();
+            lock(&cancelled, 1)
+        })
+    };
+    while session.info().waiting_for.is_none() {
+        thread::yield_now();
+    }
+    session.cancel();
+    lock(&goes_on, 2).unwrap();
+    assert!(matches!(cancelled.join().unwrap(), Err(Error::Cancelled)));
+    drop(goes_on);
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
+fn who_was_cancelled_is_the_only_victim() {
+    assert!(run(None, 1000, cycle_with_a_cancelled_one));
+}
+
 /// One row that everybody updates in turn, with the tuple lock in front: increments are not lost, and
 /// each sees what the one before it committed.
 fn counter() {

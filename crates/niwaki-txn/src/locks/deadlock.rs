@@ -14,6 +14,9 @@
 //! sessions decides. There a session looks once in a wait. Here it looks again and again, but then
 //! leaves a cycle to sessions on it that have not looked yet. Of two sessions that hold one lock and
 //! both want more of it, the second one looks at once.
+//!
+//! A wait that somebody has interrupted is part of no cycle, although its session may not have
+//! woken: one victim is enough.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -26,6 +29,7 @@ use super::info::mode_name;
 use super::mode::Mode;
 use super::partition::Partition;
 use super::queue::describe;
+use super::wait::WaitInfo;
 use super::{LockKey, LockManager};
 use crate::error::{Error, Result};
 use crate::registry::Registry;
@@ -116,6 +120,12 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// The wait of a session, unless it is about to end: granted, or interrupted.
+    fn wait(&self, of: usize) -> Option<WaitInfo> {
+        let session = &self.sessions[of];
+        session.current_wait().filter(|_| !session.is_interrupted())
+    }
+
     /// A cycle through `start`, as the waits on it.
     fn cycle(&self, start: usize) -> Option<Vec<Link>> {
         let mut visited = vec![false; self.sessions.len()];
@@ -132,7 +142,7 @@ impl<'a> Graph<'a> {
     ) -> bool {
         // Ends: every session is visited once, and the depth is at most their number.
         visited[from] = true;
-        let Some(wait) = self.sessions[from].current_wait() else { return false };
+        let Some(wait) = self.wait(from) else { return false };
         for edge in self.edges(from) {
             path.push(Link { from, edge, wait: wait.number });
             let found =
@@ -147,18 +157,12 @@ impl<'a> Graph<'a> {
 
     /// Whether every wait of the cycle is still the same.
     fn stands(&self, cycle: &[Link]) -> bool {
-        cycle.iter().all(|link| {
-            let wait = self.sessions[link.from].current_wait();
-            wait.is_some_and(|wait| wait.number == link.wait)
-        })
+        cycle.iter().all(|link| self.wait(link.from).is_some_and(|wait| wait.number == link.wait))
     }
 
     /// Whether all sessions of the cycle have looked for deadlocks in these waits.
     fn all_have_looked(&self, cycle: &[Link]) -> bool {
-        cycle.iter().all(|link| {
-            let wait = self.sessions[link.from].current_wait();
-            wait.is_some_and(|wait| wait.looked)
-        })
+        cycle.iter().all(|link| self.wait(link.from).is_some_and(|wait| wait.looked))
     }
 
     /// Removes the cycles through `start` by moving waiters ahead in their queues; false when that
@@ -359,5 +363,18 @@ mod tests {
         drop(partition);
         assert!(is_victim(&first));
         assert!(!is_victim(&second) && !is_victim(&third));
+    }
+
+    #[test]
+    fn a_wait_that_was_interrupted_is_part_of_no_cycle() {
+        let manager = manager();
+        let (first, second) = (holder(&manager, 1), holder(&manager, 2));
+        wait(&first, 2);
+        wait(&second, 1);
+        second.session().cancel();
+        assert!(!is_victim(&first), "the second one has not woken, and will fail");
+        // Had it not been cancelled.
+        second.session().begin_statement(None);
+        assert!(is_victim(&second));
     }
 }

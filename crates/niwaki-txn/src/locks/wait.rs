@@ -41,7 +41,8 @@ impl SessionControl {
         *self.waiting.lock() = Some(WaitInfo { key, since, number, looked: false });
     }
 
-    /// The wait is over, and the session is in no queue any more.
+    /// The wait is over. From here on it is part of no cycle, even if the session has not left its
+    /// queue yet.
     pub(crate) fn end_wait(&self) {
         *self.waiting.lock() = None;
     }
@@ -85,11 +86,14 @@ impl SessionControl {
             if self.granted() {
                 return Ok(());
             }
-            if !seeded_bug!("waits_uncancelled") {
+            if self.is_interrupted() && !seeded_bug!("waits_uncancelled") {
+                // First, or a search would take the wait, which ends now, for part of a deadlock.
+                self.end_wait();
                 self.interrupted()?;
             }
             let now = self.now();
             if lock_end.is_some_and(|end| now >= end) {
+                self.end_wait();
                 return Err(Interrupted::LockTimeout.into());
             }
             if now >= deadlock_at {
