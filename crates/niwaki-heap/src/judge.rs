@@ -91,21 +91,23 @@ impl Heap<'_> {
         root: Tid,
         mode: RowLockMode,
     ) -> Judgement {
+        let base = page::base(page);
         let free = || {
             let key = self.row_key(root);
             let locks = self.txns.locks();
             // Shared modes are taken in memory by the caller, who sees there what is in the way.
             let exclusive = mode >= RowLockMode::NoKeyUpdate;
-            if exclusive && !locks.row_is_free(view.transaction(), key, mode) {
-                Judgement::Blocked(Blocker::Row(key))
-            } else {
-                Judgement::Free
+            if !exclusive || locks.row_is_free(view.transaction(), key, mode) {
+                return Judgement::Free;
             }
+            let own =
+                view.is_mine(page::xmin(base, tuple)) || view.is_mine(page::xmax(base, tuple));
+            Judgement::Blocked(if own { Blocker::OwnRow(key) } else { Blocker::Row(key) })
         };
         if tuple.xmax() == 0 || tuple.has(flags::XMAX_ABORTED) {
             return free();
         }
-        let xmax = page::xmax(page::base(page), tuple);
+        let xmax = page::xmax(base, tuple);
         let lock_only = tuple.has(flags::XMAX_LOCK_ONLY);
         if view.is_mine(xmax) {
             return if lock_only { free() } else { Judgement::SelfModified };

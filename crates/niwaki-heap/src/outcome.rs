@@ -61,6 +61,9 @@ pub enum Blocker {
     Transaction(Xid),
     /// Somebody holds the row in memory in a mode that excludes this one.
     Row(RowKey),
+    /// The same, and this transaction has the row: it changed or locked the version. Whoever queues
+    /// for the row waits for this transaction, which must not queue behind them.
+    OwnRow(RowKey),
 }
 
 /// The newest version of a row, locked for this transaction and copied.

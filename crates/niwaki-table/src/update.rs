@@ -195,8 +195,9 @@ impl Table {
         let locks = self.engine.transactions().locks();
         let file = self.relation.file.id;
         let row = RowKey { file, root: queue.tid, incarnation: 0 };
-        // Who holds the row already is waited for by the first of the queue, and cannot wait behind it.
-        if queue.guard.is_none() && !locks.holds_row(tx, row) {
+        // The first of the queue waits for those who have the row, so they cannot wait behind it.
+        let has_it = matches!(blocker, Blocker::OwnRow(_)) || locks.holds_row(tx, row);
+        if queue.guard.is_none() && !has_it {
             let got = locks.lock_tuple(tx, file, queue.tid, queue.mode, policy);
             match got.map_err(|error| self.not_available(error))? {
                 None => return Ok(false),
@@ -205,7 +206,9 @@ impl Table {
         }
         match blocker {
             Blocker::Transaction(xid) => locks.wait_for_xid(tx, xid, policy),
-            Blocker::Row(row) => locks.wait_for_row(tx, row, queue.mode, policy),
+            Blocker::Row(row) | Blocker::OwnRow(row) => {
+                locks.wait_for_row(tx, row, queue.mode, policy)
+            }
         }
         .map_err(|error| self.not_available(error))
     }

@@ -155,6 +155,83 @@ fn who_holds_a_row_does_not_queue_behind_those_who_wait_for_it() {
     assert_eq!(changing.join().unwrap(), "1");
 }
 
+/// Returns when the session waits for just these.
+fn until_blocked_by(watcher: &mut Session, waiting: i32, blockers: &[i32]) {
+    let blockers: Vec<String> = blockers.iter().map(i32::to_string).collect();
+    let question = format!("select pg_blocking_pids({waiting})::text");
+    let mut found = String::new();
+    for _ in 0..100_000 {
+        found = run(watcher, &question);
+        if found == format!("{{{}}}", blockers.join(",")) {
+            return;
+        }
+        niwaki_env::sync::thread::yield_now();
+    }
+    panic!("waits for {found}, not for {blockers:?}");
+}
+
+/// One who had changed a row, or locked it FOR NO KEY UPDATE, and then wanted to delete it queued
+/// behind those who waited for it: a deadlock where there was none.
+#[test]
+fn who_changed_or_locked_a_row_does_not_queue_behind_those_who_wait_for_it() {
+    for takes in [
+        "select 1 from parent where id = 1 for no key update",
+        "update parent set n = 1 where id = 1",
+        "savepoint s; update parent set n = 1 where id = 1; release s",
+    ] {
+        let (database, mut a, mut b) = sessions();
+        let (mut c, mut watcher) = (database.session(), database.session());
+        run(&mut b, "begin; select 1 from parent where id = 1 for key share");
+        let (a_id, b_id, c_id) = (a.id(), b.id(), c.id());
+        let locking = niwaki_env::sync::thread::spawn(move || {
+            run(&mut c, "select n from parent where id = 1 for update")
+        });
+        until_blocked_by(&mut watcher, c_id, &[b_id]);
+        // It goes along with the key share lock.
+        run(&mut a, &format!("begin; {takes}"));
+        let deleting = niwaki_env::sync::thread::spawn(move || {
+            let deleted = run(&mut a, "delete from parent where id = 1 returning id");
+            (deleted, run(&mut a, "commit"))
+        });
+        // Both wait for the row in memory, the one behind the other.
+        until_blocked_by(&mut watcher, a_id, &[b_id, c_id]);
+        assert_eq!(run(&mut b, "commit"), "", "{takes}");
+        assert_eq!(deleting.join().unwrap(), ("1".to_owned(), String::new()), "{takes}");
+        assert_eq!(locking.join().unwrap(), "", "{takes}");
+    }
+}
+
+/// The same beside a deadlock that there is: one who waited for the row, and had nothing to do with
+/// it, could be its victim, and then there was another one.
+#[test]
+fn a_deadlock_over_a_row_is_between_those_who_have_it() {
+    let (database, mut a, mut b) = sessions();
+    let (mut c, mut watcher) = (database.session(), database.session());
+    for session in [&mut a, &mut b, &mut c] {
+        run(session, "set deadlock_timeout = '1h'; begin");
+    }
+    let (a_id, b_id, c_id) = (a.id(), b.id(), c.id());
+    run(&mut a, "select 1 from parent where id = 1 for no key update");
+    run(&mut b, "select 1 from parent where id = 1 for key share");
+    let does = |mut session: Session, statement: &'static str| {
+        niwaki_env::sync::thread::spawn(move || {
+            let found = run(&mut session, statement);
+            (found, run(&mut session, "commit"))
+        })
+    };
+    let sharing = does(c, "select n from parent where id = 1 for share");
+    until_blocked_by(&mut watcher, c_id, &[a_id]);
+    let locking = does(b, "select n from parent where id = 1 for no key update");
+    until_blocked_by(&mut watcher, b_id, &[a_id]);
+    let deleting = does(a, "delete from parent where id = 1");
+    until_blocked_by(&mut watcher, a_id, &[b_id]);
+    // With either of the two gone the others go on.
+    run(&mut watcher, &format!("select pg_cancel_backend({a_id})"));
+    assert!(deleting.join().unwrap().0.starts_with("error 57014"));
+    let zero = ("0".to_owned(), String::new());
+    assert_eq!((sharing.join().unwrap(), locking.join().unwrap()), (zero.clone(), zero));
+}
+
 /// Behind an old snapshot the version between two changes goes. The older one took over the end of the
 /// newer change alone, so a key that had changed seemed the same, and FOR KEY SHARE went along with it.
 #[test]

@@ -87,6 +87,29 @@ fn who_shares_a_row_shares_it_after_its_move() {
     }
 }
 
+/// Who queues for a row waits for the transaction that has it, which must not queue behind them.
+#[test]
+fn who_has_a_row_is_told_so_when_sharers_are_in_the_way() {
+    for changes in [false, true] {
+        let fixture = Fixture::new();
+        let root = inserted(&fixture, b"first");
+        let key = fixture.heap().row_key(root);
+        let done = Outcome::Done { root, heap_only: true };
+        let sharer = fixture.begin(1);
+        assert_eq!(lock(&fixture, &sharer, root, RowLockMode::KeyShare), done);
+        assert_eq!(delete(&fixture, &fixture.begin(2), root), Outcome::Wait(Blocker::Row(key)));
+        let tx = fixture.begin(0);
+        let taken = match changes {
+            true => fixture.update(&tx, root, b"second"),
+            false => lock(&fixture, &tx, root, RowLockMode::NoKeyUpdate),
+        };
+        assert_eq!(taken, done);
+        assert_eq!(delete(&fixture, &tx, root), Outcome::Wait(Blocker::OwnRow(key)));
+        tx.abort();
+        assert_eq!(delete(&fixture, &fixture.begin(2), root), Outcome::Wait(Blocker::Row(key)));
+    }
+}
+
 /// A move that is rolled back leaves the lock where it was; the root that it made stays until the
 /// sharer ends.
 #[test]
