@@ -6,6 +6,10 @@
 //! ledger also says which transactions are there: all that were acknowledged, and none that was
 //! rolled back. Run inside a schedule ([`crate::schedules`]).
 //!
+//! Some runs meet with trouble: a disk that fails, memory that is refused, files that somebody
+//! removes. Where it ends the process, the next one starts on the same machine, whose memory has
+//! every write; then the power goes at some moment.
+//!
 //! ```text
 //!   writers ──> item  (expression, partial and INCLUDE indexes, notes out of line)
 //!        └────> ledger (writer, serial, amount)          sum(n) = sum(amount), always
@@ -14,17 +18,21 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
 use niwaki::{Database, Options, Session, SqlError};
-use niwaki_env::Env;
 use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
+use niwaki_env::{Env, memory};
 
+use crate::processes::Process;
+use crate::restarts::until_the_end;
 use crate::schedules::seed;
-use crate::sql::{integer, query};
+use crate::sql::{Collected, integer, query};
+use crate::trouble::{Trouble, machine};
 
 /// Most rows of `item`; few, so that sessions meet.
 const ITEMS_MAX: u64 = 5;
@@ -38,6 +46,8 @@ const ROUNDS: u64 = 4;
 const KEEPS: u64 = 12;
 /// Crash images that are opened for one schedule.
 const IMAGES: usize = 3;
+/// Syncs of a recovery, one of which fails now and then.
+const SYNCS_OF_RECOVERY: u64 = 6;
 
 /// Conditions and keys of the indexes have everything that a gardener must judge without a latch:
 /// expressions, predicates that turn, keys out of line, payloads.
@@ -75,8 +85,8 @@ type Line = (u64, u64);
 struct World {
     database: Database,
     seed: u64,
-    /// The disk, when its operations fail now and then.
-    failing: Option<FaultyVfs>,
+    /// What goes wrong, and on which disk.
+    trouble: Option<(Trouble, FaultyVfs)>,
 }
 
 impl World {
@@ -84,27 +94,62 @@ impl World {
         SeededRng::new(self.seed ^ whose)
     }
 
-    /// Whether an error comes from the disk, which a session may expect of a failing one.
-    fn is_of_disk(&self, error: &SqlError) -> bool {
-        self.failing.is_some() && matches!(error.sqlstate, "53100" | "58030")
+    /// Whether an error comes from the run's trouble.
+    fn is_of_trouble(&self, error: &SqlError) -> bool {
+        self.trouble.as_ref().is_some_and(|(trouble, _)| trouble.gives().contains(&error.sqlstate))
     }
 
-    /// Errors that end a transaction of a writer without blame.
-    fn may_happen(&self, error: &SqlError) -> bool {
-        matches!(error.sqlstate, "40P01" | "40001") || self.is_of_disk(error)
+    /// Requires that an error ends a transaction of a writer without blame.
+    fn allow(&self, failed: &Failed) {
+        let state = failed.error.sqlstate;
+        let happens = matches!(state, "40P01" | "40001") || self.is_of_trouble(&failed.error);
+        assert!(happens, "{failed}");
     }
+
+    /// Requires that an error comes from the run's trouble.
+    fn allow_trouble(&self, failed: &Failed) {
+        assert!(self.is_of_trouble(&failed.error), "{failed}");
+    }
+
+    /// Whether a transaction was committed that ended with an error. Nobody knows where files were
+    /// lost: what the system took of the log may be on disk, or not.
+    fn ended_by_error(&self) -> Option<bool> {
+        let is_unknown = matches!(self.trouble, Some((Trouble::Files, _)));
+        (!is_unknown).then_some(false)
+    }
+}
+
+/// A statement that failed.
+struct Failed {
+    sql: String,
+    error: SqlError,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}", self.sql, self.error.sqlstate, self.error)
+    }
+}
+
+/// Runs a query string.
+fn run_sql(session: &mut Session, sql: &str) -> Result<Collected, Failed> {
+    query(session, sql).map_err(|error| Failed { sql: sql.to_owned(), error })
 }
 
 /// What became of the transaction of each line.
 type Log = Arc<Mutex<BTreeMap<Line, Noted>>>;
 
-fn open(env: Env) -> Database {
+fn try_open(env: Env) -> Result<Database, SqlError> {
     let options = Options::new()
         .small_files(true)
         .set("shared_buffers", "256kB")
         .set("autovacuum_vacuum_threshold", "0")
         .set("autovacuum_vacuum_scale_factor", "0");
-    Database::open_with(env, options).unwrap_or_else(|error| panic!("the database opens: {error}"))
+    Database::open_with(env, options)
+}
+
+fn open(env: Env) -> Database {
+    try_open(env).unwrap_or_else(|error| panic!("the database opens: {error}"))
 }
 
 /// How many rows `item` begins with.
@@ -174,61 +219,79 @@ fn change(rng: &SeededRng, items: u64) -> String {
     }
 }
 
-/// Runs one statement that changes rows and notes it; true when it was committed.
-fn at_once(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> bool {
+/// Runs one statement that changes rows and notes it; whether it was committed, if that is known.
+fn at_once(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> Option<bool> {
     let (writer, serial) = line;
     let sql = format!(
         "with c (amount) as ({}) insert into ledger \
          select {writer}, {serial}, coalesce(sum(amount), 0) from c",
         change(rng, items(world.seed))
     );
-    match query(session, &sql) {
-        Ok(_) => true,
-        Err(error) => {
-            assert!(world.may_happen(&error), "{sql}: {} {error}", error.sqlstate);
-            false
+    match run_sql(session, &sql) {
+        Ok(_) => Some(true),
+        Err(failed) => {
+            world.allow(&failed);
+            world.ended_by_error()
         }
     }
 }
 
-/// Runs one transaction; true when it was committed.
-fn transaction(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> bool {
+/// Runs one transaction; whether it was committed, if that is known.
+fn transaction(world: &World, session: &mut Session, rng: &SeededRng, line: Line) -> Option<bool> {
+    match statements(world, session, rng, line) {
+        Ok(committed) => Some(committed),
+        Err(failed) => {
+            world.allow(&failed);
+            roll_back(world, session);
+            world.ended_by_error()
+        }
+    }
+}
+
+/// The statements of a transaction; true when the last one was its commit.
+fn statements(
+    world: &World,
+    session: &mut Session,
+    rng: &SeededRng,
+    line: Line,
+) -> Result<bool, Failed> {
     let ((writer, serial), items) = (line, items(world.seed));
+    // These conflict with nothing that others do.
+    let alone = |session: &mut Session, sql: &str| {
+        run_sql(session, sql).inspect_err(|failed| world.allow_trouble(failed))
+    };
     let level = if rng.chance(1, 4) { "repeatable read" } else { "read committed" };
-    query(session, &format!("begin isolation level {level}")).expect("begin always works");
+    alone(session, &format!("begin isolation level {level}"))?;
     let mut amount = 0;
     for _ in 0..=rng.below(2) {
         if rng.chance(1, 4) {
-            query(session, "savepoint s").expect("savepoint");
-            let undone = query(session, &change(rng, items));
-            let back = query(session, "rollback to savepoint s").map(drop);
-            if let Err(error) = undone.map(drop).and(back) {
-                assert!(world.may_happen(&error), "{}: {error}", error.sqlstate);
+            alone(session, "savepoint s")?;
+            if let Err(failed) = run_sql(session, &change(rng, items)) {
+                world.allow(&failed);
             }
+            run_sql(session, "rollback to savepoint s")?;
         }
-        let sql = change(rng, items);
-        match query(session, &sql) {
-            Ok(answer) => {
-                let changes = answer.rows.iter().map(|row| integer(&row[0]).expect("a number"));
-                amount += changes.sum::<i64>();
-            }
-            Err(error) => {
-                assert!(world.may_happen(&error), "{sql}: {} {error}", error.sqlstate);
-                query(session, "rollback").expect("rollback always works");
-                return false;
-            }
-        }
+        let answer = run_sql(session, &change(rng, items))?;
+        let changes = answer.rows.iter().map(|row| integer(&row[0]).expect("a number"));
+        amount += changes.sum::<i64>();
     }
-    let note = format!("insert into ledger values ({writer}, {serial}, {amount})");
-    if let Err(error) = query(session, &note) {
-        // Nobody else writes this line of the ledger.
-        assert!(world.is_of_disk(&error), "{note}: {} {error}", error.sqlstate);
-        query(session, "rollback").expect("rollback always works");
-        return false;
-    }
+    // Nobody else writes this line of the ledger.
+    alone(session, &format!("insert into ledger values ({writer}, {serial}, {amount})"))?;
     let end = if rng.chance(1, 5) { "rollback" } else { "commit" };
-    query(session, end).unwrap_or_else(|error| panic!("{end}: {error}"));
-    end == "commit"
+    alone(session, end)?;
+    Ok(end == "commit")
+}
+
+/// Rolls back what a session has open.
+fn roll_back(world: &World, session: &mut Session) {
+    // Trouble comes once for each step of the keeper at most.
+    for _ in 0..=KEEPS {
+        match run_sql(session, "rollback") {
+            Ok(_) => return,
+            Err(failed) => world.allow_trouble(&failed),
+        }
+    }
+    panic!("a rollback was refused again and again");
 }
 
 fn write(world: &World, writer: u64, now: &dyn Fn() -> u64, log: &Log) {
@@ -242,7 +305,9 @@ fn write(world: &World, writer: u64, now: &dyn Fn() -> u64, log: &Log) {
             true => at_once(world, &mut session, &rng, line),
             false => transaction(world, &mut session, &rng, line),
         };
-        log.lock().unwrap().insert(line, Noted { began, ended: now(), committed });
+        if let Some(committed) = committed {
+            log.lock().unwrap().insert(line, Noted { began, ended: now(), committed });
+        }
     }
 }
 
@@ -261,7 +326,7 @@ fn build(world: &World) {
             _ => (format!("drop index if exists {name}"), &["40P01"]),
         };
         if let Err(error) = query(&mut session, &sql) {
-            let may_happen = allowed.contains(&error.sqlstate) || world.is_of_disk(&error);
+            let may_happen = allowed.contains(&error.sqlstate) || world.is_of_trouble(&error);
             assert!(may_happen, "{sql}: {} {error}", error.sqlstate);
         }
     }
@@ -272,8 +337,8 @@ fn keep(world: &World) {
     let rng = world.rng(0x6a4d);
     let (database, mut session) = (&world.database, world.database.session());
     for _ in 0..KEEPS {
-        if let Some(disk) = &world.failing {
-            fail_next(disk, &rng);
+        if let Some((trouble, disk)) = &world.trouble {
+            trouble.comes(disk, &rng);
         }
         let done = match rng.below(9) {
             0..=4 => database.tend(),
@@ -287,33 +352,9 @@ fn keep(world: &World) {
             }),
         };
         if let Err(error) = done {
-            assert!(world.is_of_disk(&error), "{}: {error}", error.sqlstate);
+            assert!(world.is_of_trouble(&error), "{}: {error}", error.sqlstate);
         }
     }
-}
-
-/// Lets an operation on the files of relations fail soon, or heals the disk. Syncs and the log do
-/// not fail here: the process would end.
-fn fail_next(disk: &FaultyVfs, rng: &SeededRng) {
-    use niwaki_env::vfs::FaultKind::{InputOutputError, ShortWrite, StorageFull};
-    use niwaki_env::vfs::Operation::{Allocate, Create, Read, Write};
-    const FAULTS: [(FaultKind, Operation); 7] = [
-        (InputOutputError, Read),
-        (InputOutputError, Write),
-        (StorageFull, Write),
-        (ShortWrite, Write),
-        (StorageFull, Allocate),
-        (StorageFull, Create),
-        (InputOutputError, Create),
-    ];
-    if rng.chance(1, 3) {
-        disk.heal();
-        return;
-    }
-    let (kind, operation) = FAULTS[usize::try_from(rng.below(7)).expect("small")];
-    let path_contains = "base/".to_owned();
-    let (after, sticky) = (rng.below(12), rng.chance(1, 3));
-    disk.inject(Fault { kind, operation, path_contains, after, sticky });
 }
 
 /// The two sums of one snapshot, by the paths that the settings allow.
@@ -326,10 +367,10 @@ fn compare(session: &mut Session) -> Result<(), SqlError> {
     let paths = PATHS.map(|path| format!("{SUM}{path})::int8"));
     let noted = "(select coalesce(sum(amount), 0) from ledger)::int8";
     let new = "(select count(*) from item where state = 'new')::int8";
-    query(session, "set enable_seqscan = on; set enable_bitmapscan = on").expect("set");
+    query(session, "set enable_seqscan = on; set enable_bitmapscan = on")?;
     for (seqscan, bitmapscan) in [("on", "on"), ("off", "on"), ("off", "off")] {
         let set = format!("set enable_seqscan = {seqscan}; set enable_bitmapscan = {bitmapscan}");
-        query(session, &set).expect("set");
+        query(session, &set)?;
         for path in &paths {
             let sql = format!("select {path} - {noted}");
             let off = number(session, &sql)?;
@@ -340,10 +381,9 @@ fn compare(session: &mut Session) -> Result<(), SqlError> {
     query(
         session,
         "set enable_seqscan = on; set enable_indexscan = off; set enable_bitmapscan = off",
-    )
-    .expect("set");
+    )?;
     let by_heap = number(session, &format!("select {new}"))?;
-    query(session, "set enable_indexscan = on").expect("set");
+    query(session, "set enable_indexscan = on")?;
     assert_eq!(by_index, by_heap, "rows whose state is new, by index and by heap");
     Ok(())
 }
@@ -351,12 +391,14 @@ fn compare(session: &mut Session) -> Result<(), SqlError> {
 fn read(world: &World) {
     let mut session = world.database.session();
     for _ in 0..ROUNDS {
-        query(&mut session, "begin isolation level repeatable read").expect("begin");
-        if let Err(error) = compare(&mut session) {
-            assert!(world.is_of_disk(&error), "{}: {error}", error.sqlstate);
+        let begun = query(&mut session, "begin isolation level repeatable read");
+        let compared = begun.and_then(|_| compare(&mut session));
+        let ended = compared.and_then(|()| query(&mut session, "commit"));
+        if let Err(error) = ended {
+            assert!(world.is_of_trouble(&error), "{}: {error}", error.sqlstate);
             // What the settings were in the failed block is gone with it.
+            roll_back(world, &mut session);
         }
-        query(&mut session, "commit").expect("commit");
     }
 }
 
@@ -365,21 +407,70 @@ fn check(database: &Database) {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
-/// Every session beside every other; returns what became of each transaction.
-fn work(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static) -> Log {
-    let log = Log::default();
-    let mut threads: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let (world, log, now) = (world.clone(), Arc::clone(&log), now.clone());
-            thread::spawn(move || write(&world, writer, &now, &log))
-        })
-        .collect();
+/// The work of one session.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The work of every session. `log` hears what became of each transaction.
+fn sessions(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static, log: &Log) -> Vec<Work> {
+    let mut sessions: Vec<Work> = Vec::new();
+    for writer in 0..WRITERS {
+        let (world, log, now) = (world.clone(), Arc::clone(log), now.clone());
+        sessions.push(Box::new(move || write(&world, writer, &now, &log)));
+    }
     for others in [build, keep, read] {
         let world = world.clone();
-        threads.push(thread::spawn(move || others(&world)));
+        sessions.push(Box::new(move || others(&world)));
     }
+    sessions
+}
+
+/// Every session beside every other; returns what became of each transaction.
+fn work(world: &World, now: impl Fn() -> u64 + Clone + Send + 'static) -> BTreeMap<Line, Noted> {
+    let log = Log::default();
+    let threads: Vec<_> = sessions(world, now, &log).into_iter().map(thread::spawn).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("a session ends"));
-    log
+    log.lock().unwrap().clone()
+}
+
+/// A process that meets with trouble, and ends without a shutdown.
+struct Troubled {
+    /// The disk that it leaves.
+    disk: FaultyVfs,
+    /// What became of each transaction, as far as the process told.
+    log: BTreeMap<Line, Noted>,
+    /// Why it ended early, if it did.
+    reason: Option<String>,
+}
+
+impl Troubled {
+    fn run(trouble: Trouble, seed: u64) -> Self {
+        let disk = FaultyVfs::new();
+        let process = Process::on(&disk);
+        let database = open(Env { on_abort: process.on_abort(), ..machine(&disk, seed) });
+        prepare(&database, items(seed));
+        database.checkpoint().expect("nothing fails yet");
+        memory::fail_at(None);
+        let world = World { database, seed, trouble: Some((trouble, disk.clone())) };
+        let log = Log::default();
+        sessions(&world, || 0, &log).into_iter().for_each(|session| process.spawn(session));
+        let ended = process.wait();
+        memory::fail_at(None);
+        let log = log.lock().unwrap().clone();
+        let (left, reason) = match ended {
+            Some((left, reason)) => (left, Some(reason)),
+            None => {
+                disk.heal();
+                if trouble != Trouble::Files {
+                    verify(&world.database, &log, 0);
+                }
+                // As a killed process leaves it.
+                (disk.restarted(), None)
+            }
+        };
+        drop(world);
+        disk.discard();
+        Self { disk: left, log, reason }
+    }
 }
 
 /// The lines of the ledger: which transactions are there.
@@ -423,10 +514,9 @@ pub fn run() {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
     let database = open(env.clone());
     prepare(&database, items(seed));
-    let world = World { database: database.clone(), seed, failing: None };
+    let world = World { database: database.clone(), seed, trouble: None };
     let log = work(&world, || 0);
     drop(world);
-    let log = log.lock().unwrap().clone();
     verify(&database, &log, 0);
     database.close().expect("it closes");
     verify(&open(env), &log, 0);
@@ -437,19 +527,87 @@ pub fn run() {
 /// # Panics
 /// As [`run`], and when a session gets another error than one of the disk's.
 pub fn run_on_a_failing_disk() {
+    killed_and_compared(Trouble::Disk);
+}
+
+/// The same while questions for memory are refused now and then, anybody's.
+///
+/// # Panics
+/// As [`run`], and when a session gets another error than 53200 for it.
+pub fn run_short_of_memory() {
+    killed_and_compared(Trouble::Memory);
+}
+
+fn killed_and_compared(trouble: Trouble) {
     let seed = seed();
-    let disk = FaultyVfs::new();
-    let database = open(Env::simulated(Arc::new(disk.clone()), seed));
-    prepare(&database, items(seed));
-    let world = World { database: database.clone(), seed, failing: Some(disk.clone()) };
-    let log = work(&world, || 0);
-    drop(world);
-    disk.heal();
-    let log = log.lock().unwrap().clone();
-    verify(&database, &log, 0);
-    // As a killed process leaves it.
-    let left = Env::simulated(Arc::new(disk.restarted()), seed);
-    verify(&open(left), &log, 0);
+    let Troubled { disk, log, reason } = Troubled::run(trouble, seed);
+    assert!(reason.is_none(), "the process ended: {reason:?}");
+    verify(&open(machine(&disk, seed)), &log, 0);
+}
+
+/// The same until a sync fails, or a write of the log, or all is done. The next process starts on
+/// the same machine, and a sync of its recovery may fail. Then the power goes, at any moment since
+/// that start.
+///
+/// # Panics
+/// As [`run`], after the restart and after the power loss.
+pub fn run_until_the_process_ends() {
+    let seed = seed();
+    let rng = SeededRng::new(seed);
+    let Troubled { mut disk, mut log, reason } = Troubled::run(Trouble::End, seed);
+    if rng.chance(1, 3) {
+        let (kind, operation) = (FaultKind::SyncLosesBytes, Operation::SyncData);
+        let (path_contains, after) = (String::new(), rng.below(SYNCS_OF_RECOVERY));
+        disk.inject(Fault { kind, operation, path_contains, after, sticky: false });
+        let recovered = until_the_end(|| match try_open(machine(&disk, seed)) {
+            Err(error) if error.sqlstate != "58030" => Err(error.to_string()),
+            _ => Ok(()),
+        });
+        recovered.unwrap_or_else(|error| panic!("seed {seed}, after {reason:?}: {error}"));
+        disk = disk.restarted();
+    }
+    disk.record();
+    let goes_on = catch_unwind(AssertUnwindSafe(|| {
+        let database = open(machine(&disk, seed));
+        let opened = disk.changes();
+        let found = there(&mut database.session());
+        verify(&database, &log, 0);
+        // What clients may have seen is there to stay, and what they missed never comes.
+        for (line, noted) in &mut log {
+            noted.committed = found.contains(line);
+            noted.ended = noted.ended.min(opened);
+        }
+        let began = disk.changes();
+        let line = (WRITERS, 0);
+        let insertion = format!("insert into ledger values ({WRITERS}, 0, 0)");
+        query(&mut database.session(), &insertion).expect("nothing fails any more");
+        log.insert(line, Noted { began, ended: disk.changes(), committed: true });
+        power_loss(&disk, &rng, &log, seed);
+    }));
+    if let Err(payload) = goes_on {
+        eprintln!("seed {seed}, the process before ended: {reason:?}");
+        resume_unwind(payload);
+    }
+}
+
+/// The same while relation files are removed, or lose their ends, below the running engine. Either
+/// the damage is told of, or nothing is lost.
+///
+/// # Panics
+/// As [`run`], where neither a start nor a check says that a file is damaged.
+pub fn run_beside_lost_files() {
+    let seed = seed();
+    let Troubled { disk, log, reason } = Troubled::run(Trouble::Files, seed);
+    let opened = try_open(machine(&disk, seed));
+    let checked = opened.and_then(|database| Ok((database.check()?, database)));
+    match checked {
+        Err(error) => {
+            let told = Trouble::Files.gives().contains(&error.sqlstate);
+            assert!(told, "{} {error}, the process ended: {reason:?}", error.sqlstate);
+        }
+        Ok((report, database)) if report.violations.is_empty() => verify(&database, &log, 0),
+        Ok(_) => {}
+    }
 }
 
 /// The same on a disk that remembers every change; then the states that a crash leaves at one of
@@ -465,12 +623,15 @@ pub fn run_and_crash() {
     disk.record();
     let base = disk.changes();
     let clock = disk.clone();
-    let world = World { database, seed, failing: None };
+    let world = World { database, seed, trouble: None };
     let log = work(&world, move || clock.changes() - base);
     drop(world);
-    let log = log.lock().unwrap().clone();
+    power_loss(&disk, &SeededRng::new(seed), &log, seed);
+}
+
+/// Opens the states that a crash leaves at one of the recorded changes of the disk, and compares.
+fn power_loss(disk: &FaultyVfs, rng: &SeededRng, log: &BTreeMap<Line, Noted>, seed: u64) {
     let history = disk.history().expect("recording was on");
-    let rng = SeededRng::new(seed);
     let moment = rng.below(history.len() as u64 + 1);
     let mut replay = history.replay();
     while (replay.done() as u64) < moment && replay.step().is_some() {}
@@ -479,7 +640,7 @@ pub fn run_and_crash() {
     for image in replay.images(&options) {
         let verified = catch_unwind(AssertUnwindSafe(|| {
             let database = open(Env::simulated(Arc::new(image.vfs.fork()), seed));
-            verify(&database, &log, moment);
+            verify(&database, log, moment);
         }));
         if let Err(payload) = verified {
             eprintln!("seed {seed}, moment {moment}, survivors: {}", image.survivors);

@@ -16,6 +16,8 @@ pub mod ledger;
 pub mod model;
 pub mod pages;
 #[cfg(feature = "shuttle")]
+pub mod processes;
+#[cfg(feature = "shuttle")]
 pub mod promises;
 pub mod reports;
 pub mod restarts;
@@ -39,6 +41,8 @@ pub mod tails;
 pub mod toy;
 #[cfg(feature = "shuttle")]
 pub mod transfers;
+#[cfg(feature = "shuttle")]
+mod trouble;
 #[cfg(feature = "shuttle")]
 pub mod upserts;
 pub mod workload;

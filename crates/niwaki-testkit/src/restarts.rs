@@ -82,7 +82,7 @@ fn run(vfs: &FaultyVfs, images: bool, promise: &Mutex<Promise>) -> Result<(), St
 }
 
 /// Runs `work` up to the end of the process, if that comes.
-fn until_the_end(work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+pub(crate) fn until_the_end(work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
         Err(payload) if payload.is::<Crashed>() => Ok(()),

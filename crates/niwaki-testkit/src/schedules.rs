@@ -9,6 +9,8 @@ use niwaki_env::sync::bursts::Bursts;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+use crate::processes::{Mortal, over};
+
 /// Bytes of a simulated thread's stack: the SQL parser recurses.
 const STACK_BYTES: usize = 4 << 20;
 /// Scheduling points after which a schedule counts as endless.
@@ -79,19 +81,20 @@ fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static
         let rare_seed = seed.wrapping_add(number << 32);
         rare::start((number % 2 == 1).then_some(rare_seed));
         body();
+        over();
     };
     match seed % 3 {
         0 => {
             let scheduler = Bursts::new(seed, schedules, BURST_POWERS);
-            Runner::new(scheduler, config).run(body);
+            Runner::new(Mortal::new(scheduler), config).run(body);
         }
         1 => {
             let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, schedules);
-            Runner::new(scheduler, config).run(body);
+            Runner::new(Mortal::new(scheduler), config).run(body);
         }
         _ => {
             let scheduler = RandomScheduler::new_from_seed(seed, schedules);
-            Runner::new(scheduler, config).run(body);
+            Runner::new(Mortal::new(scheduler), config).run(body);
         }
     }
 }
