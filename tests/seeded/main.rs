@@ -24,8 +24,8 @@ use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
 use niwaki_testkit::{
-    claims, crews, databases, intervals, promises, restarts, scans, sequences, sharers, stories,
-    strays, tails, transfers, upserts,
+    claims, crews, databases, intervals, ledger, promises, restarts, scans, sequences, sharers,
+    stories, strays, tails, transfers, upserts,
 };
 use niwaki_types::growing::Charge;
 use niwaki_types::{TypeError, work};
@@ -41,10 +41,13 @@ const CONTENTIONS: usize = 12_000;
 /// The same for the model's stories.
 const STORIES: usize = 6_000;
 
+/// The same for the ledger, whose schedules are the longest.
+const LEDGERS: usize = 60;
+
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 92] = [
+const BUGS: [(&str, &str, Suite); 95] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -148,6 +151,9 @@ const BUGS: [(&str, &str, Suite); 92] = [
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
     ("redo_trusts_cache", "recovery leaves pages that memory has as they are", restarting),
     ("ignored_sync_failure", "a failed sync of the log is passed over", restarting),
+    ("ignored_file_sync", "a failed sync of a relation file is passed over", restarting),
+    ("ignored_log_write", "a failed write of the log is passed over", ending),
+    ("refused_is_committed", "what a statement did before it ran out of memory stays", refused),
     ("nobodys_files_are_removed", "files that no relation has are removed", strays_stay),
     ("catalog_is_filled_again", "an empty catalog is that of a new directory", no_new_catalog),
     ("control_overwritten", "the slot of the control file that counts is overwritten", control),
@@ -327,6 +333,16 @@ fn claims() -> Result<(), String> {
 fn sequences() -> Result<(), String> {
     let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sequences::run)));
     ran.map_err(|payload| crash::describe(&*payload))
+}
+
+/// Queues, index builds and readers until the process ends, and behind its restart.
+fn ending() -> Result<(), String> {
+    story(ledger::run_until_the_process_ends, LEDGERS)
+}
+
+/// The same while questions for memory are refused.
+fn refused() -> Result<(), String> {
+    story(ledger::run_short_of_memory, LEDGERS)
 }
 
 /// Statements that several threads read.
@@ -531,9 +547,11 @@ fn beside_a_cleaner() -> Result<(), String> {
 }
 
 /// The suites that bugs are found by: without a bug each of them holds.
-const SUITES: [(&str, Suite); 45] = [
+const SUITES: [(&str, Suite); 47] = [
     ("pages", pages),
     ("restarting", restarting),
+    ("ending", ending),
+    ("refused", refused),
     ("strays-stay", strays_stay),
     ("no-new-catalog", no_new_catalog),
     ("tables", tables),

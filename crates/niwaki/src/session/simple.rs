@@ -1,5 +1,6 @@
 //! Query strings of any number of statements.
 
+use niwaki_env::seeded_bug;
 use niwaki_sql::parse::ParsedStatement;
 
 use super::Session;
@@ -19,6 +20,10 @@ impl Session {
         self.begin_statement(sql)?;
         self.report_text_settings(out);
         let result = self.simple_statements(sql, out);
+        let refused = result.as_ref().is_err_and(|error| error.sqlstate == "53200");
+        if refused && seeded_bug!("refused_is_committed") {
+            let _ = self.end_implicit();
+        }
         self.end_statement();
         result
     }
