@@ -20,7 +20,7 @@ use crate::rules::Rules;
 use crate::scenarios::Scenario;
 use crate::scheduler::{self, Actor, End, Task};
 use crate::session::{entry, session};
-use crate::settle::tender;
+use crate::settle::{dropper, tender};
 use crate::transactions::Slot;
 use crate::vacuum::vacuum;
 use crate::world::{Events, World};
@@ -198,6 +198,7 @@ fn task(world: &Rc<RefCell<World>>, id: usize, plan: &ActorPlan) -> Task {
         ActorPlan::Pruner { rounds } => ("pruner", Box::pin(pruner(own, *rounds))),
         ActorPlan::Gardener { rounds } => ("gardener", Box::pin(gardener(own, *rounds))),
         ActorPlan::Tender { rounds } => ("tender", Box::pin(tender(own, *rounds))),
+        ActorPlan::Dropper { rounds } => ("dropper", Box::pin(dropper(own, *rounds))),
         ActorPlan::Deleter { rounds } => ("deleter", Box::pin(deleter(own, *rounds))),
         ActorPlan::Vacuum { passes } => ("vacuum", Box::pin(vacuum(own, *passes))),
         ActorPlan::OldReader { held } => ("old reader", Box::pin(old_reader(own, *held))),

@@ -141,6 +141,10 @@ pub(crate) enum ActorPlan {
     Tender {
         rounds: usize,
     },
+    /// Drops the third index, and rolls that back.
+    Dropper {
+        rounds: usize,
+    },
     Deleter {
         rounds: usize,
     },

@@ -84,6 +84,8 @@ rules! {
         "A removed version is counted off the record under which it was removed, and no later one."
     LastOfChain "last-of-chain" "9b.8"
         "The record of a root that dies unmixed waits for the last version of its chain, not for one beside it."
+    ChangesWait "changes-wait" "9b.8"
+        "Whoever changes the indexes sees to no removed version before it has committed."
     OutsideChain "outside-chain" "9b.8"
         "The gardener clears `mixed` only when no unpruned version of the root is outside its chain."
     Cleaning "cleaning" "9b.9"

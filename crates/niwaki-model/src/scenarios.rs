@@ -158,6 +158,8 @@ stories! {
         "seen to for the row that had the line pointer before: freed, with an entry that leads to it";
     LastOfChain 20000 aborted_before_a_build,
         "entries of a key are seen to that the row never had in the new index: its own leads to nothing";
+    ChangesWait 8000 dropped_and_rolled_back,
+        "seen to while an index was dropped, which is back: freed, with an entry there that leads to it";
     OutsideChain 1000 aborted_and_cleaned,
         "the entry of an aborted version that is not pruned yet stays, and is trusted";
     Cleaning 1000 changed_while_cleaned,
@@ -286,6 +288,14 @@ fn aborted_before_a_build(_: &mut Random) -> Plan {
         .with(ActorPlan::Build)
         .with(ActorPlan::Pruner { rounds: 6 })
         .with(ActorPlan::Tender { rounds: 3 })
+}
+
+fn dropped_and_rolled_back(_: &mut Random) -> Plan {
+    Plan::new()
+        .third(third_on_b(false), true)
+        .session(vec![tx(vec![delete(a(0))])])
+        .with(ActorPlan::Dropper { rounds: 3 })
+        .with(ActorPlan::Pruner { rounds: 6 })
 }
 
 fn build_beside_settling(_: &mut Random) -> Plan {

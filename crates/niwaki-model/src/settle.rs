@@ -22,6 +22,9 @@
 //! The last *of the chain*: beside it there may be a version of an update that did not know of a later index and aborted.
 //! It has no entry there, and the row's version has another key. An older version of the chain may be such a one as well.
 //!
+//! A tender visits the indexes that it knows. A transaction that drops one knows too few until it
+//! commits: a rollback brings the index back, with its entries. So it leaves the queue as it is.
+//!
 //! The pass also sees which keys of the removed version no version has that stays. Versions come to a root one by one,
 //! and are counted: while that count stands, what the pass saw still holds, and nobody looks at the chain again.
 
@@ -33,6 +36,9 @@ use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::transactions::collect;
 use crate::world::World;
+
+/// The index that is dropped.
+const DROPPED: usize = 2;
 
 /// What settling remembers.
 #[derive(Default)]
@@ -114,47 +120,65 @@ impl Settling {
 /// Sees to the entries of removed versions, in rounds.
 pub(crate) async fn tender(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
-        if actor.world().settling.queue.is_empty() {
-            actor.wait().await;
+        tend(&actor, None).await;
+    }
+}
+
+/// Drops an index in a transaction, writes to the table, and rolls back; then it goes on as a
+/// tender. In the engine it has the table to itself meanwhile; here others go on, and know the index.
+pub(crate) async fn dropper(actor: Actor, rounds: usize) {
+    for _ in 0..rounds {
+        match actor.rules().has(Rule::ChangesWait) {
+            true => actor.step().await,
+            false => tend(&actor, Some(DROPPED)).await,
         }
-        actor.step().await;
-        let removed = {
-            let mut world = actor.world();
-            let waiting = world.settling.queue.len();
-            if waiting == 0 {
-                continue;
-            }
-            let taken = world.random.below(waiting);
-            world.settling.queue.swap_remove(taken)
+    }
+    actor.world().say(|| "rolls back".to_owned());
+    tender(actor, rounds).await;
+}
+
+/// Sees to the entries of a removed version, but for those in an index that it has dropped.
+async fn tend(actor: &Actor, dropped: Option<usize>) {
+    if actor.world().settling.queue.is_empty() {
+        actor.wait().await;
+    }
+    actor.step().await;
+    let removed = {
+        let mut world = actor.world();
+        let waiting = world.settling.queue.len();
+        if waiting == 0 {
+            return;
+        }
+        let taken = world.random.below(waiting);
+        world.settling.queue.swap_remove(taken)
+    };
+    if !actor.rules().has(Rule::SeenAfter) {
+        actor.world().see(&removed);
+    }
+    let mut missed = false;
+    let indexes = actor.world().indexes.len();
+    for index in (0..indexes).filter(|index| Some(*index) != dropped) {
+        let (phase, definition) = {
+            let of = &actor.world().indexes[index];
+            (of.phase, of.definition)
         };
-        if !actor.rules().has(Rule::SeenAfter) {
-            actor.world().see(&removed);
+        // Of one that nobody knows of yet, what is gone already gets no entries.
+        let unbuilt = !matches!(phase, Phase::Absent | Phase::Valid);
+        missed |= unbuilt && actor.rules().has(Rule::BuildEndsRecords);
+        if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
+            let decided = visit(actor, index, key, &removed).await;
+            // The engine learns what it does not know, and visits the leaf again; a number of
+            // times.
+            missed |= !decided && actor.rules().has(Rule::UnknownStays);
         }
-        let mut missed = false;
-        let indexes = actor.world().indexes.len();
-        for index in 0..indexes {
-            let (phase, definition) = {
-                let of = &actor.world().indexes[index];
-                (of.phase, of.definition)
-            };
-            // Of one that nobody knows of yet, what is gone already gets no entries.
-            let unbuilt = !matches!(phase, Phase::Absent | Phase::Valid);
-            missed |= unbuilt && actor.rules().has(Rule::BuildEndsRecords);
-            if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
-                let decided = visit(&actor, index, key, &removed).await;
-                // The engine learns what it does not know, and visits the leaf again; a number of
-                // times.
-                missed |= !decided && actor.rules().has(Rule::UnknownStays);
-            }
-        }
-        if !missed && actor.rules().has(Rule::SeenAfter) {
-            actor.step().await;
-            actor.world().see(&removed);
-        }
-        let view = collect(&actor).await;
-        if actor.world().random.one_in(2) {
-            actor.world().prune(removed.root.page, &view);
-        }
+    }
+    if !missed && actor.rules().has(Rule::SeenAfter) {
+        actor.step().await;
+        actor.world().see(&removed);
+    }
+    let view = collect(actor).await;
+    if actor.world().random.one_in(2) {
+        actor.world().prune(removed.root.page, &view);
     }
 }
 
