@@ -413,10 +413,8 @@ impl Files {
             let segment = self.segment(fork, number)?;
             let bytes = u64::from(here) * PAGE_SIZE as u64;
             self.open.write(&segment, |file| file.allocate(offset, bytes)).map_err(|e| {
-                Error::io(
-                    format!("could not extend {BASE}/{}", fork_file_name(fork.file, fork.fork)),
-                    e,
-                )
+                let name = fork_file_name(fork.file, fork.fork);
+                Error::io(format!("could not extend {BASE}/{name} by {count} blocks"), e)
             })?;
             block += here;
         }

@@ -11,6 +11,7 @@ mod error;
 mod failures;
 mod file_table;
 mod files;
+mod foresight;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -35,6 +36,7 @@ pub use control::{Control, FORMAT_VERSION};
 pub use error::{Corruption, Error, Result};
 pub use failures::BackgroundTask;
 pub use file_table::TablePlace;
+pub use foresight::Foresight;
 pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
 pub use record::{

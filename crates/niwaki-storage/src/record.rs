@@ -2,6 +2,7 @@
 
 use crate::buffer::{LogTarget, PageWrite};
 use crate::error::Result;
+use crate::foresight::Foresight;
 use crate::ids::{Csn, Lsn, PageId, Xid};
 use crate::recovery::Redo;
 use crate::storage::Storage;
@@ -164,6 +165,16 @@ pub struct DecodedImage<'a> {
 pub trait ResourceManager: Send + Sync {
     /// Whose records these are.
     fn manager(&self) -> Manager;
+
+    /// Tells what becomes of files and of the transactions that create them. Recovery calls it for
+    /// records that name no page, in the order of the log, before it redoes anything.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corruption`] when the record cannot be understood; recovery stops.
+    fn foresee(&self, record: &DecodedRecord<'_>, foresight: &mut Foresight) -> Result<()> {
+        let _ = (record, foresight);
+        Ok(())
+    }
 
     /// Repeats the record's change where it is not on the page yet.
     ///

@@ -8,11 +8,16 @@
 //! the redo position, the table of files does not have the file, and no record has created it since.
 //! Numbers of files are never given twice.
 //!
+//! A record in front of the drop of its file is passed over too, and so is every record of a file
+//! whose creator has no commit in the log ([`Foresight`]): nobody reads such a file, and there may be
+//! no room on disk for it. It goes once the end of the log is certain.
+//!
 //! What recovery reads may be in the system's memory only. After a failed sync the system calls such
 //! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
 //! on: the control file's slot, the end of the log, every page that a record names, the lengths of
 //! files. Only then do its syncs prove anything.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,13 +34,14 @@ use crate::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
 use crate::error::{Corruption, Error, Result};
 use crate::file_table::{self, TABLES, TablePlace};
 use crate::files::{BASE, Files, fork_file_name};
+use crate::foresight::{Foresight, NEVER_COMMITTED};
 use crate::ids::{Fork, Lsn, PageId, RelFileId};
 use crate::known_files::ASIDE;
 use crate::page::PAGE_SIZE;
 use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
 use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
 use crate::stream::MethodInUse;
-use crate::wal::{Cursor, LogEnd, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
+use crate::wal::{Cursor, Header, LogEnd, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
 
 const LOCK: &str = "lock";
 
@@ -66,7 +72,7 @@ pub enum RedoPage<'r> {
     NeedsRedo(PageWrite<'r>),
     /// The change is there, or an image brought it.
     Done,
-    /// The page's file was dropped or cut later on, or is a map that was lost.
+    /// The page's file goes, or was cut later on, or is a map that was lost.
     Gone,
 }
 
@@ -91,6 +97,8 @@ struct Missing<'s> {
     pages: Mutex<HashMap<PageId, Lsn>>,
     /// Files that the log has dropped so far.
     dropped: Mutex<HashSet<RelFileId>>,
+    /// Files that go: what records in front of the position did to them, nobody reads.
+    ends: BTreeMap<RelFileId, Lsn>,
 }
 
 impl Missing<'_> {
@@ -114,9 +122,18 @@ impl Missing<'_> {
         self.dropped.lock().remove(&file);
     }
 
-    fn is_dropped(&self, file: RelFileId) -> bool {
+    /// Whether nobody reads what a record that ends at `at` did to the file.
+    fn goes_behind(&self, file: RelFileId, at: Lsn) -> bool {
+        self.ends.get(&file).is_some_and(|end| at < *end)
+    }
+
+    /// Whether a record that ends at `at` needs no redo on the file: the log drops it before or
+    /// behind the record, or its creator never commits.
+    fn is_passed_over(&self, file: RelFileId, at: Lsn) -> bool {
         let is_there = |files: &Files| files.known.lock().contains_key(&file);
-        self.dropped.lock().contains(&file) || self.files.is_some_and(|files| !is_there(files))
+        self.goes_behind(file, at)
+            || self.dropped.lock().contains(&file)
+            || self.files.is_some_and(|files| !is_there(files))
     }
 
     fn check(&self) -> Result<()> {
@@ -150,7 +167,7 @@ impl<'r> Redo<'r> {
         };
         let pool = self.storage.pool();
         let id = page.id;
-        if self.missing.is_dropped(id.file) {
+        if self.missing.is_passed_over(id.file, self.record.lsn) {
             return Ok(RedoPage::Gone);
         }
         if page.image.is_some() || page.init {
@@ -233,7 +250,9 @@ impl<'r> Redo<'r> {
                 self.missing.create_file(file);
                 let logged = body.u8().ok_or_else(short)? != 0;
                 self.storage.remove_file(file)?;
-                self.storage.files.create(file, logged, self.record.xid)?;
+                if !self.missing.goes_behind(file, self.record.lsn) {
+                    self.storage.files.create(file, logged, self.record.xid)?;
+                }
             }
             kind::DROP_FILE => {
                 self.drop_file(RelFileId(body.u64().ok_or_else(short)?))?;
@@ -247,7 +266,7 @@ impl<'r> Redo<'r> {
                     other => return Err(self.damage(format!("fork {other}"))),
                 };
                 let blocks = body.u32().ok_or_else(short)?;
-                if self.missing.is_dropped(file) {
+                if self.missing.is_passed_over(file, self.record.lsn) {
                     return Ok(());
                 }
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
@@ -268,6 +287,31 @@ impl<'r> Redo<'r> {
         }
         Ok(())
     }
+}
+
+/// Tells `foresight` what a record says of files and of the transactions that create them.
+fn foresee(
+    bytes: &[u8],
+    at: Lsn,
+    managers: &[Arc<dyn ResourceManager>],
+    foresight: &mut Foresight,
+) -> Result<()> {
+    // Most records change a page, and say nothing of files.
+    if Header::get(bytes).is_none_or(|header| header.pages > 0) {
+        return Ok(());
+    }
+    let record = decode(bytes, at)?;
+    if record.manager != Manager::Storage {
+        let mut managers = managers.iter().filter(|m| m.manager() == record.manager);
+        return managers.try_for_each(|manager| manager.foresee(&record, foresight));
+    }
+    // A body that is too short is refused when the record is repeated.
+    match (record.kind, Cursor(record.body).u64().map(RelFileId)) {
+        (kind::CREATE_FILE, Some(file)) => foresight.created(file, record.xid),
+        (kind::DROP_FILE, Some(file)) => foresight.dropped(file, record.lsn),
+        _ => {}
+    }
+    Ok(())
 }
 
 fn restore(page: &mut PageWrite<'_>, image: DecodedImage<'_>) {
@@ -370,7 +414,7 @@ impl Storage {
             when_lost: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         });
-        let summary = storage.recover(created, &managers)?;
+        let summary = storage.recover(created, &managers).map_err(say_what_to_do)?;
         Ok((storage, summary))
     }
 
@@ -386,7 +430,13 @@ impl Storage {
         }
         // Before anything is changed: where the log ends, and whether it is damaged there.
         let mut survey = WalReader::new(&self.wal.segments, control.redo);
-        let found = survey.survey(control.checkpoint)?;
+        let known = self.known_files().into_iter().map(|(file, creator)| (file.id, creator));
+        let mut foresight = Foresight::new(known);
+        let found = survey.survey(control.checkpoint, &mut |bytes, at| {
+            foresee(bytes, at, managers, &mut foresight)
+        })?;
+        let commits_are_read = managers.iter().any(|m| m.manager() == Manager::Transaction);
+        let ends = foresight.ends(commits_are_read);
         if !created {
             survey.check_end(control.checkpoint)?;
         }
@@ -394,7 +444,7 @@ impl Storage {
         self.wal.segments.write_again(found.durable, found.end)?;
         let mut reader = WalReader::new(&self.wal.segments, control.redo);
         let files = (control.files.number != 0).then_some(&*self.files);
-        let missing = Missing { files, pages: Mutex::default(), dropped: Mutex::default() };
+        let missing = Missing { files, pages: Mutex::default(), dropped: Mutex::default(), ends };
         let mut records = 0;
         // Ends with the log.
         while let Some((bytes, at)) = reader.next()? {
@@ -415,6 +465,9 @@ impl Storage {
         } else {
             self.wal.segments.cut(end.end)?;
         }
+        // Not before it is certain where the log ends: a lost end may have held the commit.
+        let in_vain = missing.ends.iter().filter(|(_, end)| **end == NEVER_COMMITTED);
+        in_vain.map(|(file, _)| *file).try_for_each(|file| self.remove_file(file))?;
         self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
         self.wal.segments.allocate_ahead(end.end.0)?;
         if control.clean {
@@ -468,6 +521,13 @@ impl Storage {
             None => Err(redo.damage(format!("nobody redoes records of {:?}", record.manager))),
         }
     }
+}
+
+/// A full disk keeps the directory closed for a while, and takes nothing from it.
+fn say_what_to_do(error: Error) -> Error {
+    let Error::DiskFull { action } = error else { return error };
+    let hint = "the directory opens when there is room on disk again, and nothing of it is lost";
+    Error::DiskFull { action: format!("{hint}: {action}") }
 }
 
 /// Whether a name in the root is one of this program's: an interrupted creation leaves some, and a

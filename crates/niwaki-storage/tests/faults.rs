@@ -445,3 +445,57 @@ fn old_bytes_in_a_grown_file_are_never_served() {
     }
     assert!(images > 100, "{images}");
 }
+
+/// An index build filled the disk and was rolled back, and the process was killed. Recovery made the
+/// file again only to remove it, found no room, and the directory did not open.
+#[test]
+fn recovery_needs_no_room_for_a_file_that_the_log_drops() {
+    let world = world();
+    world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    let filler = Items::create(&world.storage);
+    filler.extend(PAGES).unwrap();
+    for block in 0..PAGES {
+        filler.add(block, &item(block.into())).unwrap().unwrap();
+    }
+    world.storage.drop_file(filler.file).unwrap();
+    let left = world.vfs.restarted();
+    for operation in [Operation::Create, Operation::Allocate] {
+        left.inject(Fault {
+            kind: FaultKind::StorageFull,
+            operation,
+            path_contains: "base/".into(),
+            after: 0,
+            sticky: true,
+        });
+    }
+    let env = Env::simulated(Arc::new(left), 11);
+    let (storage, summary) = open_with(&env, options()).unwrap();
+    assert!(summary.recovered);
+    assert!(!storage.file_exists(filler.file.id).unwrap());
+    assert!(storage.allocate_file() > filler.file.id, "numbers are not given twice");
+    let numbers = Items::on(&storage, world.items.file).numbers().unwrap();
+    assert!(numbers.into_iter().eq(0..u64::from(PAGES)));
+}
+
+#[test]
+fn a_full_disk_in_recovery_is_an_error_and_the_next_start_works() {
+    let world = world();
+    let left = world.vfs.restarted();
+    left.inject(Fault {
+        kind: FaultKind::StorageFull,
+        operation: Operation::Allocate,
+        path_contains: "base/".into(),
+        after: 1,
+        sticky: true,
+    });
+    let env = Env::simulated(Arc::new(left.clone()), 11);
+    let error = open_with(&env, options()).unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    let name = format!("could not extend base/{}.main by 1 blocks", world.items.file.id);
+    let text = error.to_string();
+    assert!(text.contains(&name) && text.contains("when there is room on disk again"), "{text}");
+    left.heal();
+    let (storage, _) = open_with(&env, options()).unwrap();
+    let numbers = Items::on(&storage, world.items.file).numbers().unwrap();
+    assert!(numbers.into_iter().eq(0..u64::from(PAGES)));
+}

@@ -5,8 +5,12 @@
 use std::sync::Arc;
 
 use niwaki_env::Env;
-use niwaki_env::vfs::MemoryVfs;
-use niwaki_storage::{Csn, RelFile, Storage, StorageOptions, Xid};
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, OpenMode, Operation, Vfs};
+use niwaki_storage::page::PAGE_SIZE;
+use niwaki_storage::{
+    BlockNumber, CheckpointKind, Csn, Fork, LoggedPage, PageId, PageKind, RelFile, Storage,
+    StorageOptions, Xid,
+};
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager,
     TxnOptions, XidStatus,
@@ -23,7 +27,11 @@ struct Database {
 
 impl Database {
     fn open(vfs: &Arc<MemoryVfs>) -> Self {
-        let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
+        Self::open_on(Arc::clone(vfs) as _)
+    }
+
+    fn open_on(vfs: Arc<dyn Vfs>) -> Self {
+        let env = Env { vfs, ..Env::memory() };
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
         let managers = vec![Arc::clone(&manager) as _];
         let (storage, _) = Storage::open(env, StorageOptions::default(), managers).unwrap();
@@ -53,6 +61,17 @@ impl Database {
         self.manager.status(xid)
     }
 
+    /// Adds a page to a file.
+    fn add_page(&self, file: RelFile, xid: Xid) {
+        let block = self.storage.pool().extend(file, Fork::Main, 1).unwrap().first;
+        let pin =
+            self.storage.pool().pin(PageId { file: file.id, fork: Fork::Main, block }).unwrap();
+        let mut page = pin.write();
+        let _section = self.storage.begin_change().unwrap();
+        page.init(PageKind::Visibility, 0);
+        self.storage.log_images(xid, &mut [LoggedPage::image(&mut page)]).unwrap();
+    }
+
     /// Uses up numbers until a new segment has begun.
     fn burn_segment(&self) {
         let before = self.manager.next_xid().0 / SEGMENT;
@@ -78,7 +97,7 @@ fn outcomes_survive_with_and_without_a_checkpoint() {
         let other = database.manager.register_session().unwrap();
         let open = database.manager.begin(&other, BeginOptions::default()).unwrap();
         let running = open.write_xid().unwrap();
-        let kind = niwaki_storage::CheckpointKind::Requested;
+        let kind = CheckpointKind::Requested;
         if checkpoint {
             database.storage.checkpoint(kind, &[&*database.manager]).unwrap();
         }
@@ -162,10 +181,7 @@ fn a_segment_that_went_on_is_shrunk_like_any_other() {
     let database = Database::open(&vfs);
     let (second, _) = database.commit();
     database.burn_segment();
-    database
-        .storage
-        .checkpoint(niwaki_storage::CheckpointKind::Requested, &[&*database.manager])
-        .unwrap();
+    database.storage.checkpoint(CheckpointKind::Requested, &[&*database.manager]).unwrap();
     let check = |database: &Database| {
         assert_eq!(database.status(first), ANCIENT);
         assert!(matches!(database.status(second), XidStatus::Committed(_)));
@@ -233,6 +249,55 @@ fn dropped_files_go_with_the_commit_and_created_ones_with_the_abort() {
     assert!(!exists(kept));
 }
 
+/// A process was killed while an index build filled the disk. Recovery made the whole file again,
+/// which nobody was to read, found no room for it, and the directory did not open.
+#[test]
+fn recovery_needs_no_room_for_a_file_whose_creator_did_not_commit() {
+    for (checkpoint, commits) in [(false, false), (true, false), (false, true), (true, true)] {
+        let vfs = FaultyVfs::new();
+        let database = Database::open_on(Arc::new(vfs.clone()));
+        let creator = database.begin();
+        // The savepoint is released: its files are the transaction's.
+        creator.savepoint("s");
+        let xid = creator.write_xid().unwrap();
+        let file = RelFile { id: database.storage.allocate_file(), logged: true };
+        database.storage.create_file(file, xid).unwrap();
+        creator.release("s").unwrap();
+        database.add_page(file, xid);
+        if checkpoint {
+            let kind = CheckpointKind::Requested;
+            database.storage.checkpoint(kind, &[&*database.manager]).unwrap();
+        }
+        database.add_page(file, xid);
+        database.storage.wal().flush(database.storage.wal().insert_lsn()).unwrap();
+        if commits {
+            creator.commit(Durability::Flush).unwrap();
+        }
+        let left = vfs.restarted();
+        let path = format!("base/{}.main", file.id);
+        // A crash may take what was added since the checkpoint.
+        left.open(&path, OpenMode::Existing).unwrap().set_len(PAGE_SIZE as u64).unwrap();
+        if !commits {
+            left.inject(Fault {
+                kind: FaultKind::StorageFull,
+                operation: Operation::Allocate,
+                path_contains: path,
+                after: 0,
+                sticky: true,
+            });
+        }
+        let again = Database::open_on(Arc::new(left));
+        let what = format!("checkpoint: {checkpoint}, commits: {commits}");
+        assert_eq!(again.storage.file_exists(file.id).unwrap(), commits, "{what}");
+        let blocks = again.storage.pool().blocks(file.id, Fork::Main).unwrap();
+        assert_eq!(blocks, if commits { 2 } else { 0 }, "{what}");
+        for block in (0..blocks).map(BlockNumber) {
+            let id = PageId { file: file.id, fork: Fork::Main, block };
+            assert_eq!(again.storage.pool().pin(id).unwrap().read().kind(), PageKind::Visibility);
+        }
+    }
+}
+
 #[test]
 fn old_states_shrink_and_mean_the_same_to_every_snapshot() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -265,10 +330,7 @@ fn old_states_shrink_and_mean_the_same_to_every_snapshot() {
 
     drop((old, report));
     database.storage.wal().flush(database.storage.wal().insert_lsn()).unwrap();
-    database
-        .storage
-        .checkpoint(niwaki_storage::CheckpointKind::Requested, &[&*database.manager])
-        .unwrap();
+    database.storage.checkpoint(CheckpointKind::Requested, &[&*database.manager]).unwrap();
     assert_eq!(database.status(first), ANCIENT);
     assert_eq!(database.status(middle), ANCIENT);
     assert_eq!(database.status(aborted), XidStatus::Aborted);

@@ -15,9 +15,9 @@ pub use encode::{
     BLOCK_HEADER_SIZE, FILE_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE,
     SHORT_FILE_SIZE, SHORT_REMOVES_SIZE,
 };
-pub(crate) use encode::{Cursor, decode};
+pub(crate) use encode::{Cursor, Header, decode};
 #[cfg(any(test, feature = "hostile"))]
-pub(crate) use encode::{Header, is_intact, seal};
+pub(crate) use encode::{is_intact, seal};
 pub(crate) use insert::WalStart;
 pub use insert::{Wal, WalStatistics};
 pub use read::{LogEnd, ReadEnd, WalReader};

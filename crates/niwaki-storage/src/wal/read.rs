@@ -144,13 +144,18 @@ impl<'s> WalReader<'s> {
         Ok(Some((&self.window[at..at + length], Lsn(self.previous))))
     }
 
-    /// Reads to the end of the log, for nothing but where that is and up to where the log is on the
-    /// device for certain. `durable` is what the control file knows. What a record says of it was true
-    /// when the record was made, wherever the record itself is now.
+    /// Reads to the end of the log, to find where that is and up to where the log is on the device
+    /// for certain. `durable` is what the control file knows. What a record says of it was true
+    /// when the record was made, wherever the record itself is now. `each` gets the bytes of every
+    /// record, and its position.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub(crate) fn survey(&mut self, durable: Lsn) -> Result<Survey> {
+    /// [`Error::Io`]; those of `each`.
+    pub(crate) fn survey(
+        &mut self,
+        durable: Lsn,
+        each: &mut dyn FnMut(&[u8], Lsn) -> Result<()>,
+    ) -> Result<Survey> {
         let mut durable = durable.0;
         // Ends with the log.
         while let Some((bytes, at)) = self.next()? {
@@ -158,6 +163,7 @@ impl<'s> WalReader<'s> {
             if known != u32::MAX {
                 durable = durable.max(at.0.saturating_sub(u64::from(known)));
             }
+            each(bytes, at)?;
         }
         let end = self.end().end;
         let mut behind = [0; RECORD_HEADER_SIZE];

@@ -14,8 +14,9 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Mutex, RwLock, thread};
 use niwaki_storage::{
-    BlockNumber, CheckpointParticipant, Corruption, Csn, DecodedRecord, Fork, LoggedPage, Lsn,
-    Manager, PageId, PageKind, Record, Redo, RelFile, RelFileId, ResourceManager, Storage, Xid,
+    BlockNumber, CheckpointParticipant, Corruption, Csn, DecodedRecord, Foresight, Fork,
+    LoggedPage, Lsn, Manager, PageId, PageKind, Record, Redo, RelFile, RelFileId, ResourceManager,
+    Storage, Xid,
 };
 
 use super::directory::{ABORTED, ANCIENT, FRAMES_KEPT, RUNNING, place_of};
@@ -347,6 +348,10 @@ fn corrupt_page(id: PageId, detail: &str) -> niwaki_storage::Error {
     }))
 }
 
+fn too_short() -> niwaki_storage::Error {
+    corrupt("a record of the transaction manager is too short")
+}
+
 fn corrupt(detail: &str) -> niwaki_storage::Error {
     niwaki_storage::Error::Corruption(Box::new(Corruption {
         file: "log".to_owned(),
@@ -362,25 +367,51 @@ impl ResourceManager for TransactionManager {
         Manager::Transaction
     }
 
-    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> niwaki_storage::Result<()> {
-        let short = || corrupt("a record of the transaction manager is too short");
+    fn foresee(
+        &self,
+        record: &DecodedRecord<'_>,
+        foresight: &mut Foresight,
+    ) -> niwaki_storage::Result<()> {
         match record.kind {
             RECORD_COMMIT | RECORD_ABORT => {
-                let end = DecodedEnd::decode(record.body).ok_or_else(short)?;
+                let end = DecodedEnd::decode(record.body).ok_or_else(too_short)?;
+                end.files.iter().for_each(|file| foresight.dropped(file.id, record.lsn));
+                if record.kind == RECORD_COMMIT {
+                    let committed = end.subxids.iter().chain([&record.xid]);
+                    committed.for_each(|xid| foresight.committed(*xid));
+                }
+            }
+            RECORD_STATES => {
+                let states = DecodedStates::decode(record.body).ok_or_else(too_short)?;
+                foresight.found_running(|xid| {
+                    let mut segments = states.segments.iter();
+                    let found = segments.find(|(segment, _)| *segment == segment_of(xid));
+                    found.and_then(|(_, bytes)| unpack(bytes, place_of(xid))) == Some(RUNNING)
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> niwaki_storage::Result<()> {
+        match record.kind {
+            RECORD_COMMIT | RECORD_ABORT => {
+                let end = DecodedEnd::decode(record.body).ok_or_else(too_short)?;
                 self.recover_end(record, redo, &end)
             }
             RECORD_STATES => {
-                self.recover_states(&DecodedStates::decode(record.body).ok_or_else(short)?)
+                self.recover_states(&DecodedStates::decode(record.body).ok_or_else(too_short)?)
             }
             RECORD_SEGMENT => {
                 let segment = record.body.try_into().map(u64::from_le_bytes);
-                self.recover_segment(segment.map_err(|_| short())?)
+                self.recover_segment(segment.map_err(|_| too_short())?)
             }
             RECORD_SHRUNK => {
                 let segment = record.body.try_into().map(u64::from_le_bytes);
                 redo.page(0)?;
                 // The page knows more than the replayed part of the log.
-                let segment = segment.map_err(|_| short())?;
+                let segment = segment.map_err(|_| too_short())?;
                 if !seeded_bug!("redo_keeps_shrunk_segment") {
                     self.states.close_segment(segment);
                 }
