@@ -38,6 +38,7 @@ pub use failures::BackgroundTask;
 pub use file_table::TablePlace;
 pub use foresight::Foresight;
 pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
+pub use lock::WriteGate;
 pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
 pub use record::{
     CheckpointParticipant, DecodedPage, DecodedRecord, LoggedPage, Manager, PageLog, Record,

@@ -20,8 +20,8 @@ const LOST: &str = "the lock file of the data directory was removed or changed, 
 ///
 /// A write that passed it may be under way when it closes, as one may be when the lock goes; none
 /// begins behind it. What is in memory stays readable.
-#[derive(Clone, Default)]
-pub(crate) struct WriteGate {
+#[derive(Clone, Debug, Default)]
+pub struct WriteGate {
     /// Why it is closed.
     closed: Arc<OnceLock<Error>>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct WriteGate {
 impl WriteGate {
     /// Whether nothing is written any more.
     #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed.get().is_some()
     }
 
@@ -43,12 +43,17 @@ impl WriteGate {
     /// # Errors
     /// Why nothing is written any more.
     #[inline]
-    pub(crate) fn pass(&self) -> Result<()> {
+    pub fn pass(&self) -> Result<()> {
         self.closed.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 }
 
 impl Storage {
+    /// What to ask before anything in the directory is written, a temporary file too.
+    pub fn write_gate(&self) -> &WriteGate {
+        &self.wal.segments.gate
+    }
+
     /// `tell` hears once, and why, when nothing is written any more: the lock of the directory is
     /// lost, or a write failed that only the next start mends. Changes and checkpoints fail from
     /// then on, and pages stay in memory. A server ends its process.

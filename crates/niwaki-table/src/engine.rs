@@ -145,6 +145,7 @@ impl Engine {
         transactions: Arc<TransactionManager>,
         maps: MapOptions,
     ) -> Arc<Self> {
+        let temp_files = Arc::new(TempFiles::new(storage.write_gate().clone()));
         Arc::new(Self {
             storage,
             transactions,
@@ -154,7 +155,7 @@ impl Engine {
             counters: Mutex::default(),
             changed: Arc::default(),
             version_split_delay: DelayCell::default(),
-            temp_files: Arc::default(),
+            temp_files,
         })
     }
 

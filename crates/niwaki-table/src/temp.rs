@@ -8,7 +8,7 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
-use niwaki_storage::Error as StorageError;
+use niwaki_storage::{Error as StorageError, WriteGate};
 
 use crate::error::{Error, Result};
 
@@ -25,6 +25,8 @@ pub struct TempFiles {
     written: AtomicU64,
     /// How many were made.
     made: AtomicU64,
+    /// Another process may have files of these names when it is closed.
+    gate: WriteGate,
 }
 
 /// What sessions made of temporary files, those that are gone included.
@@ -116,6 +118,11 @@ fn failed(action: &str, path: &str, error: std::io::Error) -> StorageError {
 }
 
 impl TempFiles {
+    /// None yet; none is made, written or removed when the directory's `gate` is closed.
+    pub(crate) fn new(gate: WriteGate) -> Self {
+        Self { gate, ..Self::default() }
+    }
+
     /// Bytes written to temporary files since the database was opened.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
@@ -158,8 +165,9 @@ impl TempSpace {
     /// A new, empty file.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's; why nothing in the directory is written any more.
     pub fn create(&self) -> Result<TempFile> {
+        self.files.gate.pass()?;
         // Relaxed: only the number's uniqueness matters.
         let number = self.files.next.fetch_add(1, Ordering::Relaxed);
         let path = format!("{DIR}/{}.{number}", self.prefix);
@@ -176,8 +184,9 @@ impl TempFile {
     /// Appends bytes.
     ///
     /// # Errors
-    /// The file system's; [`Error::TempFileLimit`].
+    /// The file system's; [`Error::TempFileLimit`]; why nothing in the directory is written any more.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.space.files.gate.pass()?;
         let more = bytes.len() as u64;
         self.space.quota.take(more)?;
         if let Err(error) = self.file.write_at(bytes, self.len) {
@@ -225,7 +234,9 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         self.space.quota.give_back(self.len);
-        // What cannot be removed now goes at the next start.
-        let _ = self.space.env.vfs.remove(&self.path);
+        // What is not removed now goes at the next start.
+        if !self.space.files.gate.is_closed() {
+            let _ = self.space.env.vfs.remove(&self.path);
+        }
     }
 }

@@ -73,6 +73,40 @@ fn without_its_lock_file_a_database_ends_and_nobody_gets_in() {
     }
 }
 
+/// Names in the folder of temporary files.
+fn temporary(path: &Path) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(path.join("tmp")).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+/// A sort that had no room in memory wrote into a folder that may have been another process's by
+/// then, and a cursor that ended removed the file of that name.
+#[test]
+fn without_its_lock_file_a_database_spills_nothing() {
+    let folder = Folder::new("spill");
+    let path = folder.0.join("data");
+    let db = open(&path).unwrap();
+    let sort = "select g from generate_series(1, 50000) g order by -g";
+    let [mut before, mut behind] = [(); 2].map(|()| db.session());
+    for session in [&mut before, &mut behind] {
+        session.execute("set work_mem = '64kB'", ()).unwrap();
+    }
+    before.execute("begin", ()).unwrap();
+    before.execute(&format!("declare c cursor for {sort}"), ()).unwrap();
+    before.query("fetch c", ()).unwrap();
+    let held = temporary(&path);
+    assert!(!held.is_empty());
+    fs::remove_file(path.join("lock")).unwrap();
+    assert!(db.checkpoint().is_err());
+    let error = behind.query(sort, ()).unwrap_err();
+    assert_eq!(error.sqlstate, "55000", "{error}");
+    assert!(error.message.contains("lock file"), "{error}");
+    drop(before);
+    assert_eq!(temporary(&path), held);
+}
+
 #[test]
 fn folders_of_others_are_refused() {
     let folder = Folder::new("foreign");

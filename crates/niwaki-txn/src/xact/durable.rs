@@ -124,18 +124,18 @@ impl TransactionManager {
             *csn > oldest
         });
         self.shrunk.ended.seen_by_all(&seen_by_all);
-        self.spill_segments(newest)
+        self.spill_segments(storage, newest)
     }
 
     /// Spills the oldest segments of those that are too many for memory. One at a time.
-    fn spill_segments(&self, newest: u64) -> Result<()> {
+    fn spill_segments(&self, storage: &Storage, newest: u64) -> Result<()> {
         let live = self.states.live();
         let mut excess = live.len().saturating_sub(FRAMES_KEPT);
         for segment in live {
             if excess == 0 || segment >= newest {
                 break;
             }
-            let Some(spilled) = self.states.write_segment(self.env(), segment)? else { continue };
+            let Some(spilled) = self.states.write_segment(storage, segment)? else { continue };
             // Nobody ends a transaction while the queue is locked.
             let queue = self.commits.lock();
             let _queue = (!seeded_bug!("spilled_beside_an_end")).then_some(queue);

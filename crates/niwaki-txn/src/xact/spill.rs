@@ -23,7 +23,7 @@ use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile};
-use niwaki_storage::{Corruption, Csn, Error as StorageError, Xid};
+use niwaki_storage::{Corruption, Csn, Error as StorageError, Storage, WriteGate, Xid};
 
 use super::directory::{RUNNING, XactStates, place_of};
 use super::durable::Summary;
@@ -114,12 +114,16 @@ impl Drop for Slot {
 struct SpillFile {
     env: Env,
     file: Arc<dyn VfsFile>,
+    /// Another process may have a file of this name when it is closed.
+    gate: WriteGate,
 }
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        // What cannot be removed now goes when the database is opened.
-        let _ = self.env.vfs.remove(PATH);
+        // What is not removed now goes when the database is opened.
+        if !self.gate.is_closed() {
+            let _ = self.env.vfs.remove(PATH);
+        }
     }
 }
 
@@ -129,15 +133,18 @@ fn failed(action: &str, error: io::Error) -> StorageError {
 
 impl SpillFile {
     /// What an earlier process left in it is nothing to this one.
-    fn open(env: &Env) -> Result<Self> {
+    fn open(storage: &Storage) -> Result<Self> {
+        let (env, gate) = (storage.env(), storage.write_gate());
+        gate.pass()?;
         env.vfs.create_dir(DIR).map_err(|error| failed("create the folder of", error))?;
         let file = env.vfs.open(PATH, OpenMode::CreateIfAbsent);
         let file = file.map_err(|error| failed("open", error))?;
         file.set_len(0).map_err(|error| failed("empty", error))?;
-        Ok(Self { env: env.clone(), file })
+        Ok(Self { env: env.clone(), file, gate: gate.clone() })
     }
 
     fn write(&self, segment: &SpilledSegment, states: &[u64]) -> Result<()> {
+        self.gate.pass()?;
         let mut bytes = Vec::with_capacity(BLOCKS * BLOCK_BYTES);
         for (block, states) in states.chunks(BLOCK_STATES).enumerate() {
             let start = bytes.len();
@@ -293,7 +300,7 @@ impl Spilled {
         self.blocks.write().retain(|(of, _), _| *of != segment);
         let Some(file) = self.file.get() else { return Ok(()) };
         let mut slots = self.slots.lock();
-        if slots.used > 0 && slots.free.len() as u64 == slots.used {
+        if slots.used > 0 && slots.free.len() as u64 == slots.used && !file.gate.is_closed() {
             file.file.set_len(0).map_err(|error| failed("empty", error))?;
             *slots = Slots::default();
         }
@@ -322,7 +329,11 @@ impl XactStates {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn write_segment(&self, env: &Env, number: u64) -> Result<Option<SpilledSegment>> {
+    pub(crate) fn write_segment(
+        &self,
+        storage: &Storage,
+        number: u64,
+    ) -> Result<Option<SpilledSegment>> {
         let frame = self.segment(number).unwrap_or_default();
         let states: Vec<u64> = frame.iter().map(|state| state.load(Ordering::Acquire)).collect();
         let open = || (0..).zip(&states).filter(|(_, state)| **state == RUNNING);
@@ -340,7 +351,7 @@ impl XactStates {
         let file = match self.spilled.file.get() {
             Some(file) => file,
             None => {
-                let opened = SpillFile::open(env)?;
+                let opened = SpillFile::open(storage)?;
                 self.spilled.file.get_or_init(|| opened)
             }
         };

@@ -265,7 +265,7 @@ fn a_damaged_block_is_no_answer() {
     running.write_xid().unwrap();
     database.use_up_segment();
     database.commit();
-    let written = states.write_segment(database.manager.env(), segment_of(early)).unwrap();
+    let written = states.write_segment(&database.storage, segment_of(early)).unwrap();
     states.set_aside(written.unwrap());
     let file = database.vfs.open(PATH, OpenMode::Existing).unwrap();
     let damage = |at: u64| {
@@ -292,10 +292,10 @@ fn a_segment_in_which_many_run_stays_in_memory() {
     database.use_up_segment();
     database.commit();
     let states = &database.manager.states;
-    let env = database.manager.env();
-    assert!(states.write_segment(env, segment_of(first)).unwrap().is_none());
+    let storage = &database.storage;
+    assert!(states.write_segment(storage, segment_of(first)).unwrap().is_none());
     running.into_iter().take(1).for_each(|transaction| {
         abort(transaction);
     });
-    assert!(states.write_segment(env, segment_of(first)).unwrap().is_some());
+    assert!(states.write_segment(storage, segment_of(first)).unwrap().is_some());
 }
