@@ -85,8 +85,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// `after_crash`: redo skips pages that a killed process wrote, and does not create files that it
-    /// created, so the next checkpoint must sync them although this process did not touch them.
+    /// `after_crash`: redo skips pages that a killed process wrote, so the next checkpoint must sync
+    /// them although this process did not touch them. The folder's names are durable.
     pub(crate) fn new(
         env: Env,
         segment_blocks: u32,
@@ -103,7 +103,7 @@ impl Files {
             forks: RwLock::new(HashMap::new()),
             known: Mutex::new(known),
             gate,
-            folder_changed: AtomicBool::new(after_crash),
+            folder_changed: AtomicBool::new(false),
             unsynced_when_opened: after_crash,
             recovering: AtomicBool::new(true),
         }

@@ -15,7 +15,8 @@
 //! What recovery reads may be in the system's memory only. After a failed sync the system calls such
 //! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
 //! on: the control file's slot, the end of the log, every page that a record names, the lengths of
-//! files. Only then do its syncs prove anything.
+//! files. Only then do its syncs prove anything. Names of files are as uncertain, so all folders are
+//! synced before anything that is found in them is relied on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -366,8 +367,8 @@ impl Storage {
                 .map_err(|e| Error::io(format!("could not create the folder {dir}"), e))?;
         }
         let lock = take_lock(&env)?;
+        sync_folders(&env)?;
         let found = ControlFile::open(&env)?;
-        env.vfs.sync_dir("").map_err(|e| Error::io("could not sync the data directory", e))?;
         let created = found.is_none();
         let control = match found {
             Some(control) => control,
@@ -563,6 +564,15 @@ fn take_lock(env: &Env) -> Result<Box<dyn DirectoryLock>> {
             Error::io("could not lock the data directory", e)
         }
     })
+}
+
+/// Makes the names that are there durable: the process before may have ended because a sync of their
+/// folder failed. Commits in a segment of the log are lost with its name.
+fn sync_folders(env: &Env) -> Result<()> {
+    let failed = |e| Error::io("could not sync the folders of the data directory", e);
+    let aside = env.vfs.exists(ASIDE).map_err(failed)?.then_some(ASIDE);
+    let mut folders = ["", BASE, WAL_FOLDER].into_iter().chain(aside);
+    folders.try_for_each(|folder| env.vfs.sync_dir(folder).map_err(failed))
 }
 
 /// Makes a new data directory; it exists when the control file does.

@@ -397,12 +397,84 @@ fn behind_a_flush_that_panics_nothing_is_written() {
 #[test]
 fn a_failed_sync_of_a_folder_ends_the_process() {
     let world = world();
+    // Redo makes no file of before again.
+    world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     world.inject(FaultKind::InputOutputError, Operation::SyncDir, "base", false);
     let _new = Items::create(&world.storage);
+    // A further segment of a file, and a map.
+    world.items.extend(PAGES).unwrap();
+    for block in PAGES..2 * PAGES {
+        world.items.add(block, &item(block.into())).unwrap().unwrap();
+    }
+    let map = PageId { fork: Fork::Visibility, ..world.items.page_id(0) };
+    world.storage.pool().extend(world.items.file, map.fork, 1).unwrap();
+    world.items.add_to(map, &item(0)).unwrap().unwrap();
+    world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
     let ended =
         catch_unwind(AssertUnwindSafe(|| world.storage.checkpoint(CheckpointKind::Requested, &[])));
     assert!(ended.is_err(), "the failure was passed over: {ended:?}");
-    world.recovers(&[]);
+    let further: Vec<_> = (PAGES..2 * PAGES).map(u64::from).collect();
+    world.recovers(&further);
+}
+
+/// Adds items, from number `first` on, until the log reaches into its segment `segment`. Returns the
+/// number of the next one.
+fn fill_log(items: &Items, first: u64, segment: u64) -> u64 {
+    let payload = items.storage.options().wal_segment_bytes - wal::SEGMENT_HEADER_SIZE;
+    let mut number = first;
+    // Ends: each item adds to the log.
+    while items.storage.wal().insert_lsn().0 <= segment * payload {
+        items.add(number as u32 % PAGES, &item(number)).unwrap().unwrap();
+        number += 1;
+    }
+    number
+}
+
+/// A start ended because the name of a new segment of the log could not be made durable. The next
+/// start found the name and wrote commits into the segment. No other segment was made, since the
+/// disk was full by then, so nobody synced the folder, and a power loss took the name.
+#[test]
+fn a_segment_of_the_log_that_is_found_has_a_durable_name() {
+    let full = Fault {
+        kind: FaultKind::StorageFull,
+        operation: Operation::Create,
+        path_contains: "wal/new".into(),
+        after: 0,
+        sticky: true,
+    };
+    let vfs = FaultyVfs::new();
+    let (storage, _) = open(&Env::simulated(Arc::new(vfs.clone()), 7));
+    let items = Items::create(&storage);
+    items.extend(PAGES).unwrap();
+    let first = fill_log(&items, 0, 1);
+    // It stops without a segment ahead.
+    vfs.inject(full.clone());
+    storage.shutdown(&[]).unwrap();
+    vfs.heal();
+    for after in 0..3 {
+        let world = vfs.restarted();
+        world.inject(Fault {
+            kind: FaultKind::SyncLosesBytes,
+            operation: Operation::SyncDir,
+            path_contains: "wal".into(),
+            after,
+            sticky: false,
+        });
+        let env = Env::simulated(Arc::new(world.clone()), 8);
+        let _ended = catch_unwind(AssertUnwindSafe(|| open_with(&env, StorageOptions::tiny())));
+        let world = world.restarted();
+        let (storage, _) = open(&Env::simulated(Arc::new(world.clone()), 9));
+        world.inject(full.clone());
+        let items = Items::on(&storage, items.file);
+        let end = fill_log(&items, first, 2);
+        storage.wal().flush(storage.wal().insert_lsn()).unwrap();
+        world.crash();
+        for image in world.crash_images(&CrashOptions::default()) {
+            let (storage, _) = open(&env_on(Arc::new(image.vfs)));
+            let numbers = Items::on(&storage, items.file).numbers().unwrap();
+            assert!(numbers.into_iter().eq(0..end), "sync {after}, kept {}", image.survivors);
+        }
+    }
 }
 
 /// A file that grew may show old bytes of its own where the write was lost: redo writes over them
