@@ -1,18 +1,19 @@
 //! What becomes of files later in the log, told by the first reading, before redo.
 //!
-//! Nobody reads what a record did to a file that a later record drops. Nor does anybody read a file
-//! whose creator has no commit in the log. Redo passes over such records, so it needs no room for
-//! them: a disk that an index build has filled still lets the directory open.
+//! Nobody reads what a record did to a page that a later record cuts off, or to a file that a later
+//! record drops. Nor does anybody read a file whose creator has no commit in the log. Redo passes
+//! over such records, so it needs no room for them: a disk that an index build has filled still lets
+//! the directory open.
 
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
-use crate::ids::{Lsn, RelFileId, Xid};
+use crate::ids::{Fork, Lsn, PageId, RelFileId, Xid};
 use crate::storage::FIRST_FILE;
 
 /// Stands behind every record: the creator of the file never commits.
-pub(crate) const NEVER_COMMITTED: Lsn = Lsn(u64::MAX);
+const NEVER_COMMITTED: Lsn = Lsn(u64::MAX);
 
 /// What the log says so far of a transaction that created a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +26,14 @@ enum Creator {
     Committed,
 }
 
+/// Cuts of one fork in the order of the log, and how many blocks stay. A cut counts only until a
+/// later one leaves fewer, so the blocks ascend.
+type Cuts = Vec<(Lsn, u32)>;
+
 /// Which files nobody reads after recovery. Records are told in the order of the log.
 #[derive(Debug, Default)]
 pub struct Foresight {
+    cuts: HashMap<(RelFileId, Fork), Cuts>,
     /// The last record that drops a file.
     dropped: BTreeMap<RelFileId, Lsn>,
     /// The creator of each file that was not dropped.
@@ -62,6 +68,13 @@ impl Foresight {
         }
     }
 
+    /// The record that ends at `at` cuts the fork to `blocks`.
+    pub(crate) fn cut(&mut self, file: RelFileId, fork: Fork, blocks: u32, at: Lsn) {
+        let cuts = self.cuts.entry((file, fork)).or_default();
+        cuts.retain(|(_, stay)| *stay < blocks);
+        cuts.push((at, blocks));
+    }
+
     /// The record that ends at `at` drops the file.
     pub fn dropped(&mut self, file: RelFileId, at: Lsn) {
         self.dropped.insert(file, at);
@@ -85,30 +98,59 @@ impl Foresight {
         }
     }
 
-    /// For each file that goes, the position before which its records need no redo. Where no manager
-    /// reads commits (`commits_are_read`), nothing tells that a creator failed.
-    pub(crate) fn ends(self, commits_are_read: bool) -> BTreeMap<RelFileId, Lsn> {
-        let mut ends = self.dropped;
+    /// What goes, when the log has been read. Where no manager reads commits (`commits_are_read`),
+    /// nothing tells that a creator failed.
+    pub(crate) fn ends(self, commits_are_read: bool) -> Ends {
+        let mut files = self.dropped;
         for (file, creator) in self.creators {
             let is_open = self.transactions.get(&creator) == Some(&Creator::Open);
             if is_open && creator.is_normal() && commits_are_read {
-                ends.insert(file, NEVER_COMMITTED);
+                files.insert(file, NEVER_COMMITTED);
             }
         }
-        ends
+        Ends { files, cuts: self.cuts }
+    }
+}
+
+/// What goes, and behind which record.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    files: BTreeMap<RelFileId, Lsn>,
+    cuts: HashMap<(RelFileId, Fork), Cuts>,
+}
+
+impl Ends {
+    /// Whether the file goes behind the record that ends at `at`.
+    pub(crate) fn has_file(&self, file: RelFileId, at: Lsn) -> bool {
+        self.files.get(&file).is_some_and(|end| at < *end)
+    }
+
+    /// Whether a cut behind the record that ends at `at` takes the page.
+    pub(crate) fn cut_off(&self, id: PageId, at: Lsn) -> bool {
+        self.cuts.get(&(id.file, id.fork)).is_some_and(|cuts| {
+            let next = cuts.partition_point(|(cut, _)| *cut <= at);
+            cuts.get(next).is_some_and(|(_, stay)| *stay <= id.block.0)
+        })
+    }
+
+    /// Files whose creators never commit.
+    pub(crate) fn in_vain(&self) -> impl Iterator<Item = RelFileId> {
+        let in_vain = self.files.iter().filter(|(_, end)| **end == NEVER_COMMITTED);
+        in_vain.map(|(file, _)| *file)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::BlockNumber;
 
     const FILES: [RelFileId; 3] = [RelFileId(16), RelFileId(17), RelFileId(18)];
     const CREATOR: Xid = Xid(7);
     const OTHER: Xid = Xid(8);
 
     fn ends(foresight: Foresight) -> Vec<(RelFileId, Lsn)> {
-        foresight.ends(true).into_iter().collect()
+        foresight.ends(true).files.into_iter().collect()
     }
 
     fn of_the_table() -> Foresight {
@@ -129,7 +171,7 @@ mod tests {
     fn without_a_manager_of_commits_every_file_stays() {
         let mut foresight = Foresight::default();
         foresight.created(FILES[0], CREATOR);
-        assert!(foresight.ends(false).is_empty());
+        assert!(foresight.ends(false).files.is_empty());
     }
 
     /// The creator of a file of the table ended before the redo position, if no checkpoint found it
@@ -166,6 +208,23 @@ mod tests {
         foresight.created(FILES[0], OTHER);
         foresight.committed(OTHER);
         assert_eq!(ends(foresight), [(FILES[0], Lsn(200))]);
+    }
+
+    #[test]
+    fn a_page_goes_by_the_next_cut_that_leaves_fewer_blocks() {
+        let mut foresight = Foresight::default();
+        for (at, blocks) in [(100, 8), (200, 2), (300, 4)] {
+            foresight.cut(FILES[0], Fork::Main, blocks, Lsn(at));
+        }
+        let ends = foresight.ends(true);
+        let goes = |fork, block, at| {
+            let id = PageId { file: FILES[0], fork, block: BlockNumber(block) };
+            ends.cut_off(id, Lsn(at))
+        };
+        for (at, stay) in [(50, 2), (100, 2), (199, 2), (200, 4), (299, 4)] {
+            assert!(goes(Fork::Main, stay, at) && !goes(Fork::Main, stay - 1, at), "{at}");
+        }
+        assert!(!goes(Fork::Main, 100, 300) && !goes(Fork::Visibility, 100, 50));
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //!
 //! A record in front of the drop of its file is passed over too, and so is every record of a file
 //! whose creator has no commit in the log ([`Foresight`]): nobody reads such a file, and there may be
-//! no room on disk for it. It goes once the end of the log is certain.
+//! no room on disk for it. It goes once the end of the log is certain. Nor does a file grow by pages
+//! that a later record cuts off.
 //!
 //! What recovery reads may be in the system's memory only. After a failed sync the system calls such
 //! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
@@ -18,7 +19,6 @@
 //! files. Only then do its syncs prove anything. Names of files are as uncertain, so all folders are
 //! synced before anything that is found in them is relied on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ use crate::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
 use crate::control::{CONTROL, Control, ControlFile, NEW_CONTROL};
 use crate::error::{Corruption, Error, Result};
 use crate::file_table::{self, TABLES, TablePlace};
-use crate::files::{BASE, Files, fork_file_name};
-use crate::foresight::{Foresight, NEVER_COMMITTED};
-use crate::ids::{Fork, Lsn, PageId, RelFileId};
+use crate::files::{BASE, FORKS, Files, fork_file_name};
+use crate::foresight::{Ends, Foresight};
+use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
 use crate::known_files::ASIDE;
 use crate::page::PAGE_SIZE;
 use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
@@ -98,8 +98,10 @@ struct Missing<'s> {
     pages: Mutex<HashMap<PageId, Lsn>>,
     /// Files that the log has dropped so far.
     dropped: Mutex<HashSet<RelFileId>>,
-    /// Files that go: what records in front of the position did to them, nobody reads.
-    ends: BTreeMap<RelFileId, Lsn>,
+    /// What goes later: nobody reads what records in front of that did to it.
+    ends: Ends,
+    /// Forks that did not grow by pages which a later record cuts off.
+    ungrown: Mutex<HashSet<(RelFileId, Fork)>>,
 }
 
 impl Missing<'_> {
@@ -123,16 +125,11 @@ impl Missing<'_> {
         self.dropped.lock().remove(&file);
     }
 
-    /// Whether nobody reads what a record that ends at `at` did to the file.
-    fn goes_behind(&self, file: RelFileId, at: Lsn) -> bool {
-        self.ends.get(&file).is_some_and(|end| at < *end)
-    }
-
     /// Whether a record that ends at `at` needs no redo on the file: the log drops it before or
     /// behind the record, or its creator never commits.
     fn is_passed_over(&self, file: RelFileId, at: Lsn) -> bool {
         let is_there = |files: &Files| files.known.lock().contains_key(&file);
-        self.goes_behind(file, at)
+        self.ends.has_file(file, at)
             || self.dropped.lock().contains(&file)
             || self.files.is_some_and(|files| !is_there(files))
     }
@@ -181,6 +178,11 @@ impl<'r> Redo<'r> {
                 self.missing.add(id, self.record.start);
                 return Ok(RedoPage::Gone);
             }
+            let grows = blocks > pool.blocks(id.file, id.fork)?;
+            if grows && self.missing.ends.cut_off(id, self.record.lsn) {
+                self.missing.ungrown.lock().insert((id.file, id.fork));
+                return Ok(RedoPage::Gone);
+            }
             pool.extend_to(id.file, id.fork, blocks)?;
         } else if id.block.0 >= pool.blocks(id.file, id.fork)? {
             self.missing.add(id, self.record.start);
@@ -223,6 +225,18 @@ impl<'r> Redo<'r> {
         self.storage.remove_file(file)
     }
 
+    /// Makes a fork as long as a cut leaves it, if it did not grow by what the cut takes; unless a
+    /// later cut takes more.
+    fn grow_to_cut(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
+        let last = PageId { file, fork, block: BlockNumber(blocks.saturating_sub(1)) };
+        if self.missing.ends.cut_off(last, self.record.lsn)
+            || !self.missing.ungrown.lock().remove(&(file, fork))
+        {
+            return Ok(());
+        }
+        self.storage.pool().extend_to(file, fork, blocks)
+    }
+
     fn damage(&self, detail: String) -> Error {
         Error::Corruption(Box::new(Corruption {
             file: WAL_FOLDER.into(),
@@ -251,7 +265,7 @@ impl<'r> Redo<'r> {
                 self.missing.create_file(file);
                 let logged = body.u8().ok_or_else(short)? != 0;
                 self.storage.remove_file(file)?;
-                if !self.missing.goes_behind(file, self.record.lsn) {
+                if !self.missing.ends.has_file(file, self.record.lsn) {
                     self.storage.files.create(file, logged, self.record.xid)?;
                 }
             }
@@ -259,18 +273,14 @@ impl<'r> Redo<'r> {
                 self.drop_file(RelFileId(body.u64().ok_or_else(short)?))?;
             }
             kind::TRUNCATE => {
-                let file = RelFileId(body.u64().ok_or_else(short)?);
-                let fork = match body.u8().ok_or_else(short)? {
-                    0 => Fork::Main,
-                    1 => Fork::FreeSpace,
-                    2 => Fork::Visibility,
-                    other => return Err(self.damage(format!("fork {other}"))),
-                };
-                let blocks = body.u32().ok_or_else(short)?;
+                let cut = cut_of(self.record.body);
+                let (file, fork, blocks) =
+                    cut.ok_or_else(|| self.damage("it names no fork and length".into()))?;
                 if self.missing.is_passed_over(file, self.record.lsn) {
                     return Ok(());
                 }
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
+                self.grow_to_cut(file, fork, blocks)?;
                 // A file that is as short already is cut again: that cut may not be on the device.
                 if self.storage.pool.blocks(file, fork)? >= blocks {
                     self.storage.cut_fork(file, fork, blocks)?;
@@ -310,9 +320,22 @@ fn foresee(
     match (record.kind, Cursor(record.body).u64().map(RelFileId)) {
         (kind::CREATE_FILE, Some(file)) => foresight.created(file, record.xid),
         (kind::DROP_FILE, Some(file)) => foresight.dropped(file, record.lsn),
+        (kind::TRUNCATE, _) => {
+            if let Some((file, fork, blocks)) = cut_of(record.body) {
+                foresight.cut(file, fork, blocks, record.lsn);
+            }
+        }
         _ => {}
     }
     Ok(())
+}
+
+/// File, fork, and how many blocks stay, from the body of a [`kind::TRUNCATE`] record.
+fn cut_of(body: &[u8]) -> Option<(RelFileId, Fork, u32)> {
+    let mut body = Cursor(body);
+    let (file, number) = (RelFileId(body.u64()?), body.u8()?);
+    let fork = FORKS.into_iter().find(|fork| *fork as u8 == number)?;
+    Some((file, fork, body.u32()?))
 }
 
 fn restore(page: &mut PageWrite<'_>, image: DecodedImage<'_>) {
@@ -445,7 +468,13 @@ impl Storage {
         self.wal.segments.write_again(found.durable, found.end)?;
         let mut reader = WalReader::new(&self.wal.segments, control.redo);
         let files = (control.files.number != 0).then_some(&*self.files);
-        let missing = Missing { files, pages: Mutex::default(), dropped: Mutex::default(), ends };
+        let missing = Missing {
+            files,
+            pages: Mutex::default(),
+            dropped: Mutex::default(),
+            ends,
+            ungrown: Mutex::default(),
+        };
         let mut records = 0;
         // Ends with the log.
         while let Some((bytes, at)) = reader.next()? {
@@ -467,8 +496,7 @@ impl Storage {
             self.wal.segments.cut(end.end)?;
         }
         // Not before it is certain where the log ends: a lost end may have held the commit.
-        let in_vain = missing.ends.iter().filter(|(_, end)| **end == NEVER_COMMITTED);
-        in_vain.map(|(file, _)| *file).try_for_each(|file| self.remove_file(file))?;
+        missing.ends.in_vain().try_for_each(|file| self.remove_file(file))?;
         self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
         self.wal.segments.allocate_ahead(end.end.0)?;
         if control.clean {

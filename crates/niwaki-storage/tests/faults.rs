@@ -60,6 +60,23 @@ impl World {
         assert_eq!(self.vfs.changes(), before);
     }
 
+    /// What the next process on the machine opens while there is no room for any relation.
+    fn recovered_on_a_full_disk(&self) -> Arc<Storage> {
+        let left = self.vfs.restarted();
+        for operation in [Operation::Create, Operation::Allocate] {
+            left.inject(Fault {
+                kind: FaultKind::StorageFull,
+                operation,
+                path_contains: "base/".into(),
+                after: 0,
+                sticky: true,
+            });
+        }
+        let (storage, summary) = open_with(&Env::simulated(Arc::new(left), 11), options()).unwrap();
+        assert!(summary.recovered);
+        storage
+    }
+
     /// Nothing is pinned or poisoned, and all is there.
     fn sound(&self) {
         assert!(self.storage.pool().is_idle());
@@ -530,23 +547,29 @@ fn recovery_needs_no_room_for_a_file_that_the_log_drops() {
         filler.add(block, &item(block.into())).unwrap().unwrap();
     }
     world.storage.drop_file(filler.file).unwrap();
-    let left = world.vfs.restarted();
-    for operation in [Operation::Create, Operation::Allocate] {
-        left.inject(Fault {
-            kind: FaultKind::StorageFull,
-            operation,
-            path_contains: "base/".into(),
-            after: 0,
-            sticky: true,
-        });
-    }
-    let env = Env::simulated(Arc::new(left), 11);
-    let (storage, summary) = open_with(&env, options()).unwrap();
-    assert!(summary.recovered);
+    let storage = world.recovered_on_a_full_disk();
     assert!(!storage.file_exists(filler.file.id).unwrap());
     assert!(storage.allocate_file() > filler.file.id, "numbers are not given twice");
     let numbers = Items::on(&storage, world.items.file).numbers().unwrap();
     assert!(numbers.into_iter().eq(0..u64::from(PAGES)));
+}
+
+/// The same of a table that grew and was cut by VACUUM.
+#[test]
+fn recovery_needs_no_room_for_pages_that_the_log_cuts_off() {
+    let world = world();
+    world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    world.items.extend(PAGES).unwrap();
+    for block in PAGES..2 * PAGES {
+        world.items.add(block, &item(block.into())).unwrap().unwrap();
+    }
+    world.storage.truncate_fork(world.items.file, Fork::Main, PAGES).unwrap();
+    world.items.add(0, &item(100)).unwrap().unwrap();
+    world.storage.wal().flush(world.storage.wal().insert_lsn()).unwrap();
+    let storage = world.recovered_on_a_full_disk();
+    let items = Items::on(&storage, world.items.file);
+    assert_eq!(items.blocks(), PAGES);
+    assert!(items.numbers().unwrap().into_iter().eq((0..u64::from(PAGES)).chain([100])));
 }
 
 #[test]
