@@ -85,8 +85,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// `after_crash`: redo skips pages that a killed process wrote, so the next checkpoint must sync
-    /// them although this process did not touch them. The folder's names are durable.
+    /// `after_crash`: redo skips pages that a killed process wrote, so the next checkpoint must
+    /// sync them although this process did not touch them. The folder's names are durable.
     pub(crate) fn new(
         env: Env,
         segment_blocks: u32,

@@ -1,9 +1,8 @@
 //! What becomes of files later in the log, told by the first reading, before redo.
 //!
 //! Nobody reads what a record did to a page that a later record cuts off, or to a file that a later
-//! record drops. Nor does anybody read a file whose creator has no commit in the log. Redo passes
-//! over such records, so it needs no room for them: a disk that an index build has filled still lets
-//! the directory open.
+//! record drops. Nor does anybody read a file whose creator has no commit in the log. So redo needs
+//! no room for them: a disk that an index build has filled still lets the directory open.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +50,7 @@ impl Foresight {
         foresight
     }
 
-    /// Files with a fixed role stay: the start that follows an attempt to make them uses what is there.
+    /// Files with a fixed role stay: who makes them uses what an earlier attempt left.
     fn note_creator(&mut self, file: RelFileId, creator: Xid, state: Creator) {
         if file >= FIRST_FILE {
             self.creators.insert(file, creator);
@@ -88,8 +87,8 @@ impl Foresight {
         }
     }
 
-    /// A checkpoint says which transactions it found running. A commit beside the checkpoint may have
-    /// its record in front of this one.
+    /// A checkpoint says which transactions it found running. A commit beside the checkpoint may
+    /// have its record in front of this one.
     pub fn found_running(&mut self, is_running: impl Fn(Xid) -> bool) {
         for (xid, state) in &mut self.transactions {
             if *state == Creator::Ended && is_running(*xid) {

@@ -8,16 +8,16 @@
 //! the redo position, the table of files does not have the file, and no record has created it since.
 //! Numbers of files are never given twice.
 //!
-//! A record in front of the drop of its file is passed over too, and so is every record of a file
-//! whose creator has no commit in the log ([`Foresight`]): nobody reads such a file, and there may be
-//! no room on disk for it. It goes once the end of the log is certain. Nor does a file grow by pages
+//! A record in front of the drop of its file is passed over too. So is every record of a file whose
+//! creator has no commit in the log ([`Foresight`]): nobody reads such a file, and there may be no
+//! room on disk for it. It goes once the end of the log is certain. Nor does a file grow by pages
 //! that a later record cuts off.
 //!
 //! What recovery reads may be in the system's memory only. After a failed sync the system calls such
 //! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
 //! on: the control file's slot, the end of the log, every page that a record names, the lengths of
-//! files. Only then do its syncs prove anything. Names of files are as uncertain, so all folders are
-//! synced before anything that is found in them is relied on.
+//! files. Only then do its syncs prove anything. Names of files are as uncertain, so all folders
+//! are synced before anything that is found in them is relied on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -594,8 +594,8 @@ fn take_lock(env: &Env) -> Result<Box<dyn DirectoryLock>> {
     })
 }
 
-/// Makes the names that are there durable: the process before may have ended because a sync of their
-/// folder failed. Commits in a segment of the log are lost with its name.
+/// Makes the names that are there durable: the process before may have ended because a sync of
+/// their folder failed. Commits in a segment of the log are lost with its name.
 fn sync_folders(env: &Env) -> Result<()> {
     let failed = |e| Error::io("could not sync the folders of the data directory", e);
     let aside = env.vfs.exists(ASIDE).map_err(failed)?.then_some(ASIDE);

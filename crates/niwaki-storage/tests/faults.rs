@@ -434,8 +434,8 @@ fn a_failed_sync_of_a_folder_ends_the_process() {
     world.recovers(&further);
 }
 
-/// Adds items, from number `first` on, until the log reaches into its segment `segment`. Returns the
-/// number of the next one.
+/// Adds items, from number `first` on, until the log reaches into its segment `segment`. Returns
+/// the number of the next one.
 fn fill_log(items: &Items, first: u64, segment: u64) -> u64 {
     let payload = items.storage.options().wal_segment_bytes - wal::SEGMENT_HEADER_SIZE;
     let mut number = first;
@@ -535,8 +535,8 @@ fn old_bytes_in_a_grown_file_are_never_served() {
     assert!(images > 100, "{images}");
 }
 
-/// An index build filled the disk and was rolled back, and the process was killed. Recovery made the
-/// file again only to remove it, found no room, and the directory did not open.
+/// An index build filled the disk and was rolled back, and the process was killed. Recovery made
+/// the file again only to remove it, found no room, and the directory did not open.
 #[test]
 fn recovery_needs_no_room_for_a_file_that_the_log_drops() {
     let world = world();

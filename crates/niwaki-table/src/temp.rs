@@ -165,7 +165,7 @@ impl TempSpace {
     /// A new, empty file.
     ///
     /// # Errors
-    /// The file system's; why nothing in the directory is written any more.
+    /// The file system's; why nothing is written any more.
     pub fn create(&self) -> Result<TempFile> {
         self.files.gate.pass()?;
         // Relaxed: only the number's uniqueness matters.
@@ -184,7 +184,7 @@ impl TempFile {
     /// Appends bytes.
     ///
     /// # Errors
-    /// The file system's; [`Error::TempFileLimit`]; why nothing in the directory is written any more.
+    /// The file system's; [`Error::TempFileLimit`]; why nothing is written any more.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.space.files.gate.pass()?;
         let more = bytes.len() as u64;

@@ -11,7 +11,7 @@ use common::run;
 use crashes::each_image;
 use niwaki::{Database, Options};
 use niwaki_env::Env;
-use niwaki_env::vfs::{FaultyVfs, Vfs};
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, Operation, Vfs};
 
 fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
     let options = Options::new()
@@ -76,4 +76,39 @@ fn every_moment_of_an_index_build_recovers() {
         },
     );
     assert!(images > 40, "only {images} images");
+}
+
+/// A server was killed while an index build filled the disk, and did not start any more: recovery
+/// made the file again, only to remove it.
+#[test]
+fn a_killed_build_needs_no_room_at_the_next_start() {
+    let vfs = FaultyVfs::new();
+    let database = open(Arc::new(vfs.clone())).unwrap();
+    let mut session = database.session();
+    for statement in [
+        "create table t (id int primary key, s text)",
+        "insert into t select i, repeat('x', 100) || i from generate_series(1, 2000) i",
+        "checkpoint",
+        "begin",
+        "create index t_s on t (s)",
+    ] {
+        assert_eq!(run(&mut session, statement), "", "{statement}");
+    }
+    let number = run(&mut session, "select relfilenode from pg_class where relname = 't_s'");
+    // Its commit makes the log durable.
+    run(&mut database.session(), "create table other (i int)");
+    let left = vfs.restarted();
+    left.inject(Fault {
+        kind: FaultKind::StorageFull,
+        operation: Operation::Allocate,
+        path_contains: format!("base/{number}."),
+        after: 0,
+        sticky: true,
+    });
+    let again = open(Arc::new(left.clone())).unwrap();
+    assert!(!left.exists(&format!("base/{number}.main")).unwrap());
+    let mut session = again.session();
+    assert_eq!(run(&mut session, "create index t_s on t (s)"), "");
+    assert_eq!(run(&mut session, "select count(*) from t"), "2000");
+    assert_eq!(again.check().unwrap().violations, []);
 }
