@@ -25,6 +25,9 @@ use crate::wire::backend;
 const SESSION_STACK_BYTES: usize = 8 << 20;
 /// How long a listener that could not accept waits for a session to end before it tries again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+/// Connections at once that there is no place for, and that are told so when they have asked for a
+/// session. More are told at once. Few, since their descriptors are beside `sockets_max`.
+const TURNED_AWAY_MAX: usize = 8;
 /// How long a clean stop waits for sessions to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -99,6 +102,8 @@ struct Clients {
     sockets: usize,
     /// Connections that have not logged in.
     strangers: usize,
+    /// Connections that there is no place for; they are not among the others.
+    turned_away: usize,
 }
 
 impl std::fmt::Debug for Shared {
@@ -244,7 +249,7 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
     }
 }
 
-/// Tells a connection that there are too many, and closes it.
+/// Tells a connection that there are too many, whatever it is about to ask, and closes it.
 fn refuse(socket: &Socket) {
     let mut output = Output::new();
     report::append_fatal(&mut output.bytes, &too_many_clients());
@@ -268,19 +273,27 @@ const TOO_MANY_CLIENTS: &str = "53300";
 struct Admission {
     shared: Arc<Shared>,
     is_stranger: AtomicBool,
+    /// It may log in: there were not too many others when it came.
+    may_log_in: bool,
 }
 
 impl Admission {
-    /// `None` when there are too many connections, or too many that have not logged in.
+    /// Takes a place: where there are too many connections, or too many that have not logged in,
+    /// one of those that are turned away. `None` when there is none of these either.
     fn ask(shared: &Arc<Shared>) -> Option<Self> {
         let mut clients = shared.clients.lock();
         let strangers_max = (shared.sockets_max / 2).max(1);
-        if clients.sockets >= shared.sockets_max || clients.strangers >= strangers_max {
+        let may_log_in = clients.sockets < shared.sockets_max && clients.strangers < strangers_max;
+        if may_log_in {
+            clients.sockets += 1;
+            clients.strangers += 1;
+        } else if clients.turned_away < TURNED_AWAY_MAX {
+            clients.turned_away += 1;
+        } else {
             return None;
         }
-        clients.sockets += 1;
-        clients.strangers += 1;
-        Some(Self { shared: Arc::clone(shared), is_stranger: AtomicBool::new(true) })
+        let is_stranger = AtomicBool::new(may_log_in);
+        Some(Self { shared: Arc::clone(shared), is_stranger, may_log_in })
     }
 
     /// It has logged in.
@@ -295,8 +308,12 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         let mut clients = self.shared.clients.lock();
-        clients.sockets -= 1;
-        self.is_known(&mut clients);
+        if self.may_log_in {
+            clients.sockets -= 1;
+            self.is_known(&mut clients);
+        } else {
+            clients.turned_away -= 1;
+        }
     }
 }
 
@@ -314,6 +331,10 @@ fn connection(admission: &Admission, socket: &Arc<Socket>) {
     let opening = startup::open(socket, &mut input, &mut output, &left);
     let mut wire = Wire::new(socket, input, output);
     match opening {
+        // Before this packet a client takes an error for an answer to its request for encryption.
+        Ok(Opening::Session(_)) if !admission.may_log_in => {
+            session::fatal(&mut wire, &too_many_clients());
+        }
         Ok(Opening::Session(request)) => {
             run(admission, socket, &request, &mut wire);
         }

@@ -178,7 +178,7 @@ fn strangers_are_bounded_in_number_and_time() {
     let connect = || TcpStream::connect(server.address()).expect("it listens");
     let mut strangers: Vec<TcpStream> = (0..4).map(|_| connect()).collect();
     // One more than half of the sockets: it is told so, and closed.
-    let mut one_more = Client { stream: connect(), seen: Vec::new() };
+    let mut one_more = Client::connect(&server, "postgres");
     assert_eq!(one_more.last_words(), ["53300"]);
     for stranger in &mut strangers {
         stranger.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
@@ -200,5 +200,44 @@ fn strangers_are_bounded_in_number_and_time() {
     // Their places are free again.
     Client::ready(&server, "postgres");
     assert_eq!(known.run("select 1").as_deref(), Some("1"));
+    drop(server.stop());
+}
+
+/// `psql` asks for encryption first, and took the error for the answer: "server sent an error
+/// response during SSL exchange".
+#[test]
+fn one_too_many_is_told_so_after_its_requests_for_encryption() {
+    let database = database();
+    // A session and a stranger, and there is no place any more.
+    let server = start_with(&database, 2, LONG);
+    let _known = Client::ready(&server, "postgres");
+    let _stranger = Client::silent(&server);
+    let mut one_more = Client::silent(&server);
+    for request in [80_877_103_u32, 80_877_104] {
+        one_more.send_framed(None, &request.to_be_bytes());
+        let mut answer = [0];
+        one_more.stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer, *b"N", "{request}");
+    }
+    one_more.ask_for_session("postgres");
+    assert_eq!(one_more.last_words(), ["53300"]);
+    drop(server.stop());
+}
+
+/// Those that there is no place for are bounded in number, and in time as others are.
+#[test]
+fn those_that_are_turned_away_are_few() {
+    let database = database();
+    let server = start_with(&database, 2, LONG);
+    let _known = Client::ready(&server, "postgres");
+    let _silent: Vec<Client> = (0..1 + 8).map(|_| Client::silent(&server)).collect();
+    // Told without being asked what it wants.
+    assert_eq!(Client::silent(&server).last_words(), ["53300"]);
+    drop(server.stop());
+    let server = start_with(&database, 2, Duration::from_millis(300));
+    let _known = Client::ready(&server, "postgres");
+    for mut silent in [Client::silent(&server), Client::silent(&server)] {
+        assert!(silent.last_words().is_empty(), "it is closed");
+    }
     drop(server.stop());
 }

@@ -37,13 +37,23 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn connect(server: &Server, database: &str) -> Self {
+    /// Connects, and sends nothing.
+    pub(crate) fn silent(server: &Server) -> Self {
         let stream = TcpStream::connect(server.address()).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a socket");
-        let mut client = Self { stream, seen: Vec::new() };
-        let body = format!("\0\x03\0\0user\0postgres\0database\0{database}\0\0");
-        client.send_framed(None, body.as_bytes());
+        Self { stream, seen: Vec::new() }
+    }
+
+    /// Connects, and asks for a session.
+    pub(crate) fn connect(server: &Server, database: &str) -> Self {
+        let mut client = Self::silent(server);
+        client.ask_for_session(database);
         client
+    }
+
+    pub(crate) fn ask_for_session(&mut self, database: &str) {
+        let body = format!("\0\x03\0\0user\0postgres\0database\0{database}\0\0");
+        self.send_framed(None, body.as_bytes());
     }
 
     /// Connects, and waits for ReadyForQuery.
