@@ -293,6 +293,35 @@ fn cursors_are_portals() {
     assert_eq!(run(&mut s, "c", 0).err().unwrap().sqlstate, "34000");
 }
 
+/// A portal that runs has its name: a cursor that it declared took the name, and was lost with it.
+#[test]
+fn a_portal_that_runs_keeps_its_name() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    for (sql, state, message) in [
+        ("declare p cursor for select a from t", "42P03", "cursor \"p\" already exists"),
+        ("fetch p", "55000", "portal \"p\" cannot be run"),
+        ("move p", "55000", "portal \"p\" cannot be run"),
+        ("close p", "24000", "cannot drop active portal \"p\""),
+    ] {
+        s.execute("begin", ()).unwrap();
+        s.parse("", sql, &[]).unwrap();
+        bind(&mut s, "p", "", &[]).unwrap();
+        let error = run(&mut s, "p", 0).err().unwrap_or_else(|| panic!("{sql} ran"));
+        assert_eq!((error.sqlstate, &*error.message), (state, message), "{sql}");
+        s.error();
+        s.execute("rollback", ()).unwrap();
+    }
+    // It is free again when the portal is gone.
+    s.execute("begin", ()).unwrap();
+    once(&mut s, "declare p cursor for select a from t order by a", &[]).unwrap();
+    s.parse("", "fetch 2 p", &[]).unwrap();
+    bind(&mut s, "f", "", &[]).unwrap();
+    assert_eq!(numbers(&run(&mut s, "f", 0).unwrap().1), [1, 2]);
+    assert_eq!(numbers(&once(&mut s, "fetch p", &[]).unwrap()), [3]);
+    s.execute("close p", ()).unwrap();
+}
+
 /// Parses, binds and executes a statement as one step of a pipeline.
 fn step(s: &mut Session, sql: &str) -> niwaki::Result<Vec<String>> {
     s.parse("", sql, &[])?;

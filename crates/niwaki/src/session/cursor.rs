@@ -13,7 +13,7 @@ use niwaki_types::{Datum, TypeOid};
 use pg_query::NodeEnum;
 
 use super::extended::{Action, Statement};
-use super::portal::{CursorKind, Portal, PortalState};
+use super::portal::{CursorKind, Portal, PortalState, cannot_be_run};
 use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
@@ -56,7 +56,7 @@ impl Session {
             return Err(SqlError::new("0A000", message));
         }
         declared.check_locks()?;
-        if self.portals.contains_key(name) {
+        if self.portals.contains_key(name) || self.is_active_portal(name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
         }
         let by_itself = planned.goes_backward() && !planned.locks_rows();
@@ -89,14 +89,18 @@ impl Session {
     /// FETCH and MOVE; the number of rows.
     pub(super) fn fetch_cursor(&mut self, fetch: &Fetch, out: &mut dyn ResultSink) -> Result<u64> {
         let name = &fetch.name;
+        if self.is_active_portal(name) {
+            return Err(cannot_be_run(name));
+        }
         let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_cursor(name))?;
+        self.active_portals.push(key);
         let rows: &mut dyn RowSink = out;
         let out = if fetch.is_move { None } else { Some(rows) };
         let fetched = match portal.check_usable(name) {
             Ok(()) => self.fetch(&mut portal, fetch.to, out),
             Err(error) => Err(error),
         };
-        self.put_back(key, portal, fetched.is_err());
+        self.put_back(portal, fetched.is_err());
         fetched
     }
 
@@ -106,6 +110,10 @@ impl Session {
             self.portals.clear();
             return Ok("CLOSE CURSOR ALL");
         };
+        if self.is_active_portal(name) {
+            let message = format!("cannot drop active portal \"{name}\"");
+            return Err(SqlError::new("24000", message));
+        }
         if self.portals.remove(name).is_none() {
             return Err(no_cursor(name));
         }

@@ -290,13 +290,14 @@ impl Session {
         let (name, mut running) =
             self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
         self.begin_statement(running.statement.text())?;
+        self.active_portals.push(name);
         self.report_text_settings(out);
-        let outcome = match self.check_portal(&name, &running) {
+        let outcome = match self.check_portal(portal, &running) {
             Ok(()) => self.run_portal(&mut running, max_rows, out),
             Err(error) => Err(error),
         };
         self.end_statement();
-        self.put_back(name, running, outcome.is_err());
+        self.put_back(running, outcome.is_err());
         let ran = matches!(outcome, Ok(ExecuteOutcome::Complete | ExecuteOutcome::Suspended));
         self.ran.message |= ran && self.block == Block::Implicit;
         outcome

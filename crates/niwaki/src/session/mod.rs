@@ -161,6 +161,8 @@ pub struct Session {
     path: Option<CachedPath>,
     statements: HashMap<String, Named>,
     portals: HashMap<String, Portal>,
+    /// Names of the portals that run, the outermost first. They are not among `portals` meanwhile.
+    active_portals: Vec<String>,
     sequences: SequenceValues,
     /// Memory of the last unnamed portal's parameters.
     spare_parameters: Vec<Datum>,
@@ -243,6 +245,7 @@ impl Session {
             path: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
+            active_portals: Vec::new(),
             sequences: SequenceValues::default(),
             spare_parameters: Vec::new(),
             work: Workspace::default(),

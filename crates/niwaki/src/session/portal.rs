@@ -319,7 +319,7 @@ impl Portal {
             PortalState::Done if gives_rows => return Ok(()),
             PortalState::Done | PortalState::Failed => {}
         }
-        Err(SqlError::new("55000", format!("portal \"{name}\" cannot be run")))
+        Err(cannot_be_run(name))
     }
 
     fn refuse_to_go_back(&self) -> Result<()> {
@@ -331,10 +331,21 @@ impl Portal {
     }
 }
 
+/// The error of a portal that failed, did what is done once, or runs already.
+pub(super) fn cannot_be_run(name: &str) -> SqlError {
+    SqlError::new("55000", format!("portal \"{name}\" cannot be run"))
+}
+
 impl Session {
-    /// Puts a portal back that was used, unless its transaction is over. COMMIT AND CHAIN and
-    /// ROLLBACK TO end their own portal, although a transaction is open after them.
-    pub(super) fn put_back(&mut self, name: String, mut portal: Portal, failed: bool) {
+    /// Returns whether a portal of this name runs now. No other may have its name.
+    pub(super) fn is_active_portal(&self, name: &str) -> bool {
+        self.active_portals.iter().any(|active| active == name)
+    }
+
+    /// Puts the innermost portal back that runs, unless its transaction is over. COMMIT AND CHAIN
+    /// and ROLLBACK TO end their own portal, although a transaction is open after them.
+    pub(super) fn put_back(&mut self, mut portal: Portal, failed: bool) {
+        let Some(name) = self.active_portals.pop() else { return };
         if failed {
             portal.state = PortalState::Failed;
             portal.running = None;
