@@ -846,6 +846,11 @@ fn queries_written_again() {
 }
 
 #[test]
+fn extensions() {
+    check_told("extensions", include_str!("../testscripts/extensions.test"));
+}
+
+#[test]
 fn names_of_monitoring() {
     check_told("names_of_monitoring", include_str!("../testscripts/names_of_monitoring.test"));
 }

@@ -609,8 +609,9 @@ fn settings_take_part_in_transactions() {
         ["BEGIN", "repeatable read", "SHOW", "COMMIT", "read committed", "SHOW"]
     );
     assert_eq!(
-        run(&mut s, "create extension if not exists pageinspect; checkpoint; discard all"),
+        run(&mut s, "create extension if not exists plpgsql; checkpoint; discard all"),
         [
+            "NOTICE: extension \"plpgsql\" already exists, skipping",
             "CREATE EXTENSION",
             "CHECKPOINT",
             "ERROR 25001: DISCARD ALL cannot run inside a transaction block"

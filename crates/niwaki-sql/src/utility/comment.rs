@@ -4,6 +4,7 @@ use niwaki_catalog::RelationKind;
 use pg_query::protobuf::{CommentStmt, ObjectType};
 use pg_query::{Node, NodeEnum};
 
+use super::extension;
 use super::function::function_in;
 use super::read::{qualified, strings, unexpected};
 use super::statement::{Name, Utility};
@@ -117,8 +118,7 @@ pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
         }
         ObjectType::ObjectSchema => CommentTarget::Schema(single()?),
         ObjectType::ObjectDatabase => CommentTarget::Database(single()?),
-        // pg_dump writes them for the extensions that are built in.
-        ObjectType::ObjectExtension => return Ok(Utility::Nothing("COMMENT")),
+        ObjectType::ObjectExtension => return extension::comment(s.object.as_deref()),
         other => {
             let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
             return Err(SqlError::unsupported(format!("COMMENT ON {word}")));

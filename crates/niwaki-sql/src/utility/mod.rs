@@ -8,6 +8,7 @@ mod create_as;
 mod cursor;
 mod database;
 mod domain;
+mod extension;
 mod foreign_key;
 mod function;
 mod partition;
@@ -29,6 +30,7 @@ pub use create_as::{CreateAsForm, CreateTableAs, RowsOf};
 pub use cursor::{DeclareCursor, Fetch, FetchCount, FetchTo};
 pub use database::{DatabaseOptions, DatabaseStatement};
 pub use domain::{DomainAction, DomainSpec};
+pub use extension::{EXTENSIONS, Extension};
 pub use foreign_key::ForeignKeySpec;
 pub use function::{
     ArgumentType, CreateFunction, FunctionName, FunctionStatement, ParameterSpec, TraitChanges,

@@ -18,7 +18,9 @@ use super::table::Persistence;
 use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
-use super::{create_as, cursor, database, domain, read_copy, read_definition, read_table};
+use super::{
+    create_as, cursor, database, domain, extension, read_copy, read_definition, read_table,
+};
 use crate::error::{Result, SqlError};
 use crate::parse::{part, position_of};
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -158,7 +160,7 @@ fn read_here(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::ClosePortalStmt(s) => {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
         }
-        NodeEnum::CreateExtensionStmt(s) => extension(&s.extname)?,
+        NodeEnum::CreateExtensionStmt(s) => extension::create(s)?,
         NodeEnum::CommentStmt(s) => super::comment::comment(s, source)?,
         NodeEnum::AlterObjectSchemaStmt(s) => set_schema(s, source)?,
         NodeEnum::AlterOwnerStmt(s) => owner(s, source)?,
@@ -182,27 +184,6 @@ fn executed(query: Option<&Node>) -> Option<&protobuf::ExecuteStmt> {
         NodeEnum::CreateTableAsStmt(create) => executed(create.query.as_deref()),
         _ => None,
     }
-}
-
-/// Extensions whose work Niwaki has built in, or that measure and have nothing to install.
-fn extension(name: &str) -> Result<Utility> {
-    const BUILT_IN: &[&str] = &[
-        "pageinspect",
-        "pgstattuple",
-        "pg_visibility",
-        "pg_buffercache",
-        "amcheck",
-        "pg_stat_statements",
-        "pg_prewarm",
-        "pg_walinspect",
-        "pg_freespacemap",
-        "pgrowlocks",
-        "plpgsql",
-    ];
-    if BUILT_IN.contains(&name) {
-        return Ok(Utility::Nothing("CREATE EXTENSION"));
-    }
-    Err(SqlError::unsupported(format!("extension \"{name}\"")))
 }
 
 fn transaction(s: &TransactionStmt) -> Result<TransactionCommand> {
@@ -339,9 +320,7 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         ObjectType::ObjectView => Some(RelationKind::View),
         ObjectType::ObjectMatview => Some(RelationKind::MaterializedView),
         ObjectType::ObjectSchema => None,
-        ObjectType::ObjectExtension if s.missing_ok => {
-            return Ok(Utility::Nothing("DROP EXTENSION"));
-        }
+        ObjectType::ObjectExtension => return extension::drop(s),
         other => {
             let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
             return Err(SqlError::unsupported(format!("DROP {word}")));

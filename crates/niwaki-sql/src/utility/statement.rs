@@ -682,8 +682,13 @@ pub enum Utility {
     Fetch(super::Fetch),
     /// CLOSE; `None`: ALL
     CloseCursor(Option<String>),
-    /// Accepted, without effect in Niwaki; answers with this tag.
-    Nothing(&'static str),
+    /// Accepted, without effect in Niwaki.
+    Nothing {
+        /// What it answers with.
+        tag: &'static str,
+        /// SQLSTATEs and messages of notices.
+        notices: Vec<(&'static str, String)>,
+    },
 }
 
 impl Utility {

@@ -181,7 +181,12 @@ impl Session {
                 self.alter_database(statement)?;
                 statement.tag()
             }
-            Utility::Nothing(tag) => tag,
+            Utility::Nothing { tag, notices } => {
+                for (sqlstate, message) in notices {
+                    self.notice(out, sqlstate, message);
+                }
+                tag
+            }
             Utility::CreateSchema { .. }
             | Utility::CreateTable(_)
             | Utility::CreateView(_)

@@ -2,12 +2,15 @@
 //! operators are not there.
 
 use niwaki_catalog::{Oid, check_oid};
+use niwaki_sql::utility::EXTENSIONS;
 
 use super::depend::{CLASS, CONSTRAINT, NAMESPACE, PROC, TRIGGER};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
 
 /// The number of `pg_type`.
 const TYPE: Oid = Oid(1247);
+/// The number of `pg_extension`.
+const EXTENSION: Oid = Oid(3079);
 /// The number of `pg_database`.
 const DATABASE: Oid = Oid(1262);
 
@@ -25,6 +28,11 @@ fn pg_description(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         Some(comment) => emit(&[number(oid), number(class), int4(column), text(comment)]),
         None => Ok(()),
     };
+    for extension in EXTENSIONS {
+        if wanted.is_none_or(|wanted| wanted.0 == extension.oid) {
+            describe(EXTENSION, Oid(extension.oid), 0, Some(extension.comment))?;
+        }
+    }
     let mut schemas: Vec<_> = state.schemas().collect();
     schemas.sort_unstable_by_key(|schema| schema.oid);
     for schema in schemas.into_iter().filter(|schema| wanted.is_none_or(|oid| oid == schema.oid)) {

@@ -1,6 +1,7 @@
 //! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
 
-use niwaki_catalog::{KeyBytes, Oid, Relation, RelationKind, SchemaEntry};
+use niwaki_catalog::{KeyBytes, Oid, PG_CATALOG, Relation, RelationKind, SchemaEntry};
+use niwaki_sql::utility::EXTENSIONS;
 use niwaki_types::{Datum, KeyOrder, TypeOid, decode_key};
 
 use super::depend::NAMESPACE;
@@ -40,6 +41,65 @@ fn initial_privileges(schema: Oid) -> Datum {
     let items = [format!("{owner}=UC/{owner}"), format!("=U/{owner}")];
     array(TypeOid::ACLITEM, items.into_iter().map(text))
 }
+
+/// They are built in, so every database has all of them.
+pub(super) const PG_EXTENSION: Computed = Computed {
+    name: "pg_extension",
+    columns: &["oid", "extname", "extowner", "extnamespace", "extrelocatable", "extversion"],
+    keys: &[],
+    rows: |_, emit| {
+        for extension in EXTENSIONS {
+            let [oid, schema] = [Oid(extension.oid), PG_CATALOG].map(number);
+            let (name, version) = (text(extension.name), text(extension.version));
+            let relocatable = Datum::Bool(extension.relocatable);
+            emit(&[oid, name, number(OWNER), schema, relocatable, version])?;
+        }
+        Ok(())
+    },
+};
+
+pub(super) const PG_AVAILABLE_EXTENSIONS: Computed = Computed {
+    name: "pg_available_extensions",
+    columns: &["name", "default_version", "installed_version", "comment"],
+    keys: &[],
+    rows: |_, emit| {
+        for extension in EXTENSIONS {
+            let (name, version) = (text(extension.name), text(extension.version));
+            emit(&[name, version.clone(), version, text(extension.comment)])?;
+        }
+        Ok(())
+    },
+};
+
+pub(super) const PG_AVAILABLE_EXTENSION_VERSIONS: Computed = Computed {
+    name: "pg_available_extension_versions",
+    columns: &[
+        "name",
+        "version",
+        "installed",
+        "superuser",
+        "trusted",
+        "relocatable",
+        "schema",
+        "comment",
+    ],
+    keys: &[],
+    rows: |_, emit| {
+        for extension in EXTENSIONS {
+            emit(&[
+                text(extension.name),
+                text(extension.version),
+                Datum::Bool(true),
+                Datum::Bool(true),
+                Datum::Bool(extension.trusted),
+                Datum::Bool(extension.relocatable),
+                optional(extension.schema),
+                text(extension.comment),
+            ])?;
+        }
+        Ok(())
+    },
+};
 
 /// What pg_dump takes for granted: privileges that objects have in a new database.
 pub(super) const PG_INIT_PRIVS: Computed = Computed {

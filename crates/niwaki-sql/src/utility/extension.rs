@@ -1,0 +1,124 @@
+//! Extensions of PostgreSQL's: every database has those that are built in, and there are no others.
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CreateExtensionStmt, DropStmt, Node};
+
+use super::read::unexpected;
+use super::statement::Utility;
+use crate::error::{Result, SqlError};
+
+/// An extension whose functions are built in, as PostgreSQL's catalogs describe it.
+#[derive(Debug)]
+pub struct Extension {
+    /// Number: behind those that PostgreSQL gives to its own.
+    pub oid: u32,
+    /// Name.
+    pub name: &'static str,
+    /// The version that Niwaki's functions are of.
+    pub version: &'static str,
+    /// Who may write to a database may create it.
+    pub trusted: bool,
+    /// `pg_extension.extrelocatable`
+    pub relocatable: bool,
+    /// The schema that PostgreSQL insists on.
+    pub schema: Option<&'static str>,
+    /// What it is for.
+    pub comment: &'static str,
+}
+
+/// All extensions, in the order of their names.
+pub const EXTENSIONS: &[Extension] = &[
+    Extension {
+        oid: 16_020,
+        name: "pg_prewarm",
+        version: "1.2",
+        trusted: false,
+        relocatable: true,
+        schema: None,
+        comment: "prewarm relation data",
+    },
+    Extension {
+        oid: 16_021,
+        name: "pg_visibility",
+        version: "1.2",
+        trusted: false,
+        relocatable: true,
+        schema: None,
+        comment: "examine the visibility map (VM) and page-level visibility info",
+    },
+    Extension {
+        oid: 16_022,
+        name: "plpgsql",
+        version: "1.0",
+        trusted: true,
+        relocatable: false,
+        schema: Some("pg_catalog"),
+        comment: "PL/pgSQL procedural language",
+    },
+];
+
+fn is_there(name: &str) -> bool {
+    EXTENSIONS.iter().any(|extension| extension.name == name)
+}
+
+/// Reads CREATE EXTENSION. As in PostgreSQL, its options do not matter where it is there already.
+///
+/// # Errors
+/// 42710 for one that is there, without IF NOT EXISTS; 0A000 for any other.
+pub(super) fn create(s: &CreateExtensionStmt) -> Result<Utility> {
+    let name = &s.extname;
+    if !is_there(name) {
+        let message = format!("extension \"{name}\" is not available");
+        return Err(SqlError::new("0A000", message)
+            .with_detail("Niwaki loads no extensions: it has some of them built in.")
+            .with_hint("pg_available_extensions shows which."));
+    }
+    let message = format!("extension \"{name}\" already exists");
+    if !s.if_not_exists {
+        return Err(SqlError::new("42710", message));
+    }
+    let notices = vec![("42710", format!("{message}, skipping"))];
+    Ok(Utility::Nothing { tag: "CREATE EXTENSION", notices })
+}
+
+/// Reads DROP EXTENSION.
+///
+/// # Errors
+/// 0A000 for one that is there; 42704 for any other, without IF EXISTS.
+pub(super) fn drop(s: &DropStmt) -> Result<Utility> {
+    let mut notices = Vec::new();
+    for node in &s.objects {
+        let name = name_of(Some(node))?;
+        if is_there(name) {
+            return Err(SqlError::unsupported(format!("DROP EXTENSION \"{name}\"")));
+        }
+        if !s.missing_ok {
+            return Err(does_not_exist(name));
+        }
+        notices.push(("00000", format!("extension \"{name}\" does not exist, skipping")));
+    }
+    Ok(Utility::Nothing { tag: "DROP EXTENSION", notices })
+}
+
+/// Reads COMMENT ON EXTENSION. `pg_dump` writes it; the remark on what is built in stays.
+///
+/// # Errors
+/// 42704 for one that is not there.
+pub(super) fn comment(object: Option<&Node>) -> Result<Utility> {
+    let name = name_of(object)?;
+    if !is_there(name) {
+        return Err(does_not_exist(name));
+    }
+    Ok(Utility::Nothing { tag: "COMMENT", notices: Vec::new() })
+}
+
+fn name_of(node: Option<&Node>) -> Result<&str> {
+    match node.and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::String(name)) => Ok(&name.sval),
+        _ => Err(unexpected("the name of an extension")),
+    }
+}
+
+fn does_not_exist(name: &str) -> SqlError {
+    SqlError::new("42704", format!("extension \"{name}\" does not exist"))
+}
