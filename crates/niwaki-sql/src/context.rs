@@ -28,6 +28,8 @@ pub struct AnalyzeContext<'a> {
     pub planner: PlannerSettings,
     /// As [`Environment::check_interrupts`]: asked between the steps of planning, which takes long for many tables.
     pub interrupts: &'a dyn Fn() -> Result<()>,
+    /// The time now, in microseconds: EXPLAIN tells how long planning took.
+    pub clock: &'a dyn Fn() -> i64,
     /// Where the bodies of users' functions are kept; where they are not looked at, none.
     pub functions: Option<&'a CalledFunctions<'a>>,
     /// Whether the text is the catalog's own, in which names of users' objects are numbers.

@@ -19,6 +19,7 @@ use crate::expr::{Expr, ExprKind, Nested, Quantifier, SubQueryKind};
 use crate::plan::{
     BitmapPlan, JoinKey, JoinKind, PathPlan, PlanNode, ScanPlan, SetKind, SortKey, estimate,
 };
+use crate::settings::changed_settings;
 use crate::store::ScanEffort;
 
 use deparse::{Names, expression, sort_key};
@@ -99,9 +100,24 @@ pub(crate) fn explain(
 ) -> Result<Vec<String>> {
     let measures = measured.map(|(measures, _)| measures);
     let shown = describe(root, &Describing { exec, measures, verbose: options.verbose });
+    let settings =
+        options.settings.then(|| changed_settings(|name| exec.environment.setting(name)));
     if options.json {
         let mut text = String::from("[\n  {\n    \"Plan\": ");
         json::write(&shown, None, 4, options, &mut text);
+        if let Some(settings) = settings {
+            text.push_str(",\n    \"Settings\": {\n");
+            let lines: Vec<String> = settings
+                .iter()
+                .map(|(name, value)| format!("      \"{name}\": {}", json_string(value)))
+                .collect();
+            text.push_str(&lines.join(",\n"));
+            text.push_str(if lines.is_empty() { "    }" } else { "\n    }" });
+        }
+        if options.summary {
+            let planning = milliseconds(options.planning_us);
+            text.push_str(&format!(",\n    \"Planning Time\": {planning}"));
+        }
         if let (Some((_, micros)), true) = (measured, options.summary) {
             text.push_str(&format!(",\n    \"Execution Time\": {}", milliseconds(micros)));
         }
@@ -110,6 +126,14 @@ pub(crate) fn explain(
     }
     let mut lines = Vec::new();
     text(&shown, None, options, &mut lines);
+    if let Some(settings) = settings.filter(|settings| !settings.is_empty()) {
+        let settings: Vec<String> =
+            settings.iter().map(|(name, value)| format!("{name} = '{value}'")).collect();
+        lines.push(format!("Settings: {}", settings.join(", ")));
+    }
+    if options.summary {
+        lines.push(format!("Planning Time: {} ms", milliseconds(options.planning_us)));
+    }
     for fired in measures.iter().flat_map(|measures| &measures.triggers) {
         let (name, calls) = (&fired.name, fired.calls);
         lines.push(match options.timing {

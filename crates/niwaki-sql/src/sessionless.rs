@@ -46,6 +46,7 @@ pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
         now,
         planner: PlannerSettings::default(),
         interrupts: &|| Ok(()),
+        clock: &|| 0,
         functions: None,
         stored: true,
     }

@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use crate::analyze::CursorTable;
 use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
-use crate::error::Result;
+use crate::error::{Result, Severity, SqlError};
 use crate::exec::measure::Measures;
 use crate::exec::point::PointPlan;
 use crate::exec::{self, Running};
@@ -427,6 +427,12 @@ impl Execution {
         options: &ExplainOptions,
         exec: &mut ExecContext<'_>,
     ) -> Result<Vec<String>> {
+        if options.buffers {
+            // Clients ask for it as a habit, so it is no error.
+            let message = "EXPLAIN (BUFFERS) shows nothing: no statement counts its buffers";
+            let notice = SqlError::new("00000", message).with_severity(Severity::Notice);
+            exec.environment.tell(notice);
+        }
         let mut total_us = 0;
         if options.analyze {
             self.state.measures = Some(Measures::new(options.timing));

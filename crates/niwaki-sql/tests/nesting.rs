@@ -25,6 +25,7 @@ fn outcome_unless(sql: &str, interrupts: &dyn Fn() -> Result<()>) -> Option<&'st
         now: 0,
         planner: PlannerSettings::default(),
         interrupts,
+        clock: &|| 0,
         functions: None,
         stored: false,
     };

@@ -201,6 +201,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
         now: NOW,
         planner: PlannerSettings::default(),
         interrupts: &|| Ok(()),
+        clock: &|| 0,
         functions: None,
         stored: false,
     };

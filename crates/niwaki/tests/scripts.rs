@@ -846,6 +846,11 @@ fn queries_written_again() {
 }
 
 #[test]
+fn explain_options() {
+    check_told("explain_options", include_str!("../testscripts/explain_options.test"));
+}
+
+#[test]
 fn extensions() {
     check_told("extensions", include_str!("../testscripts/extensions.test"));
 }

@@ -690,6 +690,29 @@ fn explain_analyze_measures_every_step() {
     assert!(times[0] >= times[1], "{times:?}");
 }
 
+/// SUMMARY without ANALYZE showed nothing, and with it no time of planning.
+#[test]
+fn explain_tells_times_when_asked_to() {
+    let db = database();
+    let mut s = db.session();
+    for (options, planning, execution) in [
+        ("costs off", false, false),
+        ("summary", true, false),
+        ("analyze", true, true),
+        ("analyze, summary off", false, false),
+    ] {
+        for (format, planned, executed) in [
+            ("text", "Planning Time: ", "Execution Time: "),
+            ("json", "\"Planning Time\": ", "\"Execution Time\": "),
+        ] {
+            let sql = format!("explain ({options}, format {format}) select 1");
+            let shown = run(&mut s, &sql).join("\n");
+            assert_eq!(shown.contains(planned), planning, "{sql}: {shown}");
+            assert_eq!(shown.contains(executed), execution, "{sql}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn explain_says_what_steps_give() {
     let db = database();

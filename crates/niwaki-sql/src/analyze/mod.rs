@@ -239,7 +239,7 @@ impl<'a> Analyzer<'a> {
                 Ok(Statement::Query(Arc::new(planned)))
             }
             NodeEnum::ExplainStmt(explain) => {
-                let options = ExplainOptions::parse(&explain.options)?;
+                let mut options = ExplainOptions::parse(&explain.options)?;
                 let query = explain
                     .query
                     .as_ref()
@@ -265,7 +265,10 @@ impl<'a> Analyzer<'a> {
                     | NodeEnum::UpdateStmt(_)
                     | NodeEnum::DeleteStmt(_)
                     | NodeEnum::MergeStmt(_) => {
+                        let clock = analyzer.context.clock;
+                        let began = clock();
                         let planned = analyzer.statement(query)?;
+                        options.planning_us = clock() - began;
                         Ok(Statement::Query(Arc::new(planned.explained(options))))
                     }
                     _ => Err(SqlError::unsupported("EXPLAIN of this statement")),

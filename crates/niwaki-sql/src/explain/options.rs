@@ -13,40 +13,49 @@ pub struct ExplainOptions {
     pub(crate) analyze: bool,
     pub(super) costs: bool,
     pub(crate) timing: bool,
-    /// Whether the time of the whole run is told; it is unless this says no.
+    /// Whether the times of planning and of the whole run are told.
     pub(super) summary: bool,
+    /// Whether the planner's settings are told that are not at their defaults.
+    pub(super) settings: bool,
+    pub(crate) buffers: bool,
     /// What each step gives is told.
     pub(super) verbose: bool,
     pub(super) json: bool,
+    /// How long planning took, analysis included, in microseconds; 0 before it is known.
+    pub(crate) planning_us: i64,
 }
 
 impl ExplainOptions {
     /// Reads the options of a statement.
     ///
     /// # Errors
-    /// 0A000 for formats that are not there, 42601 for what is no option.
+    /// 0A000 for WAL and formats that are not there, 42601 for what is no option, 22023 for what
+    /// needs ANALYZE.
     pub fn parse(nodes: &[Node]) -> Result<Self> {
         let mut options = Self {
             analyze: false,
             costs: true,
-            timing: true,
-            summary: true,
+            timing: false,
+            summary: false,
+            settings: false,
+            buffers: false,
             verbose: false,
             json: false,
+            planning_us: 0,
         };
+        let (mut timing, mut summary, mut wal) = (None, None, false);
         for node in nodes {
             let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
             let name = element.defname.as_str();
             match name {
                 "analyze" => options.analyze = flag(element.arg.as_deref(), name)?,
                 "costs" => options.costs = flag(element.arg.as_deref(), name)?,
-                "timing" => options.timing = flag(element.arg.as_deref(), name)?,
-                "summary" => options.summary = flag(element.arg.as_deref(), name)?,
+                "timing" => timing = Some(flag(element.arg.as_deref(), name)?),
+                "summary" => summary = Some(flag(element.arg.as_deref(), name)?),
+                "settings" => options.settings = flag(element.arg.as_deref(), name)?,
+                "buffers" => options.buffers = flag(element.arg.as_deref(), name)?,
+                "wal" => wal = flag(element.arg.as_deref(), name)?,
                 "verbose" => options.verbose = flag(element.arg.as_deref(), name)?,
-                // Nothing more is known that these could show.
-                "buffers" | "settings" | "wal" => {
-                    flag(element.arg.as_deref(), name)?;
-                }
                 "format" => {
                     let value = word(element.arg.as_deref()).unwrap_or_default();
                     match value.to_ascii_lowercase().as_str() {
@@ -65,6 +74,17 @@ impl ExplainOptions {
                 }
             }
         }
+        for (name, asked) in [("WAL", wal), ("TIMING", timing == Some(true))] {
+            if asked && !options.analyze {
+                let message = format!("EXPLAIN option {name} requires ANALYZE");
+                return Err(SqlError::new("22023", message));
+            }
+        }
+        if wal {
+            return Err(SqlError::unsupported("EXPLAIN (WAL)"));
+        }
+        options.timing = timing.unwrap_or(options.analyze);
+        options.summary = summary.unwrap_or(options.analyze);
         Ok(options)
     }
 

@@ -27,6 +27,20 @@ pub fn full_name(name: &str) -> &str {
     table::position(name).map_or(name, |index| SETTINGS[index].name)
 }
 
+/// Returns names and values of the planner's settings that are not at their defaults, in the order
+/// of names. `shown` gives the value of a setting as SHOW does.
+pub(crate) fn changed_settings(
+    shown: impl Fn(&str) -> Option<String>,
+) -> Vec<(&'static str, String)> {
+    let of_planner = SETTINGS.iter().filter(|definition| table::is_of_planner(definition.name));
+    let changed = of_planner.filter_map(|definition| {
+        let value = shown(definition.name)?;
+        let default = Value::default_of(definition).show(definition);
+        (value != default).then_some((definition.name, value))
+    });
+    changed.collect()
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {

@@ -135,6 +135,36 @@ const INT_MAX: i64 = i32::MAX as i64;
 use Context::{FixedAtStart, FixedInFile, Internal, Server, SessionStart, User};
 use Kind::{Bool, Enum, Text};
 
+/// Whether PostgreSQL shows a setting in EXPLAIN (SETTINGS): plans, or how they run, depend on it.
+pub(super) fn is_of_planner(name: &str) -> bool {
+    name.starts_with("enable_")
+        || name.starts_with("geqo")
+        || name.ends_with("_cost")
+        || matches!(
+            name,
+            "constraint_exclusion"
+                | "cursor_tuple_fraction"
+                | "effective_cache_size"
+                | "effective_io_concurrency"
+                | "force_parallel_mode"
+                | "from_collapse_limit"
+                | "hash_mem_multiplier"
+                | "jit"
+                | "join_collapse_limit"
+                | "maintenance_io_concurrency"
+                | "max_parallel_workers"
+                | "max_parallel_workers_per_gather"
+                | "min_parallel_index_scan_size"
+                | "min_parallel_table_scan_size"
+                | "parallel_leader_participation"
+                | "plan_cache_mode"
+                | "recursive_worktable_factor"
+                | "search_path"
+                | "temp_buffers"
+                | "work_mem"
+        )
+}
+
 /// All settings in the order of their names, letters compared without case.
 pub static SETTINGS: &[SettingDefinition] = &[
     ignored("allow_in_place_tablespaces", Bool(false), User),

@@ -82,6 +82,7 @@ impl Session {
             now,
             planner: planner_settings(hot, now),
             interrupts: &|| Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?),
+            clock: &|| self.database.env().clock.now_unix_us(),
             functions: None,
             stored: self.stored_text,
         };

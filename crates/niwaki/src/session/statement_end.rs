@@ -77,6 +77,7 @@ impl AtEnd<'_> {
                     let control = self.transaction.session();
                     Ok(control.check_interrupts().map_err(niwaki_txn::Error::from)?)
                 },
+                clock: &|| exec.environment.clock_timestamp(),
                 functions: None,
                 stored: false,
             };
