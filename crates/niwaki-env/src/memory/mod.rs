@@ -22,6 +22,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::fmt;
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 mod resident;
@@ -364,14 +366,18 @@ pub fn default_limit(memory: u64) -> u64 {
 }
 
 /// Memory that the process may have, in bytes: what the machine has, or the control groups that it
-/// is in allow. `None` where the system does not tell.
+/// is in and its own limits allow. `None` where the system does not tell.
+///
+/// The limits of the process count address space and private data, used or not. So they bound what
+/// can be had from above: stacks and what the allocator reserves are among it.
 pub fn of_process() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(1024)
     });
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    groups.lines().filter_map(limit_of_group).chain(machine).min()
+    let own = [Resource::As, Resource::Data].map(|of| getrlimit(of).current);
+    groups.lines().filter_map(limit_of_group).chain(machine).chain(own.into_iter().flatten()).min()
 }
 
 /// The least limit of a control group and of those around it. `line`: `number:controllers:path`.
@@ -415,6 +421,24 @@ mod tests {
         assert_eq!(default_limit(512 << 20), 312 << 20);
         assert_eq!(default_limit(3072 << 20), 2232 << 20);
         assert_eq!(default_limit(0), 64 << 20);
+    }
+
+    /// `ulimit -v` was not looked at: the server ran into it, and allocations that fail end it.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn limits_of_the_process_bound_what_it_may_have() {
+        use rustix::process::{Rlimit, setrlimit};
+        let all = of_process().expect("the system tells what there is");
+        for resource in [Resource::As, Resource::Data] {
+            let before = getrlimit(resource);
+            // Far more than other tests of this process need meanwhile.
+            let less = Rlimit { current: Some(all - 1), ..before };
+            setrlimit(resource, less).expect("less is allowed");
+            let found = of_process();
+            setrlimit(resource, before).expect("it was so before");
+            assert_eq!(found, Some(all - 1), "{resource:?}");
+        }
+        assert_eq!(of_process(), Some(all));
     }
 
     #[test]
