@@ -2,34 +2,21 @@
 
 #![cfg(not(any(feature = "shuttle", feature = "loom")))]
 
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread::{self, JoinHandle};
-use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
+use niwaki_storage::{RelFileId, Tid, Xid};
 use niwaki_txn::{
     BeginOptions, CommitLog, Durability, Error, Interrupted, LockKey, Result, RowKey, RowLockMode,
     SessionControl, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
     WaitPolicy, XidStatus,
 };
-
-#[derive(Default)]
-struct CountingLog(AtomicU64);
-
-impl CommitLog for CountingLog {
-    fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
-        Ok(Lsn(self.0.fetch_add(10, Ordering::AcqRel) + 110))
-    }
-    fn flush(&self, _: Lsn) -> Result<()> {
-        Ok(())
-    }
-    fn flushed(&self) -> Lsn {
-        Lsn(100 + self.0.load(Ordering::Acquire))
-    }
-    fn drop_file(&self, _: RelFile) {}
-}
+use support::CountingLog;
 
 /// Deadlocks are looked for at once, so that no test waits.
 fn manager() -> Arc<TransactionManager> {

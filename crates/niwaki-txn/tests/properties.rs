@@ -2,32 +2,18 @@
 
 #![cfg(not(any(feature = "shuttle", feature = "loom")))]
 
+mod support;
+
 use std::sync::Arc;
 
 use niwaki_env::Env;
-use niwaki_env::sync::atomic::{AtomicU64, Ordering};
-use niwaki_storage::{Csn, Lsn, RelFile, RelFileId, Tid, Xid};
+use niwaki_storage::{Csn, RelFileId, Tid, Xid};
 use niwaki_txn::{
     BeginOptions, CommitLog, Durability, Isolation, Result, RowKey, RowLockMode, Snapshot, TableId,
     TableLockMode, Transaction, TransactionManager, TxnOptions, WaitPolicy,
 };
 use proptest::prelude::*;
-
-#[derive(Default)]
-struct CountingLog(AtomicU64);
-
-impl CommitLog for CountingLog {
-    fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
-        Ok(Lsn(self.0.fetch_add(10, Ordering::AcqRel) + 110))
-    }
-    fn flush(&self, _: Lsn) -> Result<()> {
-        Ok(())
-    }
-    fn flushed(&self) -> Lsn {
-        Lsn(100 + self.0.load(Ordering::Acquire))
-    }
-    fn drop_file(&self, _: RelFile) {}
-}
+use support::CountingLog;
 
 fn manager(interval_gc: bool) -> Arc<TransactionManager> {
     let options = TxnOptions { interval_gc, ..TxnOptions::default() };

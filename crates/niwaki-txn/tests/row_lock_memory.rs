@@ -6,38 +6,26 @@
 
 #![cfg(not(any(feature = "shuttle", feature = "loom")))]
 
+mod support;
+
 use std::alloc::System;
 use std::sync::Arc;
 
 use niwaki_env::Env;
 use niwaki_env::memory::{self, Counting};
-use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
+use niwaki_storage::{RelFileId, Tid};
 use niwaki_txn::{
     BeginOptions, CommitLog, Result, RowKey, RowLockMode, TransactionManager, TxnOptions,
 };
+use support::CountingLog;
 
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-struct NoLog;
-
-impl CommitLog for NoLog {
-    fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
-        Ok(Lsn(100))
-    }
-    fn flush(&self, _: Lsn) -> Result<()> {
-        Ok(())
-    }
-    fn flushed(&self) -> Lsn {
-        Lsn(100)
-    }
-    fn drop_file(&self, _: RelFile) {}
-}
-
 /// Bytes for each lock of `rows` rows on each of `pages` pages.
 fn bytes_per_lock(pages: u32, rows: u16) -> usize {
     let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
-    manager.attach_log(Arc::new(NoLog)).unwrap();
+    manager.attach_log(Arc::new(CountingLog::default())).unwrap();
     let session = manager.register_session().unwrap();
     let transaction = manager.begin(&session, BeginOptions::default()).unwrap();
     let (before, _) = memory::used();

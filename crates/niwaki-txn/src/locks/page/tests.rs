@@ -1,32 +1,19 @@
 //! Row locks of all kinds, promoted and not, against a list that is too simple to be wrong.
 
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+
 use std::sync::Arc;
 
 use niwaki_env::Env;
-use niwaki_env::sync::atomic::{AtomicU64, Ordering};
-use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
+use niwaki_storage::{RelFileId, Tid};
 use proptest::prelude::*;
 
 use crate::{
     BeginOptions, CommitLog, LockKey, Result, RowKey, RowLockMode, Transaction, TransactionManager,
     TxnOptions, WaitPolicy,
 };
-
-#[derive(Default)]
-struct CountingLog(AtomicU64);
-
-impl CommitLog for CountingLog {
-    fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
-        Ok(Lsn(self.0.fetch_add(10, Ordering::AcqRel) + 110))
-    }
-    fn flush(&self, _: Lsn) -> Result<()> {
-        Ok(())
-    }
-    fn flushed(&self) -> Lsn {
-        Lsn(100 + self.0.load(Ordering::Acquire))
-    }
-    fn drop_file(&self, _: RelFile) {}
-}
+use support::CountingLog;
 
 const TRANSACTIONS: usize = 3;
 /// Three on one page, one on another.
