@@ -585,12 +585,10 @@ fn claim_directory(env: &Env) -> Result<()> {
 }
 
 fn take_lock(env: &Env) -> Result<Box<dyn DirectoryLock>> {
-    env.vfs.lock_exclusive(LOCK).map_err(|e| {
-        if e.kind() == std::io::ErrorKind::WouldBlock {
-            Error::Refused(format!("the data directory is in use by another process: {e}"))
-        } else {
-            Error::io("could not lock the data directory", e)
-        }
+    env.vfs.lock_exclusive(LOCK).map_err(|e| match e.kind() {
+        // It says by whom which directory is in use.
+        std::io::ErrorKind::WouldBlock => Error::Refused(e.to_string()),
+        _ => Error::io("could not lock the data directory", e),
     })
 }
 
