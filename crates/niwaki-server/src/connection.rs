@@ -53,6 +53,14 @@ impl Socket {
         }
     }
 
+    /// The port of the client, as `pg_stat_activity` shows it: -1 without one.
+    pub(crate) fn client_port(&self) -> i32 {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map_or(-1, |address| address.port().into()),
+            Self::Unix(_) => -1,
+        }
+    }
+
     /// To wait on.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {

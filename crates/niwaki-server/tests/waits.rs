@@ -169,6 +169,17 @@ fn a_client_that_does_not_read_keeps_nothing_from_ending() {
     assert_eq!(count.get::<i64>(0).expect("a number"), 0);
 }
 
+#[test]
+fn activity_shows_the_port_of_a_client() {
+    let database = database();
+    let server = start(&database);
+    let mut client = Client::ready(&server, "postgres");
+    let port = client.stream.local_addr().expect("a socket").port().to_string();
+    let shown = "select client_port from pg_stat_activity where pid = pg_backend_pid()";
+    assert_eq!(client.run(shown), Some(port));
+    drop(server.stop());
+}
+
 /// Sockets that never log in took all descriptors, and a byte now and then kept one for ever.
 #[test]
 fn strangers_are_bounded_in_number_and_time() {

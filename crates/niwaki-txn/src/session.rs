@@ -54,7 +54,12 @@ pub struct SessionControl {
     pub(crate) waits: AtomicU64,
     /// Who waits for its locks may cancel it.
     gives_way: AtomicBool,
-    /// When the running statement began, in microseconds since 1970; 0 if nobody said so.
+    /// When it began, in microseconds since 1970.
+    started_us: i64,
+    /// When its transaction began, or the last one, in microseconds since 1970.
+    transaction_us: plain_atomic::AtomicI64,
+    /// When the running statement began, or the last one, in microseconds since 1970; 0 if nobody
+    /// said so.
     statement_us: plain_atomic::AtomicI64,
     turns: Turns,
     /// Deadlocks that ended one of its waits, and that nobody has taken yet.
@@ -75,8 +80,14 @@ pub struct SessionInfo {
     pub xid: Option<Xid>,
     /// The snapshot in its own slot, if it holds one.
     pub snapshot: Option<Csn>,
+    /// When it began, in microseconds since 1970.
+    pub started_us: i64,
     /// Whether a transaction is open.
     pub in_transaction: bool,
+    /// When that one began, in microseconds since 1970.
+    pub transaction_us: Option<i64>,
+    /// When its statement began, or the last one, in microseconds since 1970.
+    pub statement_us: Option<i64>,
     /// What it waits for, and for how long so far.
     pub waiting_for: Option<(LockKey, Duration)>,
 }
@@ -90,6 +101,7 @@ impl SessionControl {
     ) -> Self {
         home.belongs_to(backend);
         let deadlock_timeout_us = micros(manager.options().deadlock_timeout);
+        let started_us = manager.env().clock.now_unix_us();
         Self {
             manager,
             backend,
@@ -108,6 +120,8 @@ impl SessionControl {
             waiting: Mutex::new(None),
             waits: AtomicU64::new(0),
             gives_way: AtomicBool::new(false),
+            started_us,
+            transaction_us: plain_atomic::AtomicI64::new(0),
             statement_us: plain_atomic::AtomicI64::new(0),
             turns: Turns::new(),
             deadlocks: plain_atomic::AtomicI64::new(0),
@@ -209,12 +223,19 @@ impl SessionControl {
     /// Tells when the statement that runs now began, in microseconds since 1970: how old its snapshot is.
     #[inline]
     pub fn statement_began(&self, unix_us: i64) {
-        // Relaxed, here and where it is read: the session's own thread does both.
+        // Relaxed, here and where it is read: the session's own thread does both, and to monitoring
+        // it stands for itself.
         self.statement_us.store(unix_us, Ordering::Relaxed);
     }
 
     pub(crate) fn statement_us(&self) -> Option<i64> {
         Some(self.statement_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
+    }
+
+    /// Its transaction began, in microseconds since 1970.
+    pub(crate) fn transaction_began(&self, unix_us: i64) {
+        // Relaxed, here and where it is read: to monitoring it stands for itself.
+        self.transaction_us.store(unix_us, Ordering::Relaxed);
     }
 
     /// A wait of the session ended because of a deadlock.
@@ -368,11 +389,16 @@ impl SessionControl {
     /// What monitoring shows of this session.
     pub fn info(&self) -> SessionInfo {
         let waiting = *self.waiting.lock();
+        let in_transaction = self.in_transaction.load(Ordering::Relaxed);
+        let transaction_us = self.transaction_us.load(Ordering::Relaxed);
         SessionInfo {
             backend: self.backend,
             xid: Some(Xid(self.xid.load(Ordering::Relaxed))).filter(|xid| xid.is_normal()),
             snapshot: self.home.current(),
-            in_transaction: self.in_transaction.load(Ordering::Relaxed),
+            started_us: self.started_us,
+            in_transaction,
+            transaction_us: Some(transaction_us).filter(|us| in_transaction && *us != 0),
+            statement_us: self.statement_us(),
             waiting_for: waiting.map(|wait| (wait.key, self.now().saturating_sub(wait.since))),
         }
     }

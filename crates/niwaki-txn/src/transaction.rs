@@ -126,6 +126,7 @@ impl Transaction {
         }
         let clock = &session.manager().env().clock;
         let started_us = options.started_us.unwrap_or_else(|| clock.now_unix_us());
+        session.transaction_began(started_us);
         Ok(Self::new(session, options.isolation, options.read_only, started_us, false))
     }
 

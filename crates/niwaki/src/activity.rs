@@ -63,6 +63,10 @@ pub(crate) struct Activity {
     /// The database that it works in.
     pub(crate) database: Option<Oid>,
     pub(crate) state: State,
+    /// When that came, in microseconds since 1970, if it was looked at.
+    pub(crate) state_since_us: Option<i64>,
+    /// The port of its client's socket, -1 for one without; `None` without a socket.
+    pub(crate) client_port: Option<i32>,
     /// Text of the statement that runs, or ran last, from its beginning.
     pub(crate) query: String,
     /// The setting `application_name`.
@@ -70,9 +74,10 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// A statement with this text begins.
-    pub(crate) fn begin(&mut self, query: &str) {
+    /// A statement with this text begins at `now_us`, in microseconds since 1970.
+    pub(crate) fn begin(&mut self, query: &str, now_us: i64) {
         self.state = State::Active;
+        self.state_since_us = Some(now_us);
         self.query.clear();
         self.query.push_str(&query[..query.floor_char_boundary(QUERY_BYTES_MAX)]);
     }

@@ -81,6 +81,45 @@ fn activity_shows_what_another_session_does() {
     drop(handle.join().unwrap());
 }
 
+/// Sessions had no times, and nobody saw for how long one was idle in its transaction.
+#[test]
+fn activity_shows_since_when() {
+    let (_db, mut a, mut b) = database();
+    let new = a.id();
+    let mut is_so = |of: i32, what: &str| -> bool {
+        let sql = format!("select ({what}) is true from pg_stat_activity where pid = {of}");
+        b.query_one(&sql, ()).unwrap().get(0).unwrap()
+    };
+    let waits = "wait_event_type = 'Client' and wait_event = 'ClientRead'";
+    a.execute("begin", ()).unwrap();
+    a.execute("select 1", ()).unwrap();
+    assert!(is_so(new, "backend_start <= xact_start and xact_start <= query_start"));
+    assert!(is_so(new, "query_start <= state_change and state_change <= clock_timestamp()"));
+    assert!(is_so(new, waits));
+    // Nobody looks at the clock when an ordinary statement has ended.
+    a.execute("commit", ()).unwrap();
+    assert!(is_so(new, "xact_start is null and query_start is not null and state_change is null"));
+    assert!(is_so(new, waits));
+    let own = "xact_start = now() and query_start = statement_timestamp() \
+               and state_change = query_start and wait_event is null";
+    let sql = format!("select {own} from pg_stat_activity where pid = pg_backend_pid()");
+    assert!(a.query_one(&sql, ()).unwrap().get::<bool>(0).unwrap());
+    // It has no socket.
+    assert!(is_so(new, "client_port is null and client_addr is null"));
+}
+
+#[test]
+fn a_session_that_has_run_nothing_is_idle_since_it_is_there() {
+    let (db, mut a, _b) = database();
+    let fresh = db.session();
+    let sql = format!(
+        "select state = 'idle' and state_change = backend_start and query_start is null \
+         from pg_stat_activity where pid = {}",
+        fresh.id()
+    );
+    assert!(a.query_one(&sql, ()).unwrap().get::<bool>(0).unwrap());
+}
+
 #[test]
 fn uncommitted_work_is_invisible() {
     let (_db, mut a, mut b) = database();

@@ -83,6 +83,7 @@ impl<'a> Worker<'a> {
         {
             let mut activity = self.activity.lock();
             (activity.state, activity.database) = (State::Idle, None);
+            activity.state_since_us = Some(clock.now_unix_us());
         }
         let failed = matches!(&result, Err(error) if !is_cancelled(error));
         let finished = result.is_ok() && !done.busy;
@@ -253,8 +254,9 @@ impl Work<'_, '_> {
             .collect();
         let state = self.database.catalog().state_arc();
         let name = qualified_name(&state, relation);
+        let now_us = self.worker.autovacuum.engine.storage().env().clock.now_unix_us();
         let mut activity = self.worker.activity.lock();
-        activity.begin(&format!("autovacuum: {} {name}", words.join(" ")));
+        activity.begin(&format!("autovacuum: {} {name}", words.join(" ")), now_us);
     }
 }
 

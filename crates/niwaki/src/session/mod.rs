@@ -286,6 +286,12 @@ impl Session {
         self.control.when_terminated(wake);
     }
 
+    /// Says from which port the session's client comes, for `pg_stat_activity`; -1: by a
+    /// Unix-domain socket, which has none.
+    pub fn set_client_port(&self, port: i32) {
+        self.activity.lock().client_port = Some(port);
+    }
+
     /// Whether somebody asked for the end of this session: shutdown, `pg_terminate_backend`.
     pub fn is_terminated(&self) -> bool {
         self.control.is_terminated()
@@ -569,12 +575,16 @@ impl Session {
             self.note_rest();
             return Err(niwaki_txn::Error::Terminated.into());
         }
-        self.activity.lock().begin(text);
-        self.statement_started_us = self.database.env().clock.now_unix_us();
+        self.statement_started_us = self.now_unix_us();
+        self.activity.lock().begin(text, self.statement_started_us);
         self.control.statement_began(self.statement_started_us);
         let ms = self.settings.hot().statement_timeout_ms;
         self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
         Ok(())
+    }
+
+    fn now_unix_us(&self) -> i64 {
+        self.database.env().clock.now_unix_us()
     }
 
     /// Ends a statement, however it went.
@@ -592,7 +602,12 @@ impl Session {
             Block::Explicit => State::InTransaction,
             Block::Failed => State::InFailedTransaction,
         };
-        self.activity.lock().state = state;
+        let mut activity = self.activity.lock();
+        if activity.state != state {
+            activity.state = state;
+            // Another look at the clock is worth it where others may wait for the transaction.
+            activity.state_since_us = (state != State::Idle).then(|| self.now_unix_us());
+        }
     }
 
     /// Forgets everything that belongs to the session but not to its transaction: DISCARD ALL.

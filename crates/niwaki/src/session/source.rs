@@ -18,7 +18,7 @@ use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use super::environment::UNIX_TO_POSTGRES_US;
 use super::opened::Opened;
-use crate::activity::BackendType;
+use crate::activity::{BackendType, State};
 use crate::background_tasks::{self, TASKS};
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
@@ -301,6 +301,13 @@ impl SessionSource<'_> {
             let user = only(is_client, Datum::Oid(10));
             let user_name = only(is_client, text("postgres"));
             let activity = activity.unwrap_or_default();
+            let reads = is_client && activity.state != State::Active;
+            let wait = event.map(|event| ["Lock", event]);
+            let wait = wait.or_else(|| reads.then_some(["Client", "ClientRead"]));
+            let [wait_type, wait_event] =
+                wait.map_or([Datum::Null, Datum::Null], |wait| wait.map(text));
+            // One that has not run anything is idle since it is there.
+            let began = session.statement_us.is_none().then_some(session.started_us);
             row(&[
                 database,
                 database_name,
@@ -308,8 +315,13 @@ impl SessionSource<'_> {
                 user,
                 user_name,
                 text(&activity.application_name),
-                event.map_or(Datum::Null, |_| text("Lock")),
-                event.map_or(Datum::Null, text),
+                activity.client_port.map_or(Datum::Null, Datum::Int4),
+                time(Some(session.started_us)),
+                time(session.transaction_us),
+                time(session.statement_us),
+                time(activity.state_since_us.or(began)),
+                wait_type,
+                wait_event,
                 text(activity.state.word()),
                 session.xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32)),
                 text(&activity.query),
@@ -697,6 +709,11 @@ fn database_of(state: &CatalogState, oid: Option<Oid>) -> [Datum; 2] {
         Some(database) => [Datum::Oid(database.oid.0), text(&database.name)],
         None => [Datum::Null, Datum::Null],
     }
+}
+
+/// A moment, given in microseconds since 1970.
+fn time(us: Option<i64>) -> Datum {
+    us.map_or(Datum::Null, |us| Datum::TimestampTz(us - UNIX_TO_POSTGRES_US))
 }
 
 /// Which database has what locks are on.
