@@ -107,6 +107,18 @@ fn histogram(buckets: &[u64]) -> String {
 mod tests {
     use super::*;
 
+    const GUIDE: &str = include_str!("../../../docs/monitoring.md");
+
+    #[test]
+    fn the_guide_has_each_column() {
+        let heading = format!("## `{STAT_INDEXES}`");
+        let (_, section) = GUIDE.split_once(&heading).expect("its section");
+        let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
+        for (name, _) in columns() {
+            assert!(section.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
     #[test]
     fn buckets_are_told_by_what_they_stay_under() {
         assert_eq!(histogram(&[0; 16]), "");
