@@ -166,10 +166,10 @@ impl CatalogTransaction {
         self.overlay = None;
         let (own, shared): (Vec<_>, Vec<_>) = self.temporary.split(changes);
         if !own.is_empty() {
-            self.committing = Some((own, state));
+            self.committing = Some((own, Arc::clone(&state)));
         }
-        (!shared.is_empty())
-            .then(|| CatalogChanges { catalog: Arc::clone(&self.catalog), changes: shared })
+        let catalog = Arc::clone(&self.catalog);
+        (!shared.is_empty()).then_some(CatalogChanges { catalog, changes: shared, _seen: state })
     }
 
     /// The transaction committed: its temporary relations are the session's.
@@ -415,6 +415,8 @@ impl CatalogTransaction {
 pub struct CatalogChanges {
     catalog: Arc<Catalog>,
     changes: Vec<Change>,
+    /// What its statements saw: new sequences and indexes stay open until others see them.
+    _seen: Arc<CatalogState>,
 }
 
 impl CatalogChanges {

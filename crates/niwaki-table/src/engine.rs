@@ -47,13 +47,21 @@ impl DelayCell {
     }
 }
 
-/// Tables, or indexes, that are known before the first look for those that are gone.
+/// Tables, indexes, or sequences that are known before the first look for those that are gone.
 const KNOWN_MIN: usize = 64;
 
 /// Indexes that somebody has open, or had.
 #[derive(Debug, Default)]
 struct OpenIndexes {
     files: HashMap<RelFileId, OpenIndex>,
+    /// Number of them at which the next look for those that are gone comes.
+    full: usize,
+}
+
+/// Sequences that somebody has open, or had.
+#[derive(Debug, Default)]
+struct OpenSequences {
+    files: HashMap<RelFileId, Arc<Mutex<SequenceState>>>,
     /// Number of them at which the next look for those that are gone comes.
     full: usize,
 }
@@ -120,7 +128,7 @@ pub struct Engine {
     transactions: Arc<TransactionManager>,
     heaps: HeapRegistry,
     indexes: Mutex<OpenIndexes>,
-    sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
+    sequences: Mutex<OpenSequences>,
     counters: Mutex<AllCounters>,
     changed: Arc<ChangedTables>,
     pub(crate) version_split_delay: DelayCell,
@@ -231,7 +239,7 @@ impl Engine {
             self.count_gone(&index);
         }
         drop(indexes);
-        self.sequences.lock().remove(&file);
+        self.sequences.lock().files.remove(&file);
     }
 
     /// Leaves what was read from an index that is gone to its table.
@@ -286,7 +294,15 @@ impl Engine {
     }
 
     pub(crate) fn sequence(&self, file: RelFileId) -> Arc<Mutex<SequenceState>> {
-        Arc::clone(self.sequences.lock().entry(file).or_default())
+        let mut sequences = self.sequences.lock();
+        let OpenSequences { files, full } = &mut *sequences;
+        if files.len() >= *full && !files.contains_key(&file) {
+            // While there is a sequence, the catalog has it open: nobody forgets those of
+            // transactions that were rolled back.
+            files.retain(|_, state| Arc::strong_count(state) > 1);
+            *full = (2 * files.len()).max(KNOWN_MIN);
+        }
+        Arc::clone(files.entry(file).or_default())
     }
 
     pub(crate) fn counters(&self, table: TableId) -> Arc<Counters> {
@@ -326,9 +342,8 @@ impl Engine {
     /// logged ahead.
     pub fn settle(&self) -> Result<()> {
         self.heaps.save_free_space(&self.storage, &self.transactions);
-        let sequences: Vec<_> =
-            self.sequences.lock().iter().map(|(file, state)| (*file, Arc::clone(state))).collect();
-        for (_, state) in sequences {
+        let sequences: Vec<_> = self.sequences.lock().files.values().cloned().collect();
+        for state in sequences {
             crate::sequence::settle(&self.storage, &mut state.lock())?;
         }
         Ok(())
@@ -344,18 +359,41 @@ mod tests {
 
     use super::*;
     use crate::definition::{HeapOnlyUpdates, KeyColumn};
+    use crate::sequence::{Sequence, SequenceOptions};
     use crate::table::Table;
 
-    /// Counters of temporary tables, and the indexes of rolled back ones, were kept for ever.
-    #[test]
-    fn of_tables_that_are_gone_sums_are_left() {
+    fn engine() -> Arc<Engine> {
         let env = Env::memory();
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&manager) as _);
         let (storage, _) = Storage::open(env, StorageOptions::tiny(), managers).unwrap();
         manager.attach(&storage).unwrap();
-        let engine = Engine::new(storage, manager);
+        Engine::new(storage, manager)
+    }
+
+    /// Those of transactions that were rolled back were kept for ever.
+    #[test]
+    fn sequences_that_are_gone_are_forgotten() {
+        let engine = engine();
+        let open = |number: u64| {
+            let file = RelFile { id: RelFileId(number), logged: true };
+            Sequence::open(&engine, file, SequenceOptions::default())
+        };
+        let kept = open(1_000);
+        let state = Arc::downgrade(&engine.sequence(RelFileId(1_000)));
+        (1_001..2_001).for_each(|number| drop(open(number)));
+        assert!(engine.sequences.lock().files.len() <= KNOWN_MIN);
+        // One that somebody has open stands where it stood.
+        let now = engine.sequence(RelFileId(1_000));
+        assert!(state.upgrade().is_some_and(|before| Arc::ptr_eq(&before, &now)));
+        drop(kept);
+    }
+
+    /// Counters of temporary tables, and the indexes of rolled back ones, were kept for ever.
+    #[test]
+    fn of_tables_that_are_gone_sums_are_left() {
+        let engine = engine();
         let open = |number: u64| {
             let file =
                 |part: u64| RelFile { id: RelFileId(1_000 + 2 * number + part), logged: true };
