@@ -287,7 +287,8 @@ impl Storage {
 
     /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends the log:
     /// later changes are refused. The directory may be opened again from then on, though handles of
-    /// it are kept. The caller has ended all transactions and background work, and begins none.
+    /// it are kept: they have no file of it open. The caller has ended all transactions and
+    /// background work, and begins none.
     ///
     /// # Errors
     /// As [`Storage::checkpoint`], and when the log was written meanwhile: the next opening then
@@ -306,6 +307,9 @@ impl Storage {
                 summary.lsn
             )));
         }
+        self.files.close_all();
+        self.wal.segments.close_all();
+        self.control.lock().close();
         drop(self.lock.lock().take());
         Ok(summary)
     }

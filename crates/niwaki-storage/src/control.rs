@@ -159,7 +159,8 @@ impl Control {
 /// The open control file.
 pub(crate) struct ControlFile {
     env: Env,
-    file: Arc<dyn VfsFile>,
+    /// Absent when the directory was shut down.
+    file: Option<Arc<dyn VfsFile>>,
     pub(crate) current: Control,
 }
 
@@ -195,7 +196,7 @@ impl ControlFile {
                 detail: "neither slot is sound".into(),
             })));
         };
-        Ok(Some(Self { env: env.clone(), file, current }))
+        Ok(Some(Self { env: env.clone(), file: Some(file), current }))
     }
 
     /// Creates the file; afterwards the data directory exists.
@@ -209,7 +210,12 @@ impl ControlFile {
         file.sync_data().map_err(failed)?;
         env.vfs.rename(NEW_CONTROL, CONTROL).map_err(failed)?;
         env.vfs.sync_dir("").map_err(failed)?;
-        Ok(Self { env: env.clone(), file, current: control })
+        Ok(Self { env: env.clone(), file: Some(file), current: control })
+    }
+
+    /// Closes the file, which is not written any more.
+    pub(crate) fn close(&mut self) {
+        self.file = None;
     }
 
     /// Makes durable what was read. The process before may have ended because its sync of this slot
@@ -232,13 +238,15 @@ impl ControlFile {
     }
 
     fn write(&self, control: &Control) -> Result<()> {
+        let closed = || Error::Refused("the database is closed".to_owned());
+        let file = self.file.as_ref().ok_or_else(closed)?;
         let others = !seeded_bug!("control_overwritten");
         let slot = SLOT_AT[if others { (control.sequence % 2) as usize } else { 0 }];
         let failed =
             |e| Error::io("could not write the control file, so nothing is written any more", e);
-        self.file.write_at(&control.encode(), slot).map_err(failed)?;
+        file.write_at(&control.encode(), slot).map_err(failed)?;
         if !seeded_bug!("control_unsynced")
-            && let Err(e) = self.file.sync_data()
+            && let Err(e) = file.sync_data()
         {
             self.env.abort(&format!("could not sync the control file: {e}"));
         }

@@ -456,6 +456,11 @@ impl Files {
         Ok(())
     }
 
+    /// Closes the files that are open: nobody uses them any more.
+    pub(crate) fn close_all(&self) {
+        self.open.close_all();
+    }
+
     /// Removes all files of a relation; none need exist, and they may be damaged.
     pub(crate) fn remove(&self, file: RelFileId) -> Result<()> {
         self.gate.pass()?;

@@ -94,6 +94,12 @@ impl OpenFiles {
         }
     }
 
+    /// Closes all files that nobody uses right now. One that is used later is opened again.
+    pub(crate) fn close_all(&self) {
+        // Ends: each turn closes a file, and the caller lets nobody open many meanwhile.
+        while self.close_one() {}
+    }
+
     /// Closes the oldest file that nobody uses right now; false when there is none.
     fn close_one(&self) -> bool {
         let tries = self.ring.lock().len();

@@ -116,6 +116,30 @@ fn a_forgotten_transaction_leaves_a_directory_that_recovers() {
     assert_eq!(count(&db, "select count(*) from pg_class where relname = 'in_vain'"), 0);
 }
 
+/// A program that kept a session of each database that it had closed ran out of descriptors.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_closed_database_has_no_file_open() {
+    let above = std::env::temp_dir().canonicalize().unwrap();
+    let folder = above.join(format!("niwaki-closing-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let open_files = || {
+        let all = std::fs::read_dir("/proc/self/fd").unwrap();
+        let named = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        named.filter(|path| path.starts_with(&folder)).count()
+    };
+    let db = Database::open_with(Env::os(&folder), Options::new().background(true)).unwrap();
+    let mut kept = db.session();
+    kept.execute("create table t (a int primary key)", ()).unwrap();
+    assert!(open_files() > 3, "the lock, the log, and relations");
+    db.close().unwrap();
+    assert_eq!(open_files(), 0);
+    assert_eq!(kept.query("select * from t", ()).unwrap_err().sqlstate, "57P01");
+    assert_eq!(open_files(), 0);
+    drop(kept);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn threads_that_work_until_they_are_refused_leave_nothing_uncommitted() {
     let env = Env::memory();

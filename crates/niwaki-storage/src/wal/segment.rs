@@ -170,6 +170,11 @@ impl Segments {
         self.allocated.store(0, Ordering::Release);
     }
 
+    /// Closes the files that are open; all that was written through them is synced.
+    pub(crate) fn close_all(&self) {
+        self.open.lock().clear();
+    }
+
     /// Makes the space up to `end` ready.
     pub(crate) fn allocate_until(&self, end: u64) -> Result<()> {
         let sealed = self.making.lock();
