@@ -7,7 +7,7 @@ const ROWS: i32 = 100_000;
 const ROUNDS: u32 = 200_000;
 
 fn main() -> niwaki::Result<()> {
-    let database = Database::in_memory()?;
+    let database = Database::in_memory_without_threads()?;
     let clock = database.env().clock.clone();
     let mut session = database.session();
     session.execute("create table t (a int primary key, b int, f char(84))", ())?;

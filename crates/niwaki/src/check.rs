@@ -333,7 +333,7 @@ mod tests {
     /// T6, both ways: a file that no relation has, and a relation whose file was never created.
     #[test]
     fn relations_and_the_table_of_files_name_the_same_files() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         database.session().execute("create table t (i int)", ()).unwrap();
         assert_eq!(found(&database), []);
         let storage = database.engine().storage();

@@ -162,11 +162,23 @@ impl Database {
         Self::open_with(Env::os(path.as_ref()), Options::default().background(true))
     }
 
-    /// A new database in memory, gone with its last handle.
+    /// A new database in memory, gone with its last handle. It sees to itself as one in a directory
+    /// does, and `max_wal_size` is 64 MB: the log takes memory, and nobody recovers from it.
+    ///
+    /// # Errors
+    /// The system has no thread to give (53000).
+    pub fn in_memory() -> Result<Self> {
+        let options = Options::default().background(true).set("max_wal_size", "64MB");
+        Self::open_with(Env::memory(), options)
+    }
+
+    /// A new database in memory without threads of its own, so that nothing happens by itself: for
+    /// tests. The log grows until the caller says [`Database::checkpoint`], and what writers leave
+    /// behind waits for [`Database::tend`] and [`Database::maintain`].
     ///
     /// # Errors
     /// None in practice.
-    pub fn in_memory() -> Result<Self> {
+    pub fn in_memory_without_threads() -> Result<Self> {
         Self::open_with(Env::memory(), Options::default())
     }
 

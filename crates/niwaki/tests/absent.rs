@@ -7,7 +7,7 @@ use niwaki::Database;
 
 #[test]
 fn what_postgresql_has_is_not_supported_yet() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let refused = [
         ("select numrange(1, 2)", "function numrange"),
@@ -34,7 +34,7 @@ fn what_postgresql_has_is_not_supported_yet() {
 
 #[test]
 fn what_nobody_has_is_unknown() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let unknown = [
         ("select no_such_function(1)", "error 42883"),
@@ -54,7 +54,7 @@ fn what_nobody_has_is_unknown() {
 
 #[test]
 fn what_a_user_makes_of_such_a_name_is_found() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let mut run = |sql: &str| run(&mut session, sql);
     assert_eq!(

@@ -67,7 +67,7 @@ fn numbers(session: &mut Session) -> String {
 
 #[test]
 fn many_deleted_rows_are_vacuumed() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database, "t");
     assert_eq!(numbers(&mut session), "5000|0|0|0");
     each(&mut session, &["delete from t where id <= 1000"]);
@@ -85,7 +85,7 @@ fn many_deleted_rows_are_vacuumed() {
 
 #[test]
 fn what_copy_loads_is_analyzed_and_shown_to_all() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     each(&mut session, &["create table t (id int, k int, note text)"]);
     assert_eq!(maintain(&database), "", "empty");
@@ -107,7 +107,7 @@ fn what_copy_loads_is_analyzed_and_shown_to_all() {
 
 #[test]
 fn what_an_old_snapshot_keeps_is_not_vacuumed_again_and_again() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database, "t");
     let mut report = database.session();
     run(&mut report, "begin isolation level repeatable read");
@@ -132,7 +132,7 @@ fn what_an_old_snapshot_keeps_is_not_vacuumed_again_and_again() {
 
 #[test]
 fn a_table_that_is_to_be_left_alone_is() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database, "t");
     each(
         &mut session,
@@ -159,7 +159,7 @@ fn a_table_that_is_to_be_left_alone_is() {
 
 #[test]
 fn a_locked_table_keeps_no_other_waiting() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database, "t");
     filled(&database, "u");
     each(&mut session, &["delete from t where id <= 4000", "delete from u where id <= 2000"]);
@@ -236,7 +236,7 @@ fn after_a_start_what_is_durable_tells() {
 
 #[test]
 fn what_was_truncated_is_not_dead() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database, "t");
     each(&mut session, &["delete from t where id <= 500", "begin", "truncate t", "rollback"]);
     assert_eq!(numbers(&mut session), "4500|500|0|500");
@@ -502,4 +502,17 @@ fn a_close_ends_what_runs() {
     let closer = thread::spawn(move || database.close());
     gate.open();
     closer.join().unwrap().unwrap();
+}
+
+/// A program that worked in memory for hours ran out of it: its log had no checkpoint, and its
+/// tables no vacuum.
+#[test]
+fn a_database_in_memory_sees_to_itself() {
+    let own = "select count(*) from pg_stat_activity where backend_type <> 'client backend'";
+    let database = Database::in_memory().unwrap();
+    // The gardener and the launcher of autovacuum. Those who write checkpoints come with them.
+    assert_eq!(run(&mut database.session(), own), "2");
+    assert_eq!(run(&mut database.session(), "show max_wal_size"), "64MB");
+    let database = Database::in_memory_without_threads().unwrap();
+    assert_eq!(run(&mut database.session(), own), "0");
 }

@@ -13,7 +13,7 @@ use niwaki_env::vfs::{MemoryVfs, Vfs};
 const PAIR: &str = "create type pair as (a int, b text)";
 
 fn session(statements: &[&str]) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for statement in statements {
         assert_eq!(run(&mut session, statement), "", "{statement}");

@@ -11,7 +11,7 @@ use waiting::blocked_until;
 
 /// A table of three rows, and two sessions.
 fn sessions() -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let setup = "create table t (id int primary key, v int); \

@@ -32,7 +32,7 @@ impl Drop for Folder {
 #[test]
 fn what_a_file_was_given_comes_back() {
     let folder = Folder::new("copied");
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let made = run(
         &mut session,
@@ -61,7 +61,7 @@ fn what_cannot_be_opened_is_told() {
     let folder = Folder::new("not-opened");
     let (inside, path) = (folder.path().join("data"), folder.path().display().to_string());
     std::fs::write(&inside, "kept\n").unwrap();
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     assert_eq!(run(&mut session, "create table t (a int)"), "");
     let first = |answer: String| answer.lines().next().unwrap_or_default().to_owned();
@@ -106,7 +106,7 @@ fn what_cannot_be_opened_is_told() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_told() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for rows in [1, 100_000] {
         let answer =
@@ -122,7 +122,7 @@ fn a_full_disk_is_told() {
 #[test]
 fn rows_of_a_file_go_to_their_partitions() {
     let folder = Folder::new("partitioned");
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let made = run(
         &mut session,

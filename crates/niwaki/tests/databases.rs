@@ -29,7 +29,7 @@ const NAMES: &str = "select string_agg(datname, ' ' order by oid) from pg_databa
 
 #[test]
 fn each_has_its_own_objects() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(refused(&database, "shop"), "3D000: database \"shop\" does not exist");
     assert_eq!(run(&mut first, "create table t (a int); insert into t values (1)"), "");
@@ -68,7 +68,7 @@ fn each_has_its_own_objects() {
 
 #[test]
 fn clients_agree_within_one_database() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(run(&mut first, "create database other"), "");
     let mut other = connect(&database, "other").unwrap();
@@ -93,7 +93,7 @@ fn clients_agree_within_one_database() {
 
 #[test]
 fn settings_of_a_database_hold_for_sessions_that_begin() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(
         run(&mut first, "create database d; alter database d set work_mem = '7MB'"),
@@ -128,7 +128,7 @@ fn settings_of_a_database_hold_for_sessions_that_begin() {
 
 #[test]
 fn who_is_connected_keeps_a_database() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(run(&mut first, "create database d"), "");
     let open = "error 55006: cannot drop the currently open database";
@@ -161,7 +161,7 @@ fn who_is_connected_keeps_a_database() {
 
 #[test]
 fn a_closed_database_lets_nobody_in() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(run(&mut first, "create database d allow_connections = false"), "");
     let closed = "55000: database \"d\" is not currently accepting connections";
@@ -181,7 +181,7 @@ fn a_closed_database_lets_nobody_in() {
 
 #[test]
 fn all_databases_are_seen_to() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(run(&mut first, "create database d"), "");
     let mut inside = connect(&database, "d").unwrap();
@@ -242,7 +242,7 @@ fn answers(session: &mut Session) -> Vec<String> {
 
 #[test]
 fn a_template_is_copied() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     assert_eq!(run(&mut first, "create database a"), "");
     let mut source = connect(&database, "a").unwrap();

@@ -679,7 +679,7 @@ struct Child {
 
 impl Child {
     fn new() -> Self {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         let begin = "create table t (a int); insert into t values (1); create table u (a int); \
              create function f(n int) returns int language sql as \

@@ -33,7 +33,7 @@ fn pattern(rng: &SeededRng) -> String {
 }
 
 fn database() -> Database {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let rng = SeededRng::new(7);
     run(

@@ -6,7 +6,7 @@ use common::{Lines, run};
 use niwaki::{Database, Session};
 
 fn session(statements: &[&str]) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for statement in statements {
         assert_eq!(run(&mut session, statement), "", "{statement}");

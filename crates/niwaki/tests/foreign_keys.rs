@@ -10,7 +10,7 @@ use niwaki::{Database, Session};
 use waiting::blocked_until;
 
 fn sessions() -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let setup = "create table p (id int primary key, v int); \
@@ -161,7 +161,7 @@ fn a_key_waits_for_a_deletion_from_a_referenced_partition() {
         "alter table c1 add foreign key (a) references p",
     ];
     for key in keys {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut a = database.session();
         let setup = "create table p (a int primary key) partition by list (a); \
                      create table p1 partition of p for values in (1); insert into p values (1); \

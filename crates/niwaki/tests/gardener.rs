@@ -8,7 +8,7 @@ use niwaki_env::Env;
 
 /// Forty pages and more: the table has a visibility map.
 fn filled() -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let session = fill(&database);
     (database, session)
 }
@@ -118,7 +118,7 @@ fn what_came_and_went_behind_an_old_snapshot_goes() {
 /// A transaction that makes its indexes and changes keys then, as a migration does.
 #[test]
 fn what_a_transaction_leaves_that_makes_its_indexes_is_seen_to() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for sql in [
         "begin; create table t (id int primary key, k int); create index t_k on t (k)",
@@ -164,7 +164,7 @@ fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
 /// there is room for, if nothing holds them back, and no writer is there to take them away.
 #[test]
 fn a_report_does_not_have_entries_forgotten() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for sql in [
         "create table t (id int primary key, k text) with (fillfactor = 45)",
@@ -267,7 +267,7 @@ fn without_a_map_what_it_said_before_is_taken_back() {
 /// 1.0 and 1.00 are one key, stored as other bytes: the entry of the version that went is the newer one's.
 #[test]
 fn a_key_written_otherwise_keeps_its_entry() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for sql in [
         "create table t (id int primary key, n numeric, u int, s text) with (fillfactor = 40)",

@@ -19,7 +19,7 @@ fn filled() -> (Database, Session) {
 
 /// With so long keys in the index of long ones.
 fn filled_with(long: usize) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let rows = format!(
         "insert into t select g, g::bigint * 7919 % 20011, g::bigint * 1047 % 10007, repeat(md5(g::text), {}) \
@@ -267,7 +267,7 @@ fn rounds_come_to_tables_that_were_changed() {
 /// Tables that are too small for a visibility map are looked after too: nobody reads or writes this one any more.
 #[test]
 fn small_tables_are_clean_after_a_while() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     exec(&mut session, "create table t (id int primary key, k int); create index on t (k)");
     exec(&mut session, "insert into t select g, g from generate_series(1, 500) g");
@@ -303,7 +303,7 @@ fn small_tables_are_clean_after_a_while() {
 #[test]
 fn an_index_of_times_of_changes_keeps_its_size() {
     const ROWS: u64 = 10_000;
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     exec(&mut session, "create table t (id int primary key, at bigint)");
     exec(&mut session, &format!("insert into t select g, 0 from generate_series(1, {ROWS}) g"));

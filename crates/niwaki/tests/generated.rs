@@ -16,7 +16,7 @@ fn copied(session: &mut niwaki::Session, sql: &str, data: &[u8]) -> Result<(), &
 
 #[test]
 fn copy_leaves_generated_columns_out() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let setup =
         "create table g (a int, b int generated always as (a * 2) stored check (b < 100), c text)";

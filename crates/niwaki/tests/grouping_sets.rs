@@ -276,7 +276,7 @@ fn sorted(answer: &str) -> Vec<String> {
 
 #[test]
 fn sets_are_those_of_a_naive_evaluation() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for seed in 0..TABLES {
         let rng = &SeededRng::new(seed);
@@ -293,7 +293,7 @@ fn sets_are_those_of_a_naive_evaluation() {
 
 #[test]
 fn sets_that_do_not_fit_the_memory_are_those_of_a_naive_evaluation() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     assert_eq!(run(&mut session, "set work_mem = '64kB'"), "");
     let mut spilled = 0;
@@ -315,7 +315,7 @@ fn sets_that_do_not_fit_the_memory_are_those_of_a_naive_evaluation() {
 
 #[test]
 fn conditions_on_what_all_sets_have_are_judged_before_rows_are_grouped() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let setup = "create table k (id int primary key, p int); \
         insert into k select n, n % 3 from generate_series(1, 2000) n; analyze k";

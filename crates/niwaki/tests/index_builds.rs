@@ -10,7 +10,7 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::OpenMode;
 
 fn database(setup: &str) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     assert_eq!(run(&mut session, setup), "");
     (database, session)

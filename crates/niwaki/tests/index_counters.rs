@@ -7,7 +7,7 @@ use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
 
 fn database(setup: &str) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     assert_eq!(run(&mut session, setup), "");
     (database, session)

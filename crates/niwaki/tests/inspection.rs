@@ -6,7 +6,7 @@ use common::run;
 use niwaki::{Database, Session};
 
 fn database(setup: &str) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     assert_eq!(run(&mut session, setup), "");
     (database, session)

@@ -29,7 +29,7 @@ fn blocks_beside_a_report(interval_gc: &str) -> i64 {
 fn a_report_keeps_one_version_of_a_row() {
     let (kept, all) = (blocks_beside_a_report("on"), blocks_beside_a_report("off"));
     assert!(kept <= 2 && all >= 12, "{kept} and {all} blocks");
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let shown: String =
         database.session().query_one("show interval_gc", ()).unwrap().get(0).unwrap();
     assert_eq!(shown, "on");

@@ -412,7 +412,7 @@ impl From {
 
 /// A database and what is in it.
 fn database(rng: &SeededRng, script: &mut String) -> (Session, Vec<Vec<Row>>) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let mut tables = Vec::new();
     for number in 0..4 {
@@ -537,7 +537,7 @@ fn joins_give_what_a_naive_evaluation_gives() {
 /// whether the inner rows fit in memory.
 #[test]
 fn joins_of_many_rows_are_those_of_single_rows() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let setup = "create table one (k int, n numeric(8, 2), s text); \
         create table many (k int, v int8, f float8, s text); create table none (k int, s text); \
@@ -618,7 +618,7 @@ fn joins_of_many_rows_are_those_of_single_rows() {
 /// Two columns that are unique together have as many values as there are rows: as if by chance, 120 rows would be joined.
 #[test]
 fn a_join_by_all_columns_of_a_unique_index_gives_a_row_for_each() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let sql = "create table part (a int, b int, unique (a, b)); create table line (a int, b int); \
                insert into part select i / 4, i * 7 % 1000 from generate_series(0, 9999) i; \
@@ -641,7 +641,7 @@ fn a_join_by_all_columns_of_a_unique_index_gives_a_row_for_each() {
 /// row for each on its left, and so came before joins that leave out most.
 #[test]
 fn a_join_on_constants_is_taken_to_have_all_pairs() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let sql = "create table t (i int); insert into t select generate_series(1, 100); \
                create view v as select 7 as seven, i from t";

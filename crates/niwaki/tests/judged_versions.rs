@@ -19,7 +19,7 @@ use waiting::blocked_until;
 const ROWS: &str = "select id, k, n, s from t order by id";
 
 fn sessions() -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let setup = "create table t (id int primary key, k int unique, n int, s text); \

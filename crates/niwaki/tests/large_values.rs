@@ -67,7 +67,7 @@ fn values_survive_crashes_and_clean_stops() {
 
 #[test]
 fn files_of_values_come_and_go_with_their_table() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = db.session();
     let size = |s: &mut Session, of: &str| one(s, &format!("select {of}")).parse::<u64>().unwrap();
     run(&mut s, "create table t (id int)");
@@ -107,7 +107,7 @@ fn files_of_values_come_and_go_with_their_table() {
 
 #[test]
 fn keys_are_whole_values() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = db.session();
     run(&mut s, "create table t (id int primary key, body text, unique (body))");
     assert_eq!(code(&mut s, &format!("insert into t values (1, {})", noise(1, 100))), "54000");
@@ -135,7 +135,7 @@ fn keys_are_whole_values() {
 
 #[test]
 fn a_row_too_wide_for_pointers_is_refused() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = db.session();
     let columns: Vec<String> = (0..400).map(|number| format!("c{number} text")).collect();
     run(&mut s, &format!("create table t ({})", columns.join(", ")));
@@ -150,7 +150,7 @@ fn a_row_too_wide_for_pointers_is_refused() {
 /// of the version that had it: all its entries stayed, and 40 rows had an index of 50 MB.
 #[test]
 fn an_index_of_values_out_of_line_keeps_its_size() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = db.session();
     run(&mut s, "create table t (id int primary key, k text)");
     run(&mut s, "create index t_k on t (k)");
@@ -170,7 +170,7 @@ fn an_index_of_values_out_of_line_keeps_its_size() {
 /// Whoever replaces large values for ever does not fill the disk, whether or not anybody vacuums.
 #[test]
 fn a_queue_of_large_values_keeps_its_size() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = db.session();
     run(&mut s, "create table q (id int primary key, body text)");
     let size = |s: &mut Session| one(s, "select pg_table_size('q')").parse::<u64>().unwrap();

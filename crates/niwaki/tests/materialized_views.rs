@@ -10,7 +10,7 @@ use waiting::blocked_until;
 
 /// A table, a materialized view of it, which is out of date by one row, and two sessions.
 fn sessions() -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let setup = "create table t (id int primary key, v int); insert into t values (1, 10), (2, 20); \

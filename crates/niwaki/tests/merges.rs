@@ -196,7 +196,7 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
     let (mut done, mut twice) = (0, 0);
     for number in 0..TABLES {
         let rng = SeededRng::new(seed + number);
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         match rng.below(3) {
             0 => {
@@ -272,7 +272,7 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
 
 /// A table of four rows, and two sessions.
 fn sessions(partitioned: bool) -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let table = match partitioned {

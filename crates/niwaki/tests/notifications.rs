@@ -18,7 +18,7 @@ fn received(session: &mut Session) -> Vec<Notification> {
 
 #[test]
 fn messages_arrive_with_their_commit_and_once() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let (mut a, mut b, mut c) = (database.session(), database.session(), database.session());
     assert_eq!(run(&mut a, "listen x; listen \"Y y\""), "");
     assert_eq!(run(&mut b, "notify x, 'before'"), "");
@@ -46,7 +46,7 @@ fn messages_arrive_with_their_commit_and_once() {
 
 #[test]
 fn a_waiting_session_is_woken() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let (mut a, mut b) = (database.session(), database.session());
     assert_eq!(run(&mut a, "listen x"), "");
     assert_eq!(a.wait_for_notification(Duration::ZERO).unwrap(), None);
@@ -57,7 +57,7 @@ fn a_waiting_session_is_woken() {
 
 #[test]
 fn the_queue_is_bounded() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let (mut a, mut b) = (database.session(), database.session());
     assert_eq!(run(&mut a, "listen x"), "");
     let many = "select count(*) from (select pg_notify('x', i || repeat('x', 7900)) from \
@@ -88,7 +88,7 @@ fn until_blocked(database: &Database, waiting: i32) {
 
 #[test]
 fn advisory_locks_are_waited_for() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let (mut a, mut b, mut c) = (database.session(), database.session(), database.session());
     assert_eq!(run(&mut a, "select pg_advisory_lock(1)"), "");
     assert_eq!(run(&mut c, "select pg_try_advisory_lock(1), pg_try_advisory_lock(0, 1)"), "f|t");
@@ -112,7 +112,7 @@ fn advisory_locks_are_waited_for() {
 
 #[test]
 fn advisory_locks_are_part_of_deadlocks() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let (mut a, mut b) = (database.session(), database.session());
     assert_eq!(run(&mut a, "create table t (a int)"), "");
     assert_eq!(run(&mut a, "select pg_advisory_lock(1)"), "");

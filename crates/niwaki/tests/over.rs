@@ -42,7 +42,7 @@ const TAKE: &str = "delete from queue where id = (select id from queue order by 
 
 #[test]
 fn a_queue_does_not_go_over_what_was_taken() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = queue(&database);
     let all = "select count(*), sum(id) from queue where id > 0";
     let (mut old, seen) = old_snapshot(&database, all);
@@ -70,7 +70,7 @@ fn a_queue_does_not_go_over_what_was_taken() {
 /// Who wants the first row does not have more of them read.
 #[test]
 fn a_limit_is_told_to_the_scan() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = queue(&database);
     let mut visited = |sql: &str| {
         let before = visits(&mut session);
@@ -85,7 +85,7 @@ fn a_limit_is_told_to_the_scan() {
 
 #[test]
 fn what_comes_back_is_found() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = connect(&database);
     let sql = "create table t (id int primary key, k int, note text); \
                insert into t select g, g, 'n' from generate_series(1, 300) g; create index t_k on t (k)";

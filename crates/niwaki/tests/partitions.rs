@@ -348,7 +348,7 @@ fn random_tables_give_what_a_naive_evaluation_gives() {
     let seed = std::env::var("NIWAKI_SEED").map_or(41, |seed| seed.parse().unwrap());
     for number in 0..TABLES {
         let rng = SeededRng::new(seed + number);
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         let table = Table::create(&rng, &mut session);
         let mut rows: Vec<Row> = Vec::new();
@@ -446,7 +446,7 @@ fn one_statement(
 
 /// A table of two partitions, and two sessions.
 fn sessions() -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let setup = "create table t (a int, v int) partition by range (a); \

@@ -216,7 +216,7 @@ fn every_path_gives_the_same_rows() {
     let mut met: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in 0..TABLES {
         let case = Case { rng: SeededRng::new(seed) };
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         fill(&case, &mut session);
         if case.rng.chance(1, 3) {
@@ -254,7 +254,7 @@ fn changes_through_every_path_meet_each_row_once() {
     let count =
         |wanted: &dyn Fn(i64, i64) -> bool| (1..=300).filter(|x| wanted(x % 10 + 1, x % 7)).count();
     for way in ["enable_indexscan", "enable_bitmapscan"] {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         must(
             &mut session,
@@ -278,7 +278,7 @@ fn changes_through_every_path_meet_each_row_once() {
 
 #[test]
 fn explain_analyze_tells_what_the_heap_was_asked() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     must(
         &mut session,

@@ -63,7 +63,7 @@ fn session(db: &Database) -> Session {
 
 #[test]
 fn prepared_statements_describe_themselves_and_run() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.parse("get", "select b, a + $2 as c from t where a = $1", &[]).unwrap();
     let described = s.statement("get").unwrap();
@@ -93,7 +93,7 @@ fn prepared_statements_describe_themselves_and_run() {
 
 #[test]
 fn portals_stop_at_row_limits() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.parse("", "select a from t order by a", &[]).unwrap();
     bind(&mut s, "p", "", &[]).unwrap();
@@ -121,7 +121,7 @@ fn portals_stop_at_row_limits() {
 
 #[test]
 fn changes_run_to_their_end_however_few_rows_are_asked_for() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.parse("ins", "insert into t values (11, 'x'), (12, 'y'), (13, 'z') returning a", &[])
         .unwrap();
@@ -151,7 +151,7 @@ fn changes_run_to_their_end_however_few_rows_are_asked_for() {
 
 #[test]
 fn a_pipeline_is_one_transaction_up_to_sync() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     let mut other = db.session();
     let count = |other: &mut Session| -> i64 {
@@ -187,7 +187,7 @@ fn a_pipeline_is_one_transaction_up_to_sync() {
 
 #[test]
 fn plans_follow_definitions_of_other_sessions() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     let mut other = db.session();
     s.parse("one", "select b from t where a = $1", &[]).unwrap();
@@ -235,7 +235,7 @@ fn numbers(sink: &Sink) -> Vec<i32> {
 
 #[test]
 fn create_table_as_has_parameters() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     let sql =
         "create table u as with w as (select $2 || b as b, a from t) select * from w where a > $1";
@@ -258,7 +258,7 @@ fn create_table_as_has_parameters() {
 /// A cursor is a portal: messages and statements move the same one.
 #[test]
 fn cursors_are_portals() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     once(&mut s, "begin", &[]).unwrap();
     let declare = "declare c scroll cursor with hold for select a from t where a > $1 order by a";
@@ -333,7 +333,7 @@ fn step(s: &mut Session, sql: &str) -> niwaki::Result<Vec<String>> {
 /// ended the transaction of the pipeline. What commits on its own is refused behind another statement.
 #[test]
 fn what_commits_on_its_own_is_refused_within_a_pipeline() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.execute("create index t_b on t (b)", ()).unwrap();
     let alone = [
@@ -375,7 +375,7 @@ fn what_commits_on_its_own_is_refused_within_a_pipeline() {
 #[test]
 fn utility_statements_give_their_rows_in_parts() {
     use ExecuteOutcome::{Complete, Suspended};
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.execute("prepare named as select a from t where a <= 3 order by a", ()).unwrap();
     s.execute("begin", ()).unwrap();
@@ -418,7 +418,7 @@ fn twice(s: &mut Session, sql: &str) -> &'static str {
 /// kept theirs in the transaction that goes on.
 #[test]
 fn a_portal_that_ran_is_there_as_long_as_in_postgresql() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     let (is_done, is_gone) = ("55000", "34000");
     for (sql, expected) in [
@@ -466,7 +466,7 @@ fn a_portal_that_ran_is_there_as_long_as_in_postgresql() {
 /// transaction of the messages before it open: a failure undid what the client was told to be done.
 #[test]
 fn messages_end_with_sync_failures_and_empty_queries() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.parse("get", "select a from t", &[]).unwrap();
     s.sync(&mut Sink::default()).unwrap();
@@ -491,7 +491,7 @@ fn messages_end_with_sync_failures_and_empty_queries() {
 /// DISCARD ALL and a statement that fails, up to one Sync: the settings came back.
 #[test]
 fn nothing_takes_discard_all_back() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = session(&db);
     s.execute("set work_mem = '7MB'; create temp table mine (a int); listen c", ()).unwrap();
     s.parse("get", "select a from t", &[]).unwrap();

@@ -19,7 +19,7 @@ fn sessions_where_rows_move() -> (Database, Session, Session) {
 }
 
 fn sessions_on(options: &str) -> (Database, Session, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
     let second = database.session();
     let setup = format!(

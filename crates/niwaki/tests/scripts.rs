@@ -25,7 +25,7 @@ fn check_told(name: &str, script: &str) {
 
 fn check_by(name: &str, script: &str, answer: impl Fn(&mut Session, &str) -> String) {
     in_first(name, script, &answer);
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     database.session().execute(&*format!("create database {OTHER}"), ()).unwrap();
     let mut session = database.session_as("postgres", OTHER, &[]).unwrap();
     // The name of the database is all that may differ.
@@ -35,7 +35,7 @@ fn check_by(name: &str, script: &str, answer: impl Fn(&mut Session, &str) -> Str
 }
 
 fn in_first(name: &str, script: &str, answer: impl Fn(&mut Session, &str) -> String) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     script::check(name, script, |statement| answer(&mut session, statement));
 }

@@ -85,12 +85,12 @@ fn run_copy(session: &mut Session, sql: &str, input: &str) -> Vec<String> {
 }
 
 fn database() -> Database {
-    Database::in_memory().unwrap()
+    Database::in_memory_without_threads().unwrap()
 }
 
 #[test]
 fn reindex_tells_what_it_did_when_asked() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     run(&mut s, "create table r (a int primary key); create index r_i on r (a desc)");
     assert_eq!(

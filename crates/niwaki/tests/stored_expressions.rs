@@ -80,7 +80,7 @@ fn a_database_that_is_opened_again_reads_what_was_meant() {
 
 #[test]
 fn plans_follow_what_is_renamed_and_replaced() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     execute(&mut session, TWO);
     execute(&mut session, &["prepare i as insert into a.t (id) values ($1) returning x, m"]);
@@ -97,7 +97,7 @@ fn plans_follow_what_is_renamed_and_replaced() {
 
 #[test]
 fn indexes_are_built_beside_writers() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     execute(&mut session, TWO);
     execute(&mut session, &["insert into t (m) select 'sad' from generate_series(1, 50)"]);
@@ -115,7 +115,7 @@ fn indexes_are_built_beside_writers() {
 
 #[test]
 fn copy_fills_defaults_under_another_path() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     execute(&mut session, TWO);
     execute(&mut session, &["set search_path = b"]);
@@ -127,7 +127,7 @@ fn copy_fills_defaults_under_another_path() {
 
 #[test]
 fn temporary_tables_name_what_is_temporary() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     execute(
         &mut session,
@@ -147,7 +147,7 @@ fn temporary_tables_name_what_is_temporary() {
 
 #[test]
 fn what_is_not_there_is_refused_by_name() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     execute(
         &mut session,

@@ -41,7 +41,7 @@ fn all(session: &mut Session, statements: &[&str]) {
 
 #[test]
 fn sessions_do_not_see_each_others() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let (mut a, mut b) = (db.session(), db.session());
     all(&mut a, &["create table t (v text)", "insert into t values ('everybody')"]);
     all(&mut a, &["create temp table t (v text)", "insert into t values ('a')"]);
@@ -146,7 +146,7 @@ fn a_crash_takes_them_too() {
 
 #[test]
 fn on_commit_spares_what_did_not_commit() {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut s = db.session();
     all(&mut s, &["create temp table d (a int primary key) on commit delete rows"]);
     all(&mut s, &["begin", "insert into d values (1)", "savepoint s", "insert into d values (2)"]);

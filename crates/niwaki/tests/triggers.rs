@@ -10,7 +10,7 @@ use niwaki::{Database, Session};
 use waiting::blocked_until;
 
 fn session(statements: &[&str]) -> (Database, Session) {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for statement in statements {
         assert_eq!(run(&mut session, statement), "", "{statement}");

@@ -11,7 +11,7 @@ fn int(s: &mut Session, sql: &str) -> i64 {
 }
 
 fn database() -> (Database, Session, Session) {
-    let db = Database::in_memory().unwrap();
+    let db = Database::in_memory_without_threads().unwrap();
     let mut a = db.session();
     let b = db.session();
     a.execute("create table t (id int primary key, v int)", ()).unwrap();

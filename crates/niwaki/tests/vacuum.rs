@@ -114,7 +114,7 @@ fn sound(session: &mut Session) {
 
 #[test]
 fn what_is_no_table_is_skipped_with_a_warning() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     filled(&mut s);
     each(&mut s, &["create sequence q"]);
@@ -139,7 +139,7 @@ fn what_is_no_table_is_skipped_with_a_warning() {
 
 #[test]
 fn a_locked_table_is_skipped_or_waited_for() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let (mut s, mut definer) = (database.session(), database.session());
     filled(&mut s);
     each(&mut s, &["delete from t where id % 10 = 0"]);
@@ -163,7 +163,7 @@ fn a_locked_table_is_skipped_or_waited_for() {
 
 #[test]
 fn full_is_refused_by_name_and_changes_nothing() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     filled(&mut s);
     each(&mut s, &["delete from t where id % 10 = 0"]);
@@ -183,7 +183,7 @@ fn full_is_refused_by_name_and_changes_nothing() {
 
 #[test]
 fn few_roots_are_left_to_another_vacuum_and_many_are_not() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     // Deleted entries would go without vacuum otherwise, and tell the heap so.
     filled(&mut s);
@@ -208,7 +208,7 @@ fn few_roots_are_left_to_another_vacuum_and_many_are_not() {
 
 #[test]
 fn the_statement_comes_before_the_table_and_that_before_the_rule() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     filled(&mut s);
     let mut id = 0;
@@ -253,7 +253,7 @@ fn the_statement_comes_before_the_table_and_that_before_the_rule() {
 
 #[test]
 fn pages_that_all_see_are_read_if_asked_and_frozen_ones_are_not_frozen_again() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     filled(&mut s);
     let blocks: u32 = run(&mut s, "select pg_relation_size('t') / 8192").parse().unwrap();
@@ -279,7 +279,7 @@ fn pages_that_all_see_are_read_if_asked_and_frozen_ones_are_not_frozen_again() {
 
 #[test]
 fn the_heap_of_large_values_and_the_table_are_vacuumed_apart() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     let large = "(select string_agg(md5((g * 1000 + i)::text), '') from generate_series(1, 300) i)";
     each(
@@ -309,7 +309,7 @@ fn the_heap_of_large_values_and_the_table_are_vacuumed_apart() {
 
 #[test]
 fn indexes_are_visited_at_the_same_time_or_one_by_one() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     filled(&mut s);
     for column in ["(note)", "(k, id)", "((k + id))", "(id) where k > 500"] {
@@ -515,7 +515,7 @@ fn a_cancelled_vacuum_says_so_and_another_finishes() {
 
 #[test]
 fn a_vacuum_that_is_refused_changes_nothing() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
     filled(&mut s);
     each(&mut s, &["delete from t where id % 10 = 0"]);

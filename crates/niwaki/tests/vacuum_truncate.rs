@@ -46,7 +46,7 @@ fn sound(database: &Database) {
 
 #[test]
 fn a_table_gets_shorter_and_grows_again() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database);
     let full = pages(&mut session);
     for _ in 0..3 {
@@ -70,7 +70,7 @@ fn a_table_gets_shorter_and_grows_again() {
 
 #[test]
 fn the_statement_the_table_and_the_settings_say_whether() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database);
     let full = pages(&mut session);
     let mut stays = |said: &[&str], vacuum: &str| {
@@ -95,7 +95,7 @@ fn the_statement_the_table_and_the_settings_say_whether() {
 
 #[test]
 fn who_uses_the_table_keeps_its_length() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database);
     let full = pages(&mut session);
     let mut other = database.session();
@@ -143,7 +143,7 @@ fn who_uses_the_table_keeps_its_length() {
 
 #[test]
 fn large_values_of_the_end_go_too() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let size = |session: &mut Session| {
         run(session, "select pg_table_size('t') / 8192").parse::<u32>().unwrap()
@@ -170,7 +170,7 @@ fn large_values_of_the_end_go_too() {
 #[test]
 fn tables_without_a_log_are_cut_too() {
     for kind in ["unlogged", "temporary"] {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         each(
             &mut session,
@@ -330,7 +330,7 @@ fn a_definition_that_waits_goes_first() {
 
 #[test]
 fn autovacuum_gives_the_end_back_too() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = filled(&database);
     let full = pages(&mut session);
     let mut reader = database.session();

@@ -28,7 +28,7 @@ fn block_of(session: &mut Session, id: u32) -> String {
 
 #[test]
 fn a_row_is_followed_to_other_pages() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = rows(&database);
     begin(&mut session, "read committed");
     assert_eq!(run(&mut session, "fetch from c"), "1");
@@ -56,7 +56,7 @@ fn a_row_is_followed_to_other_pages() {
 
 #[test]
 fn what_others_did_since_is_changed_as_by_any_update() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = rows(&database);
     let mut other = database.session();
     let change = "update t set v = v + 1 where current of c returning v";

@@ -324,7 +324,7 @@ fn fill(session: &mut Session, rows: &[Row], pad: usize) {
 
 #[test]
 fn frames_are_those_of_a_naive_evaluation() {
-    let database = Database::in_memory().unwrap();
+    let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     for seed in 0..TABLES {
         let rng = &SeededRng::new(seed);

@@ -288,7 +288,7 @@ mod tests {
     /// T6 is broken on purpose, within a database and between two.
     #[test]
     fn a_file_of_two_relations_is_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut first = database.session();
         first.execute("create table t (a int)", ()).unwrap();
         first.execute("create database d template postgres", ()).unwrap();

@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn values_without_a_label_are_found() {
         for (column, value) in [("mood", "ok"), ("mood[]", "{sad,NULL,ok}")] {
-            let database = Database::in_memory().unwrap();
+            let database = Database::in_memory_without_threads().unwrap();
             let mut session = database.session();
             let mut run = |sql: &str| session.execute(sql, ()).unwrap();
             run("create type mood as enum ('sad', 'ok')");
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn columns_that_are_not_what_their_domain_is_made_of_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         let mut run = |sql: &str| session.execute(sql, ()).unwrap();
         run("create domain short as varchar(5)");

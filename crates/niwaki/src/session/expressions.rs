@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn texts_of_before_there_were_numbers_are_read_by_the_search_path() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         for statement in [
             "create schema a",
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn expressions_that_name_what_is_not_there_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         for statement in [
             "create function f() returns int language sql immutable as 'select 1'",

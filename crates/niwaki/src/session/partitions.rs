@@ -155,7 +155,7 @@ mod tests {
     /// What no statement does: other bounds, an index or a foreign key without a part, another table above.
     #[test]
     fn partitions_that_are_none_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         session.execute("create table t (a int primary key) partition by range (a)", ()).unwrap();
         session.execute("create table u partition of t for values from (0) to (10)", ()).unwrap();

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn views_that_cannot_be_read_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         session.execute("create table t (a int)", ()).unwrap();
         session.execute("create view v as select a from t", ()).unwrap();
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn triggers_that_cannot_be_fired_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         session.execute("create table t (a int, b int)", ()).unwrap();
         let function = "create function f() returns trigger language plpgsql as \
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn functions_of_types_that_are_not_there_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         session.execute("create type pair as (x int, y int)", ()).unwrap();
         session.execute("create table t (a int)", ()).unwrap();
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn views_that_read_more_than_they_say_are_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         session.execute("create table t (a int, b int, c int)", ()).unwrap();
         let view = "create view v as with x as (select a from t) \

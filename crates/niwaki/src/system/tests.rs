@@ -77,7 +77,7 @@ fn fits(value: &Datum, kind: TypeOid) -> bool {
 }
 
 fn session() -> crate::Session {
-    let database = crate::Database::in_memory().unwrap();
+    let database = crate::Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
     let script = "create table t (a serial primary key, b text not null default 'x', c int[] unique, check (a > 0));
         create index on t (lower(b), a desc) include (c) where a > 1;

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_row_that_refers_to_none_is_found() {
-        let database = Database::in_memory().unwrap();
+        let database = Database::in_memory_without_threads().unwrap();
         let mut session = database.session();
         let mut run = |sql: &str| session.execute(sql, ()).unwrap();
         run("create table parent (a int, b text, primary key (a, b))");
