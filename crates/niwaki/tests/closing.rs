@@ -126,16 +126,18 @@ fn a_closed_database_has_no_file_open() {
     let open_files = || {
         let all = std::fs::read_dir("/proc/self/fd").unwrap();
         let named = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-        named.filter(|path| path.starts_with(&folder)).count()
+        // Descriptors in reserve are of a file of the system's.
+        named.filter(|path| path.starts_with(&folder) || path.ends_with("null")).count()
     };
+    let before = open_files();
     let db = Database::open_with(Env::os(&folder), Options::new().background(true)).unwrap();
     let mut kept = db.session();
     kept.execute("create table t (a int primary key)", ()).unwrap();
-    assert!(open_files() > 3, "the lock, the log, and relations");
+    assert!(open_files() > before + 3, "the lock, the log, and relations");
     db.close().unwrap();
-    assert_eq!(open_files(), 0);
+    assert_eq!(open_files(), before);
     assert_eq!(kept.query("select * from t", ()).unwrap_err().sqlstate, "57P01");
-    assert_eq!(open_files(), 0);
+    assert_eq!(open_files(), before);
     drop(kept);
     std::fs::remove_dir_all(&folder).unwrap();
 }

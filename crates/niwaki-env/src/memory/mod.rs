@@ -326,6 +326,12 @@ impl Drop for Held {
     }
 }
 
+/// Tells the account of all what this thread has taken and given back: a thread of the program's
+/// own may end without a word.
+pub fn settle() {
+    PART.with(tell);
+}
+
 /// The thread is about to end. What it still takes and gives back is told at once: a connection that
 /// left some of it untold would be on the account of all for ever.
 pub fn thread_ends() {
@@ -481,6 +487,15 @@ mod tests {
             PART.with(|part| part.own.get() - part.told.get())
         });
         assert_eq!(given.join().unwrap(), 0);
+        let settled = std::thread::spawn(|| {
+            count(5);
+            settle();
+            let untold = PART.with(|part| part.own.get() - part.told.get());
+            count(-5);
+            settle();
+            untold
+        });
+        assert_eq!(settled.join().unwrap(), 0);
         count(-(3 << 20));
         thread_ends();
         assert!(all().abs_diff(before.1) < 1 << 20);

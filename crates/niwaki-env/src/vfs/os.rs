@@ -21,15 +21,15 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Files below a folder of the machine. Files are created with mode 0600, folders with 0700; every
 /// descriptor is closed on exec.
 ///
-/// A few descriptors are kept in reserve, from the moment the directory is locked on, so that a
-/// process that has used up all others can still sync a folder and open the log or the control file.
+/// A few descriptors are kept in reserve while the directory is locked, so that a process that has
+/// used up all others can still sync a folder and open the log or the control file.
 ///
 /// The folder is the one that its path meant when this was made: a process that changes its working
 /// directory afterwards changes nothing here.
 #[derive(Debug)]
 pub struct OsVfs {
     root: PathBuf,
-    reserve: Mutex<Vec<File>>,
+    reserve: Arc<Mutex<Vec<File>>>,
 }
 
 /// Descriptors in reserve: a checkpoint opens two at a time, a commit one, and some more may be
@@ -43,7 +43,7 @@ impl OsVfs {
         // An empty path is the working directory. Without one, `full` refuses the path.
         let named = if root.as_os_str().is_empty() { Path::new(".") } else { &root };
         let root = std::path::absolute(named).unwrap_or(root);
-        Self { root, reserve: Mutex::new(Vec::new()) }
+        Self { root, reserve: Arc::default() }
     }
 
     /// The folder that holds everything.
@@ -306,7 +306,8 @@ impl Vfs for OsVfs {
         file.set_len(0)?;
         file.write_all(lock_text().as_bytes())?;
         self.fill_reserve();
-        Ok(Box::new(OsLock { file, path: full, _folder: folder }))
+        let reserve = Arc::clone(&self.reserve);
+        Ok(Box::new(OsLock { file, path: full, reserve, _folder: folder }))
     }
 
     fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>> {
@@ -373,7 +374,15 @@ impl Vfs for OsVfs {
 struct OsLock {
     file: File,
     path: PathBuf,
+    /// Goes with the lock.
+    reserve: Arc<Mutex<Vec<File>>>,
     _folder: File,
+}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        self.reserve.lock().clear();
+    }
 }
 
 /// The same, shared with others that read.

@@ -177,6 +177,18 @@ pub struct Session {
     /// The text settings changed since the sink was told.
     text_changed: bool,
     tag: String,
+    /// Behind all that has memory.
+    _account: AccountSettled,
+}
+
+/// Has the account of memory told, when it goes, what its thread took and gave back: sessions end
+/// in threads that others made them in, or whose end nobody sees.
+struct AccountSettled;
+
+impl Drop for AccountSettled {
+    fn drop(&mut self) {
+        niwaki_env::memory::settle();
+    }
 }
 
 /// The search path, resolved for one state of catalog and settings.
@@ -256,6 +268,7 @@ impl Session {
             statement_started_us: 0,
             text_changed: true,
             tag: String::new(),
+            _account: AccountSettled,
         };
         session.settings_changed();
         session

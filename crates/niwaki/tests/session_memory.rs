@@ -1,0 +1,31 @@
+//! The account of memory beside threads that the program starts itself.
+//!
+//! A thread tells the account what it took when that is 64 kB. One that ended before had told
+//! nothing: a session that one thread opened and another one dropped stayed on the account for ever,
+//! until every session was refused its memory (53200). A test of its own: the allocator counts for
+//! the whole process.
+
+use std::alloc::System;
+
+use niwaki::Database;
+use niwaki_env::memory::{self, Counting};
+use niwaki_env::sync::thread;
+
+#[global_allocator]
+static ALLOCATOR: Counting<System> = Counting(System);
+
+#[test]
+fn sessions_that_other_threads_drop_are_off_the_account() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let use_one = |_| {
+        let mut session = database.session();
+        session.execute("prepare p as select relname, relkind, oid from pg_class", ()).unwrap();
+        thread::spawn(move || drop(session)).join().unwrap();
+    };
+    (0..20).for_each(use_one);
+    let (before, _) = memory::used();
+    (0..500).for_each(use_one);
+    let (after, _) = memory::used();
+    // Beside those of others, each thread may be a little off.
+    assert!(after.abs_diff(before) < 512 << 10, "{before} bytes became {after}");
+}
