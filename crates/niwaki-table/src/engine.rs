@@ -242,6 +242,13 @@ impl Engine {
         self.sequences.lock().files.remove(&file);
     }
 
+    /// Forgets what tables counted whose database was dropped; `gone` chooses them.
+    pub fn forget_tables(&self, gone: impl Fn(TableId) -> bool) {
+        let mut counters = self.counters.lock();
+        counters.tables.retain(|table, _| !gone(*table));
+        counters.gone.retain(|_, (table, _)| !gone(*table));
+    }
+
     /// Leaves what was read from an index that is gone to its table.
     fn count_gone(&self, index: &OpenIndex) {
         let read = index.handle.stats().entries_read;
@@ -435,5 +442,10 @@ mod tests {
         // What is there is known by its own counters and its own index still.
         assert!(Arc::ptr_eq(&open(7).counters, &kept.counters));
         assert!(Arc::ptr_eq(&open(7).indexes[0].handle, &kept.indexes[0].handle));
+        // Of a database that was dropped nothing is left.
+        engine.forget_tables(|table| !mine(table));
+        let counters = engine.counters.lock();
+        assert!(counters.gone.contains_key(&0) && !counters.gone.contains_key(&5));
+        assert!(counters.tables.keys().all(|table| mine(*table)));
     }
 }

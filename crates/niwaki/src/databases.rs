@@ -95,6 +95,7 @@ impl Databases {
     /// A database was dropped.
     pub(crate) fn forget(&self, oid: Oid) {
         self.others.lock().remove(&oid);
+        self.engine.forget_tables(|table| of_table_number(table).0 == oid);
     }
 
     /// The table that locks know by this number ([`table_number`](niwaki_catalog::table_number)), and its database.
