@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::memory;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::thread;
@@ -147,15 +148,17 @@ impl Table {
         for _ in 1..workers {
             let helper = worker();
             // Without a thread the others read everything.
-            if let Ok(handle) = thread::spawn_named("index build", move || helper.run(|| Ok(()))) {
-                helpers.push(handle);
-            }
+            let body = move || (helper.run(|| Ok(())), memory::leave());
+            helpers.extend(thread::spawn_named("index build", body));
         }
         let interrupts = || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
         let mut results = vec![worker().run(interrupts)];
         for helper in helpers {
             match helper.join() {
-                Ok(result) => results.push(result),
+                Ok((result, left)) => {
+                    memory::join(left);
+                    results.push(result);
+                }
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_env::memory;
 use niwaki_env::sync::thread;
 use niwaki_heap::{FreeingPaused, Heap};
 use niwaki_storage::{ReadAhead, Tid, Xid};
@@ -356,11 +357,16 @@ impl Pass<'_> {
             let visited = thread::scope(|scope| {
                 let visit = &visit;
                 let others = indexes[begin + 1..end].iter();
-                let others: Vec<_> =
-                    others.map(|&index| scope.spawn(move || visit(index))).collect();
+                let others =
+                    others.map(|&index| scope.spawn(move || (visit(index), memory::leave())));
+                let others: Vec<_> = others.collect();
                 let mut visited = vec![visit(indexes[begin])];
                 visited.extend(others.into_iter().map(|other| {
-                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    let joined = other.join();
+                    let (done, left) =
+                        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    memory::join(left);
+                    done
                 }));
                 visited
             });

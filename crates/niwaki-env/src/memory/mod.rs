@@ -85,9 +85,11 @@ fn tell(part: &Part) {
     let own = part.own.get();
     let more = own.wrapping_sub(part.told.replace(own));
     ALL.fetch_add(more, Ordering::Relaxed);
-    if let Ok(more) = usize::try_from(more) {
-        resident::taken(more);
+    if more > 0 {
+        resident::taken(more.unsigned_abs());
         part.peak.set(part.peak.get().max(own));
+    } else {
+        resident::given(more.unsigned_abs());
     }
 }
 
@@ -209,6 +211,10 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
 #[inline]
 pub fn waits() {
     PART.with(|part| {
+        // It freed what others had taken. It may have no more than they for that.
+        if part.own.get() < 0 {
+            part.told.set(part.told.get().wrapping_sub(part.own.replace(0)));
+        }
         if part.peak.get() > signed(ALWAYS_BYTES) {
             part.peak.set(part.own.get());
             if resident::estimate() > LIMIT.load(Ordering::Relaxed) / 2 {
@@ -341,10 +347,11 @@ pub fn thread_ends() {
     });
 }
 
-/// The thread is about to end, and what it has is for the one that joins it ([`join`]).
+/// What the thread has is for another one, which takes it ([`join`]).
+#[must_use = "what is left is to be joined"]
 pub fn leave() -> isize {
-    thread_ends();
     PART.with(|part| {
+        tell(part);
         part.told.set(0);
         part.own.replace(0)
     })

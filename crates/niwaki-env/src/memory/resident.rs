@@ -9,15 +9,16 @@ use std::sync::OnceLock;
 use super::Ordering::Relaxed;
 use crate::sync::plain_atomic::AtomicUsize;
 
-/// So much must have been taken since the allocator gave back last, in bytes, before it is asked
+/// So much must have been freed since the allocator gave back last, in bytes, before it is asked
 /// to again: giving back costs calls of the system.
-const PURGE_BYTES: usize = 8 << 20;
+const PURGE_BYTES: usize = 4 << 20;
 
 static SEEN: AtomicUsize = AtomicUsize::new(0);
-/// All that was ever taken, in lots.
+/// All that was ever taken, in lots, and what it was when the system was asked last.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// `TAKEN` when the system was asked last, and when the allocator gave back last.
 static SEEN_AT: AtomicUsize = AtomicUsize::new(0);
+/// All that was ever freed, in lots, and what it was when the allocator gave back last.
+static GIVEN: AtomicUsize = AtomicUsize::new(0);
 static PURGED_AT: AtomicUsize = AtomicUsize::new(0);
 static PURGE: OnceLock<fn()> = OnceLock::new();
 
@@ -27,18 +28,22 @@ pub fn set_purge(purge: fn()) {
     let _ = PURGE.set(purge);
 }
 
-/// Gives the system what nobody holds, if enough was taken since the last time. For a thread that
+/// Gives the system what nobody holds, if enough was freed since the last time. For a thread that
 /// has nothing else to do: an allocator purges only when somebody calls it.
 pub fn purge() {
-    let taken = TAKEN.load(Relaxed);
-    if taken.wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES {
-        PURGED_AT.store(taken, Relaxed);
+    let given = GIVEN.load(Relaxed);
+    if given.wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES {
+        PURGED_AT.store(given, Relaxed);
         PURGE.get().inspect(|purge| purge());
     }
 }
 
 pub(super) fn taken(bytes: usize) {
     TAKEN.fetch_add(bytes, Relaxed);
+}
+
+pub(super) fn given(bytes: usize) {
+    GIVEN.fetch_add(bytes, Relaxed);
 }
 
 /// Bytes in memory, or more.

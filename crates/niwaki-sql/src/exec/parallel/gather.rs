@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use niwaki_env::memory;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::{Condvar, Mutex};
 
@@ -63,7 +64,8 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    batches: VecDeque<(Batch, Kept)>,
+    /// Each with what its thread left to the session on the account of memory.
+    batches: VecDeque<(Batch, Kept, isize)>,
     /// Threads that may bring more.
     running: usize,
     closed: bool,
@@ -107,27 +109,27 @@ impl Queue {
         if state.closed {
             return false;
         }
-        state.batches.push_back((batch, kept));
+        state.batches.push_back((batch, kept, memory::leave()));
         self.changed.notify_all();
         true
     }
 
     /// A batch, if there is one.
     fn pop(&self) -> Option<(Batch, Kept)> {
-        let popped = self.state.lock().batches.pop_front();
-        if popped.is_some() {
-            self.changed.notify_all();
-        }
-        popped
+        let (batch, kept, left) = self.state.lock().batches.pop_front()?;
+        memory::join(left);
+        self.changed.notify_all();
+        Some((batch, kept))
     }
 
     /// Waits for a batch; `None`, and it is closed, once nobody brings any.
     fn wait(&self) -> Option<(Batch, Kept)> {
         let mut state = self.state.lock();
         loop {
-            if let Some(found) = state.batches.pop_front() {
+            if let Some((batch, kept, left)) = state.batches.pop_front() {
+                memory::join(left);
                 self.changed.notify_all();
-                return Some(found);
+                return Some((batch, kept));
             }
             if state.running == 0 || seeded_bug!("threads_unawaited") {
                 state.closed = true;
@@ -148,12 +150,15 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Closes a queue when it goes.
+/// Closes a queue when it goes, and takes over what is left in it.
 struct Closing<'q>(&'q Queue);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().closed = true;
+        let mut state = self.0.state.lock();
+        state.closed = true;
+        state.batches.drain(..).for_each(|(_, _, left)| memory::join(left));
+        drop(state);
         self.0.changed.notify_all();
     }
 }
