@@ -14,6 +14,8 @@ use std::io::Write;
 #[derive(Debug)]
 #[must_use = "the section ends when the guard is dropped"]
 pub struct CriticalSection {
+    /// A panic was unwinding the thread already: a destructor rolls a transaction back, say.
+    unwinding: bool,
     /// Guards stay on the thread that entered.
     not_send: std::marker::PhantomData<*const ()>,
 }
@@ -21,27 +23,31 @@ pub struct CriticalSection {
 /// Enters a critical section on this thread.
 #[inline]
 pub fn enter() -> CriticalSection {
-    CriticalSection { not_send: std::marker::PhantomData }
+    let unwinding = std::thread::panicking();
+    CriticalSection { unwinding, not_send: std::marker::PhantomData }
 }
 
 impl Drop for CriticalSection {
     #[inline]
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        // A panic inside of a destructor that unwinding runs ends the process by itself.
+        if !self.unwinding && std::thread::panicking() {
             left_by_panic();
         }
     }
 }
 
+/// A panic has left something half done that nobody may see: as if it had been in a section.
 #[cfg(not(feature = "sim"))]
 #[cold]
-fn left_by_panic() {
+pub fn left_by_panic() {
     end_process("a critical section was left by a panic");
 }
 
+/// A panic has left something half done that nobody may see: as if it had been in a section.
 #[cfg(feature = "sim")]
 #[cold]
-fn left_by_panic() {
+pub fn left_by_panic() {
     PANICKED.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
 }
 
@@ -80,5 +86,23 @@ mod tests {
     #[test]
     fn a_section_that_ends_well_does_nothing() {
         drop(enter());
+    }
+
+    /// A program's thread that panicked with a transaction open ended the process.
+    #[test]
+    fn a_section_of_a_destructor_that_a_panic_runs_ends_well() {
+        struct Ends<'c>(&'c std::cell::Cell<bool>);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                // Without it the process would end.
+                self.0.set(enter().unwinding);
+            }
+        }
+        let known = std::cell::Cell::new(false);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _ends = Ends(&known);
+            std::panic::panic_any(crate::Crashed { reason: "test".to_owned() });
+        }));
+        assert!(result.is_err() && known.get());
     }
 }

@@ -318,7 +318,7 @@ fn another_format_and_a_second_process_are_refused() {
     let env = env_on(vfs.clone());
     let (storage, _) = open(&env);
     let error = open_with(&env, StorageOptions::tiny()).unwrap_err();
-    assert!(error.to_string().contains("in use"), "{error}");
+    assert!(error.to_string().contains("locked by process"), "{error}");
     storage.shutdown(&[]).unwrap();
     drop(storage);
     let control = vfs.open("control", OpenMode::Existing).unwrap();

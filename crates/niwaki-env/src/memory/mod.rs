@@ -51,7 +51,7 @@ struct Part {
     own: Cell<isize>,
     /// As much of `own` as the account of all has.
     told: Cell<isize>,
-    /// How much more or less `own` may be than `told`.
+    /// How much more or less `own` may be than `told`. It doubles up to [`LOT_BYTES`], and 0 stays.
     lot: Cell<isize>,
     /// The most that `told` was since the thread waited last ([`waits`]).
     peak: Cell<isize>,
@@ -82,6 +82,7 @@ fn count(bytes: isize) {
 
 #[cold]
 fn tell(part: &Part) {
+    part.lot.set(part.lot.get().wrapping_mul(2).min(LOT_BYTES));
     let own = part.own.get();
     let more = own.wrapping_sub(part.told.replace(own));
     ALL.fetch_add(more, Ordering::Relaxed);
@@ -332,17 +333,20 @@ impl Drop for Held {
     }
 }
 
-/// Tells the account of all what this thread has taken and given back: a thread of the program's
-/// own may end without a word.
+/// Tells the account of all what this thread has taken and given back, and for a while at once: a
+/// thread of the program's own may end without a word, and give back what was the thread's.
 pub fn settle() {
-    PART.with(tell);
+    PART.with(|part| {
+        tell(part);
+        part.lot.set(1);
+    });
 }
 
 /// The thread is about to end. What it still takes and gives back is told at once: a connection that
 /// left some of it untold would be on the account of all for ever.
 pub fn thread_ends() {
     PART.with(|part| {
-        part.lot.set(1);
+        part.lot.set(0);
         tell(part);
     });
 }

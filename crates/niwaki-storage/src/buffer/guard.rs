@@ -251,8 +251,7 @@ impl Drop for Changed {
 #[cold]
 fn unlogged_change() {
     if thread::panicking() {
-        // What the panic left half done must not be seen: the section ends the process.
-        drop(niwaki_env::critical::enter());
+        niwaki_env::critical::left_by_panic();
     } else {
         debug_assert!(false, "a page was changed, and the change neither logged nor marked");
     }
