@@ -13,6 +13,7 @@ mod helpers;
 mod index_counters;
 mod log;
 mod maintenance;
+mod memory;
 mod notifications;
 mod open_database;
 mod progress;

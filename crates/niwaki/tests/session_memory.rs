@@ -5,7 +5,12 @@
 //! until every session was refused its memory (53200). A test of its own: the allocator counts for
 //! the whole process.
 
+#[expect(dead_code, reason = "one test needs a part of it")]
+mod common;
+
 use std::alloc::System;
+
+use common::run;
 
 use niwaki::Database;
 use niwaki_env::memory::{self, Counting};
@@ -28,4 +33,10 @@ fn sessions_that_other_threads_drop_are_off_the_account() {
     let (after, _) = memory::used();
     // Beside those of others, each thread may be a little off.
     assert!(after.abs_diff(before) < 512 << 10, "{before} bytes became {after}");
+
+    let mut session = database.session();
+    let shown = "select session > 0, used >= session, allowed is null from niwaki_memory";
+    assert_eq!(run(&mut session, shown), "t|t|t");
+    let resident = run(&mut session, "select resident > 1000000 from niwaki_memory");
+    assert_eq!(resident, if cfg!(target_os = "linux") { "t" } else { "NULL" });
 }

@@ -28,7 +28,7 @@ use crate::sync::plain_atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 mod resident;
 
-pub use resident::{purge, set_purge};
+pub use resident::{of_process as resident, purge, set_purge};
 
 /// What a session may hold however little is left, in bytes: enough for a short statement, and for
 /// the ROLLBACK of a long one.
@@ -40,6 +40,9 @@ const SHARE: usize = 2;
 /// A thread adds what it took to the account of all when it is so much, in bytes: two hundred
 /// threads are 12 MB off together.
 const LOT_BYTES: isize = 64 << 10;
+
+/// A thread that waits looks whether it should give back what it freed when it has moved so much.
+const MOVED_BYTES: usize = 1 << 20;
 
 // Relaxed throughout: numbers that stand for themselves.
 static ALL: AtomicIsize = AtomicIsize::new(0);
@@ -53,8 +56,8 @@ struct Part {
     told: Cell<isize>,
     /// How much more or less `own` may be than `told`. It doubles up to [`LOT_BYTES`], and 0 stays.
     lot: Cell<isize>,
-    /// The most that `told` was since the thread waited last ([`waits`]).
-    peak: Cell<isize>,
+    /// What was told since the thread waited last ([`waits`]), whatever its sign.
+    moved: Cell<usize>,
 }
 
 // Nothing in it is dropped, so it is there from the thread's first allocation to its last.
@@ -64,7 +67,7 @@ std::thread_local! {
             own: Cell::new(0),
             told: Cell::new(0),
             lot: Cell::new(LOT_BYTES),
-            peak: Cell::new(0),
+            moved: Cell::new(0),
         }
     };
 }
@@ -86,12 +89,8 @@ fn tell(part: &Part) {
     let own = part.own.get();
     let more = own.wrapping_sub(part.told.replace(own));
     ALL.fetch_add(more, Ordering::Relaxed);
-    if more > 0 {
-        resident::taken(more.unsigned_abs());
-        part.peak.set(part.peak.get().max(own));
-    } else {
-        resident::given(more.unsigned_abs());
-    }
+    resident::moved(more);
+    part.moved.set(part.moved.get().saturating_add(more.unsigned_abs()));
 }
 
 fn signed(bytes: usize) -> isize {
@@ -182,7 +181,7 @@ pub fn check() -> Result<(), Full> {
 /// [`Full`].
 #[inline]
 pub fn room(wanted: usize) -> Result<(), Full> {
-    let own = PART.with(|part| usize::try_from(part.own.get()).unwrap_or(0));
+    let own = of_thread();
     #[cfg(feature = "sim")]
     questions::ask(own, wanted)?;
     if own.saturating_add(wanted) <= ALWAYS_BYTES {
@@ -207,8 +206,8 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     Ok(())
 }
 
-/// The thread is about to wait for its client. What it took for the last statement and freed is
-/// given back, if others may want it: where memory has a limit, and half of it is in use.
+/// The thread is about to wait for its client. What it has freed is given back, if others may want
+/// it: where memory has a limit, and three quarters of it are in use.
 #[inline]
 pub fn waits() {
     PART.with(|part| {
@@ -216,10 +215,10 @@ pub fn waits() {
         if part.own.get() < 0 {
             part.told.set(part.told.get().wrapping_sub(part.own.replace(0)));
         }
-        if part.peak.get() > signed(ALWAYS_BYTES) {
-            part.peak.set(part.own.get());
-            if resident::estimate() > LIMIT.load(Ordering::Relaxed) / 2 {
-                purge();
+        if part.moved.get() >= MOVED_BYTES {
+            part.moved.set(0);
+            if resident::estimate() > LIMIT.load(Ordering::Relaxed) / 4 * 3 {
+                resident::purge_now();
             }
         }
     });
@@ -278,6 +277,11 @@ pub fn set_limit(bytes: usize) {
 pub fn used() -> (usize, usize) {
     let all = usize::try_from(ALL.load(Ordering::Relaxed)).unwrap_or(0);
     (all, LIMIT.load(Ordering::Relaxed))
+}
+
+/// Bytes that this thread has; a session has a thread of its own.
+pub fn of_thread() -> usize {
+    PART.with(|part| usize::try_from(part.own.get()).unwrap_or(0))
 }
 
 /// The thread has put `bytes` where another one will give them back.

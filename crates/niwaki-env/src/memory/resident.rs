@@ -9,16 +9,16 @@ use std::sync::OnceLock;
 use super::Ordering::Relaxed;
 use crate::sync::plain_atomic::AtomicUsize;
 
-/// So much must have been freed since the allocator gave back last, in bytes, before it is asked
-/// to again: giving back costs calls of the system.
+/// So much must have been taken or freed since the allocator gave back last, in bytes, before it is
+/// asked to again: giving back costs calls of the system.
 const PURGE_BYTES: usize = 4 << 20;
 
 static SEEN: AtomicUsize = AtomicUsize::new(0);
 /// All that was ever taken, in lots, and what it was when the system was asked last.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static SEEN_AT: AtomicUsize = AtomicUsize::new(0);
-/// All that was ever freed, in lots, and what it was when the allocator gave back last.
-static GIVEN: AtomicUsize = AtomicUsize::new(0);
+/// All that was ever taken or freed, in lots, and what it was when the allocator gave back last.
+static MOVED: AtomicUsize = AtomicUsize::new(0);
 static PURGED_AT: AtomicUsize = AtomicUsize::new(0);
 static PURGE: OnceLock<fn()> = OnceLock::new();
 
@@ -28,22 +28,27 @@ pub fn set_purge(purge: fn()) {
     let _ = PURGE.set(purge);
 }
 
-/// Gives the system what nobody holds, if enough was freed since the last time. For a thread that
+/// Gives the system what nobody holds, if enough has moved since the last time. For a thread that
 /// has nothing else to do: an allocator purges only when somebody calls it.
 pub fn purge() {
-    let given = GIVEN.load(Relaxed);
-    if given.wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES {
-        PURGED_AT.store(given, Relaxed);
-        PURGE.get().inspect(|purge| purge());
+    if MOVED.load(Relaxed).wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES {
+        purge_now();
     }
 }
 
-pub(super) fn taken(bytes: usize) {
-    TAKEN.fetch_add(bytes, Relaxed);
+/// Gives the system what nobody holds, first of all what this thread has freed: an allocator keeps
+/// some of that for the thread, and nobody else gets at it.
+pub(super) fn purge_now() {
+    PURGED_AT.store(MOVED.load(Relaxed), Relaxed);
+    PURGE.get().inspect(|purge| purge());
 }
 
-pub(super) fn given(bytes: usize) {
-    GIVEN.fetch_add(bytes, Relaxed);
+/// A thread has taken so much, or freed it.
+pub(super) fn moved(bytes: isize) {
+    MOVED.fetch_add(bytes.unsigned_abs(), Relaxed);
+    if bytes > 0 {
+        TAKEN.fetch_add(bytes.unsigned_abs(), Relaxed);
+    }
 }
 
 /// Bytes in memory, or more.
@@ -62,9 +67,9 @@ pub(super) fn look() -> usize {
 }
 
 /// Anonymous memory of the process that is in memory, in bytes. Pages of files are left out: the
-/// system takes them back when it wants.
+/// system takes them back when it wants. `None` where the system does not tell.
 #[cfg(target_os = "linux")]
-fn of_process() -> Option<usize> {
+pub fn of_process() -> Option<usize> {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
@@ -79,8 +84,9 @@ fn of_process() -> Option<usize> {
     resident.checked_sub(of_files)?.checked_mul(rustix::param::page_size())
 }
 
+/// The system does not tell.
 #[cfg(not(target_os = "linux"))]
-fn of_process() -> Option<usize> {
+pub fn of_process() -> Option<usize> {
     None
 }
 
@@ -102,7 +108,7 @@ mod tests {
     fn the_estimate_has_what_was_taken_since() {
         look();
         let before = estimate();
-        taken(100 << 20);
+        moved(100 << 20);
         assert!(estimate() >= before + (100 << 20));
     }
 }

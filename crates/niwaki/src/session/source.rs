@@ -22,6 +22,7 @@ use crate::activity::{BackendType, State};
 use crate::background_tasks::{self, TASKS};
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
+use crate::memory::{self, MEMORY};
 use crate::open_database::OpenDatabase;
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
@@ -216,6 +217,7 @@ impl SystemSource for SessionSource<'_> {
             SNAPSHOTS => snapshots::rows(self.database, state, row),
             READ_AHEAD => read_ahead::rows(self.database, row),
             TASKS => background_tasks::rows(self.database, row),
+            MEMORY => memory::rows(row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             "pg_timezone_names" => self.zone_rows(row),
             "pg_cursors" => self.opened.cursor_rows(row),

@@ -9,6 +9,7 @@ use super::table::Rows;
 use super::view;
 use crate::background_tasks::{self, TASKS};
 use crate::index_counters::{self, STAT_INDEXES};
+use crate::memory::{self, MEMORY};
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
 use crate::table_counters::{self, STAT_TABLES};
@@ -83,6 +84,7 @@ pub(super) fn all() -> Vec<Relation> {
         own(16_002, SNAPSHOTS, snapshots::COLUMNS),
         own(16_003, READ_AHEAD, &read_ahead::columns()),
         own(16_010, TASKS, background_tasks::COLUMNS),
+        own(16_011, MEMORY, memory::COLUMNS),
     ]
 }
 
