@@ -16,7 +16,7 @@ use crate::ids::{BlockNumber, Fork, PageId, RelFileId, Xid};
 use crate::known_files::too_short;
 use crate::lock::WriteGate;
 use crate::open_files::{OpenFiles, Segment};
-use crate::page::{KIND_AT, PAGE_SIZE, Page, PageKind};
+use crate::page::{KIND_AT, LSN_AT, PAGE_SIZE, Page, PageKind};
 
 /// Folder of the relation files.
 pub(crate) const BASE: &str = "base";
@@ -459,6 +459,21 @@ impl Files {
     /// Closes the files that are open: nobody uses them any more.
     pub(crate) fn close_all(&self) {
         self.open.close_all();
+    }
+
+    /// The LSN that a page has on disk, torn or not; `None` where there is no page. Opens no fork.
+    pub(crate) fn lsn_on_disk(&self, id: PageId) -> Result<Option<Lsn>> {
+        let (number, offset) = self.place(id.block.0);
+        let failed = |e| Error::io(format!("could not read {id}"), e);
+        let path = Self::path(id.file, id.fork, number);
+        let file = match self.open.open(&path, OpenMode::Existing) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut lsn = [0; 8];
+        let got = file.read_at(&mut lsn, offset + LSN_AT as u64).map_err(failed)?;
+        Ok((got == lsn.len()).then_some(Lsn(u64::from_le_bytes(lsn))))
     }
 
     /// Removes all files of a relation; none need exist, and they may be damaged.

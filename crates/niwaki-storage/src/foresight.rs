@@ -132,6 +132,11 @@ impl Ends {
         })
     }
 
+    /// Whether the creator of the file never commits.
+    pub(crate) fn is_in_vain(&self, file: RelFileId) -> bool {
+        self.files.get(&file) == Some(&NEVER_COMMITTED)
+    }
+
     /// Files whose creators never commit.
     pub(crate) fn in_vain(&self) -> impl Iterator<Item = RelFileId> {
         let in_vain = self.files.iter().filter(|(_, end)| **end == NEVER_COMMITTED);

@@ -10,8 +10,8 @@
 //!
 //! A record in front of the drop of its file is passed over too. So is every record of a file whose
 //! creator has no commit in the log ([`Foresight`]): nobody reads such a file, and there may be no
-//! room on disk for it. It goes once the end of the log is certain. Nor does a file grow by pages
-//! that a later record cuts off.
+//! room on disk for it. It goes once the end of the log is certain, so its pages are looked at all
+//! the same. Nor does a file grow by pages that a later record cuts off.
 //!
 //! What recovery reads may be in the system's memory only. After a failed sync the system calls such
 //! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
@@ -102,6 +102,8 @@ struct Missing<'s> {
     ends: Ends,
     /// Forks that did not grow by pages which a later record cuts off.
     ungrown: Mutex<HashSet<(RelFileId, Fork)>>,
+    /// Pages that were looked at although their files go.
+    seen: Mutex<HashSet<PageId>>,
 }
 
 impl Missing<'_> {
@@ -166,6 +168,7 @@ impl<'r> Redo<'r> {
         let pool = self.storage.pool();
         let id = page.id;
         if self.missing.is_passed_over(id.file, self.record.lsn) {
+            self.look_at_passed_over(id)?;
             return Ok(RedoPage::Gone);
         }
         if page.image.is_some() || page.init {
@@ -214,6 +217,16 @@ impl<'r> Redo<'r> {
         }
         guard.stamp_in_redo(self.record.lsn);
         Ok(RedoPage::NeedsRedo(guard))
+    }
+
+    /// Looks at a page that is passed over as its file's creator has no commit. The log may have lost
+    /// its end, with the commit: then a page that is newer than the rest of the log tells.
+    fn look_at_passed_over(&self, id: PageId) -> Result<()> {
+        let is_new = self.missing.ends.is_in_vain(id.file) && self.missing.seen.lock().insert(id);
+        if is_new && let Some(lsn) = self.storage.files.lsn_on_disk(id)? {
+            self.storage.pool.note_newest(id, lsn);
+        }
+        Ok(())
     }
 
     /// Removes the files of a relation, as the record says; none need exist.
@@ -474,6 +487,7 @@ impl Storage {
             dropped: Mutex::default(),
             ends,
             ungrown: Mutex::default(),
+            seen: Mutex::default(),
         };
         let mut records = 0;
         // Ends with the log.

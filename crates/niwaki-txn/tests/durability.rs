@@ -7,9 +7,10 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, OpenMode, Operation, Vfs};
 use niwaki_storage::page::PAGE_SIZE;
+use niwaki_storage::wal::SEGMENT_HEADER_SIZE;
 use niwaki_storage::{
-    BlockNumber, CheckpointKind, Csn, Fork, LoggedPage, PageId, PageKind, RelFile, Storage,
-    StorageOptions, Xid,
+    BlockNumber, CheckpointKind, Csn, Error, Fork, LoggedPage, Lsn, PageId, PageKind, RelFile,
+    Storage, StorageOptions, Xid,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager,
@@ -64,12 +65,20 @@ impl Database {
     /// Adds a page to a file.
     fn add_page(&self, file: RelFile, xid: Xid) {
         let block = self.storage.pool().extend(file, Fork::Main, 1).unwrap().first;
+        self.write_page(file, block, xid);
+    }
+
+    fn write_page(&self, file: RelFile, block: BlockNumber, xid: Xid) -> Lsn {
         let pin =
             self.storage.pool().pin(PageId { file: file.id, fork: Fork::Main, block }).unwrap();
         let mut page = pin.write();
         let _section = self.storage.begin_change().unwrap();
         page.init(PageKind::Visibility, 0);
-        self.storage.log_images(xid, &mut [LoggedPage::image(&mut page)]).unwrap();
+        self.storage.log_images(xid, &mut [LoggedPage::image(&mut page)]).unwrap()
+    }
+
+    fn checkpoint(&self) {
+        self.storage.checkpoint(CheckpointKind::Requested, &[&*self.manager]).unwrap();
     }
 
     /// Uses up numbers until a new segment has begun.
@@ -296,6 +305,42 @@ fn recovery_needs_no_room_for_a_file_whose_creator_did_not_commit() {
             assert_eq!(again.storage.pool().pin(id).unwrap().read().kind(), PageKind::Visibility);
         }
     }
+}
+
+/// The log lost its last flush, with a commit. Recovery passed over the pages of the file that the
+/// transaction had created, so nothing told of the damage, and the file was removed.
+#[test]
+fn a_file_whose_commit_is_damaged_is_not_removed() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let database = Database::open(&vfs);
+    let creator = database.begin();
+    let xid = creator.write_xid().unwrap();
+    let file = RelFile { id: database.storage.allocate_file(), logged: true };
+    database.storage.create_file(file, xid).unwrap();
+    database.add_page(file, xid);
+    // From here on the table of files has the file.
+    database.checkpoint();
+    let lost = database.write_page(file, BlockNumber(0), xid);
+    database.write_page(file, BlockNumber(0), xid);
+    creator.commit(Durability::Flush).unwrap();
+    let end = database.storage.wal().insert_lsn();
+    let left = Arc::new(vfs.fork());
+    // The page as the background writer may have written it by then.
+    database.checkpoint();
+    let path = format!("base/{}.main", file.id);
+    let mut page = vec![0; PAGE_SIZE];
+    vfs.open(&path, OpenMode::Existing).unwrap().read_at(&mut page, 0).unwrap();
+    let written = left.open(&path, OpenMode::Existing).unwrap();
+    written.write_at(&page, 0).unwrap();
+    let log = left.open(&format!("wal/00000001{:016x}", 0), OpenMode::Existing).unwrap();
+    log.write_at(&vec![0; (end.0 - lost.0) as usize], SEGMENT_HEADER_SIZE + lost.0).unwrap();
+    let env = Env { vfs: Arc::clone(&left) as _, ..Env::memory() };
+    let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+    let error = Storage::open(env, StorageOptions::default(), vec![manager as _]).unwrap_err();
+    assert!(matches!(&error, Error::Corruption(found) if found.invariant == "W1"), "{error}");
+    let mut kept = vec![0; PAGE_SIZE];
+    written.read_at(&mut kept, 0).unwrap();
+    assert!(left.exists(&path).unwrap() && kept == page);
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub struct BufferPool {
     pub(crate) writes: WriteCounters,
     /// Reads ahead of their use.
     pub(crate) reads: ReadQueue,
-    /// The newest page that was read during recovery.
+    /// The newest page that recovery saw on disk.
     newest: Mutex<Option<(PageId, Lsn)>>,
     checksums: bool,
 }
@@ -384,14 +384,15 @@ impl BufferPool {
         page.check_structure(id)
     }
 
-    fn note_newest(&self, id: PageId, lsn: Lsn) {
+    /// Recovery saw a page on disk with this LSN.
+    pub(crate) fn note_newest(&self, id: PageId, lsn: Lsn) {
         let mut newest = self.newest.lock();
         if newest.is_none_or(|(_, other)| other < lsn) {
             *newest = Some((id, lsn));
         }
     }
 
-    /// The newest sound page that recovery read from disk, as it was there, and its LSN.
+    /// The newest page that recovery saw on disk, as it was there, and its LSN.
     pub(crate) fn newest_read(&self) -> Option<(PageId, Lsn)> {
         *self.newest.lock()
     }
