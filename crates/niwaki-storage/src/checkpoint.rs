@@ -285,10 +285,10 @@ impl Storage {
         self.wal.segments.recycle(redo, keep, self.wal.insert_lsn().0)
     }
 
-    /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends the log:
-    /// later changes are refused. The directory may be opened again from then on, though handles of
-    /// it are kept: they have no file of it open. The caller has ended all transactions and
-    /// background work, and begins none.
+    /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends all
+    /// writing: whatever wants to write is refused. The directory may be opened again from then on,
+    /// though handles of it are kept: they have none of its relations and no log open. The caller has
+    /// ended all transactions and background work, and begins none.
     ///
     /// # Errors
     /// As [`Storage::checkpoint`], and when the log was written meanwhile: the next opening then
@@ -307,6 +307,8 @@ impl Storage {
                 summary.lsn
             )));
         }
+        // Nothing is lost.
+        drop(self.when_lost.lock().take());
         self.files.close_all();
         self.wal.segments.close_all();
         self.control.lock().close();

@@ -3,7 +3,8 @@
 //! The lock of the directory may be lost: somebody removes the lock file, or the whole directory.
 //! Then another process may get in. Or something could not be written that memory cannot take back,
 //! and that recovery mends: then what is on disk stays as it is until the directory is opened
-//! again.
+//! again. Or the directory was shut down, and who keeps a handle of it shares it with its next
+//! user.
 
 use std::sync::{Arc, OnceLock};
 
@@ -176,6 +177,28 @@ mod tests {
         assert_eq!(world.vfs.changes(), before, "something was written");
         // What was there can be read.
         assert_eq!(storage.pool().pin(world.page(1)).unwrap().read().kind(), PageKind::Visibility);
+    }
+
+    /// A handle of a directory that was shut down still let files grow, shrink and go, which may
+    /// have been the next process's.
+    #[test]
+    fn nothing_is_written_behind_a_shutdown() {
+        let world = World::new();
+        let (storage, file) = (&world.storage, world.file);
+        storage.when_lost(|why| panic!("{why}"));
+        storage.shutdown(&[]).unwrap();
+        let before = world.vfs.changes();
+        let closed = |result: Result<()>| {
+            assert_eq!(result.unwrap_err().to_string(), "the database is closed");
+        };
+        closed(storage.pool().extend(file, Fork::Main, 1).map(drop));
+        closed(storage.truncate_fork(RelFile { logged: false, ..file }, Fork::Main, 1));
+        closed(storage.reset_unlogged(file.id));
+        closed(storage.drop_file(file));
+        closed(world.change(0, 1).map(drop));
+        closed(storage.checkpoint(CheckpointKind::Requested, &[]).map(drop));
+        closed(storage.write_gate().pass());
+        assert_eq!(world.vfs.changes(), before, "something was written");
     }
 
     /// A change that had begun ends: its records stay in memory, be they more than the buffer

@@ -108,6 +108,35 @@ fn without_its_lock_file_a_database_spills_nothing() {
     assert_eq!(temporary(&path), held);
 }
 
+/// A session that a program kept of a database that it had closed removed a temporary file of the
+/// next one when it ended.
+#[test]
+fn a_closed_database_removes_no_temporary_file_of_the_next_one() {
+    let folder = Folder::new("next");
+    let path = folder.0.join("data");
+    let with_held_rows = |db: &Database| {
+        let mut session = db.session();
+        session.execute("set work_mem = '64kB'", ()).unwrap();
+        let rows = "select i, repeat('x', 200) from generate_series(1, 2000) i";
+        session.execute(&format!("declare c scroll cursor with hold for {rows}"), ()).unwrap();
+        session
+    };
+    // What makes a directory may use up names.
+    open(&path).unwrap().close().unwrap();
+    let first = open(&path).unwrap();
+    let kept = with_held_rows(&first);
+    let held = temporary(&path);
+    assert_eq!(held.len(), 1);
+    first.close().unwrap();
+    let next = open(&path).unwrap();
+    let session = with_held_rows(&next);
+    assert_eq!(temporary(&path), held, "both call it so");
+    drop(kept);
+    assert_eq!(temporary(&path), held);
+    drop(session);
+    assert!(temporary(&path).is_empty());
+}
+
 #[test]
 fn folders_of_others_are_refused() {
     let folder = Folder::new("foreign");

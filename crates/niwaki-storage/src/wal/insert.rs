@@ -210,8 +210,8 @@ impl Wal {
         self.segments.allocate_ahead(self.insert_lsn().0)
     }
 
-    /// Ends the log behind its record at `last`: no change begins and no record is inserted any more.
-    /// False when another record came behind that one; then nothing happened.
+    /// Ends the log behind its record at `last`: no change begins, no record is inserted and nothing is
+    /// written any more. False when another record came behind that one; then nothing happened.
     pub(crate) fn seal(&self, last: Lsn) -> bool {
         let tail = self.tail.lock();
         let is_last = tail.end() == last.0;
@@ -229,9 +229,6 @@ impl Wal {
     /// With changed pages nothing is written any more instead.
     pub(crate) fn insert(&self, record: &Record<'_, '_>) -> Result<Lsn> {
         assert!(record.pages.len() <= MAX_RECORD_PAGES, "a record names too many pages");
-        if record.pages.is_empty() {
-            self.segments.gate.pass()?;
-        }
         // Ends: the redo position moves once a checkpoint, and a full buffer or segment is dealt
         // with before the next try.
         loop {
@@ -240,6 +237,10 @@ impl Wal {
             let mut tail = self.tail.lock();
             if tail.redo != redo {
                 continue;
+            }
+            // Under the lock: no record comes behind the end of a log that is sealed.
+            if record.pages.is_empty() {
+                self.segments.gate.pass()?;
             }
             let size = padded(plan.length);
             let end = tail.end() + size as u64;

@@ -100,8 +100,8 @@ pub(crate) struct Segments {
     allocated: AtomicU64,
     /// Descriptors kept. Who writes one keeps it until it is synced ([`super::flush`]).
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
-    /// Held while segments are made or removed. True when the log has ended for good.
-    making: Mutex<bool>,
+    /// Held while segments are made or removed.
+    making: Mutex<()>,
     /// Closed when the directory may be another process's.
     pub(crate) gate: WriteGate,
 }
@@ -116,7 +116,7 @@ impl Segments {
             file_bytes,
             allocated: AtomicU64::new(0),
             open: Mutex::new(HashMap::new()),
-            making: Mutex::new(false),
+            making: Mutex::new(()),
             gate: WriteGate::default(),
         }
     }
@@ -163,11 +163,11 @@ impl Segments {
         }
     }
 
-    /// Takes away all ready space, and gives none any more: what wants to write the log is refused.
+    /// Ends all writing for good: another process may open the directory. Who makes a segment right
+    /// now is waited for.
     pub(super) fn seal(&self) {
-        let mut sealed = self.making.lock();
-        *sealed = true;
-        self.allocated.store(0, Ordering::Release);
+        let _making = self.making.lock();
+        self.gate.close(Error::Refused("the database is closed".to_owned()));
     }
 
     /// Closes the files that are open; all that was written through them is synced.
@@ -177,10 +177,7 @@ impl Segments {
 
     /// Makes the space up to `end` ready.
     pub(crate) fn allocate_until(&self, end: u64) -> Result<()> {
-        let sealed = self.making.lock();
-        if *sealed {
-            return Err(Error::Refused("the database is closed".to_owned()));
-        }
+        let _making = self.making.lock();
         while self.allocated() < end {
             self.gate.pass()?;
             let number = self.allocated() / self.payload();
