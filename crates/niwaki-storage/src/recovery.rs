@@ -274,9 +274,13 @@ impl<'r> Redo<'r> {
                 let file = RelFileId(body.u64().ok_or_else(short)?);
                 let next = file.0.checked_add(1).ok_or_else(short)?;
                 self.storage.next_file.fetch_max(next, Ordering::Relaxed);
-                // What the file holds on disk is a leftover, or follows in the log.
                 self.missing.create_file(file);
                 let logged = body.u8().ok_or_else(short)? != 0;
+                // Its pages may tell that the log lost its end; it goes when that is certain.
+                if self.missing.ends.is_in_vain(file) {
+                    return Ok(());
+                }
+                // What the file holds on disk is a leftover, or follows in the log.
                 self.storage.remove_file(file)?;
                 if !self.missing.ends.has_file(file, self.record.lsn) {
                     self.storage.files.create(file, logged, self.record.xid)?;

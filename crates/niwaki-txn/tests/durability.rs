@@ -311,36 +311,42 @@ fn recovery_needs_no_room_for_a_file_whose_creator_did_not_commit() {
 /// transaction had created, so nothing told of the damage, and the file was removed.
 #[test]
 fn a_file_whose_commit_is_damaged_is_not_removed() {
-    let vfs = Arc::new(MemoryVfs::new());
-    let database = Database::open(&vfs);
-    let creator = database.begin();
-    let xid = creator.write_xid().unwrap();
-    let file = RelFile { id: database.storage.allocate_file(), logged: true };
-    database.storage.create_file(file, xid).unwrap();
-    database.add_page(file, xid);
-    // From here on the table of files has the file.
-    database.checkpoint();
-    let lost = database.write_page(file, BlockNumber(0), xid);
-    database.write_page(file, BlockNumber(0), xid);
-    creator.commit(Durability::Flush).unwrap();
-    let end = database.storage.wal().insert_lsn();
-    let left = Arc::new(vfs.fork());
-    // The page as the background writer may have written it by then.
-    database.checkpoint();
-    let path = format!("base/{}.main", file.id);
-    let mut page = vec![0; PAGE_SIZE];
-    vfs.open(&path, OpenMode::Existing).unwrap().read_at(&mut page, 0).unwrap();
-    let written = left.open(&path, OpenMode::Existing).unwrap();
-    written.write_at(&page, 0).unwrap();
-    let log = left.open(&format!("wal/00000001{:016x}", 0), OpenMode::Existing).unwrap();
-    log.write_at(&vec![0; (end.0 - lost.0) as usize], SEGMENT_HEADER_SIZE + lost.0).unwrap();
-    let env = Env { vfs: Arc::clone(&left) as _, ..Env::memory() };
-    let manager = TransactionManager::new(env.clone(), TxnOptions::default());
-    let error = Storage::open(env, StorageOptions::default(), vec![manager as _]).unwrap_err();
-    assert!(matches!(&error, Error::Corruption(found) if found.invariant == "W1"), "{error}");
-    let mut kept = vec![0; PAGE_SIZE];
-    written.read_at(&mut kept, 0).unwrap();
-    assert!(left.exists(&path).unwrap() && kept == page);
+    for is_in_table in [false, true] {
+        let vfs = Arc::new(MemoryVfs::new());
+        let database = Database::open(&vfs);
+        let creator = database.begin();
+        let xid = creator.write_xid().unwrap();
+        let file = RelFile { id: database.storage.allocate_file(), logged: true };
+        database.storage.create_file(file, xid).unwrap();
+        database.add_page(file, xid);
+        // From then on the table of files has the file.
+        if is_in_table {
+            database.checkpoint();
+        }
+        let lost = database.write_page(file, BlockNumber(0), xid);
+        database.write_page(file, BlockNumber(0), xid);
+        creator.commit(Durability::Flush).unwrap();
+        let end = database.storage.wal().insert_lsn();
+        let left = Arc::new(vfs.fork());
+        // The page as the background writer may have written it by then.
+        database.checkpoint();
+        let path = format!("base/{}.main", file.id);
+        let mut page = vec![0; PAGE_SIZE];
+        vfs.open(&path, OpenMode::Existing).unwrap().read_at(&mut page, 0).unwrap();
+        let written = left.open(&path, OpenMode::Existing).unwrap();
+        written.write_at(&page, 0).unwrap();
+        let log = left.open(&format!("wal/00000001{:016x}", 0), OpenMode::Existing).unwrap();
+        let nothing = vec![0; (end.0 - lost.0) as usize];
+        log.write_at(&nothing, SEGMENT_HEADER_SIZE + lost.0).unwrap();
+        let env = Env { vfs: Arc::clone(&left) as _, ..Env::memory() };
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let error = Storage::open(env, StorageOptions::default(), vec![manager as _]).unwrap_err();
+        let is_found = matches!(&error, Error::Corruption(found) if found.invariant == "W1");
+        assert!(is_found, "in the table of files: {is_in_table}: {error}");
+        let mut kept = vec![0; PAGE_SIZE];
+        written.read_at(&mut kept, 0).unwrap();
+        assert!(left.exists(&path).unwrap() && kept == page);
+    }
 }
 
 #[test]
