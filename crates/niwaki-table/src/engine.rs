@@ -244,6 +244,10 @@ impl Engine {
 
     /// Forgets what tables counted whose database was dropped; `gone` chooses them.
     pub fn forget_tables(&self, gone: impl Fn(TableId) -> bool) {
+        // Indexes that were rolled back, too: when they are forgotten they count for their tables.
+        let mut indexes = self.indexes.lock();
+        indexes.files.retain(|_, index| !gone(index.table));
+        drop(indexes);
         let mut counters = self.counters.lock();
         counters.tables.retain(|table, _| !gone(*table));
         counters.gone.retain(|_, (table, _)| !gone(*table));
@@ -442,8 +446,10 @@ mod tests {
         // What is there is known by its own counters and its own index still.
         assert!(Arc::ptr_eq(&open(7).counters, &kept.counters));
         assert!(Arc::ptr_eq(&open(7).indexes[0].handle, &kept.indexes[0].handle));
-        // Of a database that was dropped nothing is left.
+        // Of a database that was dropped nothing is left, nor comes back with an index of it.
+        drop(open(5 << 32));
         engine.forget_tables(|table| !mine(table));
+        (2_000..3_000).for_each(|number| drop(open(number)));
         let counters = engine.counters.lock();
         assert!(counters.gone.contains_key(&0) && !counters.gone.contains_key(&5));
         assert!(counters.tables.keys().all(|table| mine(*table)));
