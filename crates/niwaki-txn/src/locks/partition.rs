@@ -14,8 +14,16 @@ use crate::session::SessionControl;
 /// The same in every process, so that a schedule can be run again.
 type FixedHash = BuildHasherDefault<DefaultHasher>;
 
-/// Pages for which a partition keeps room when it has none: about 40 kB.
-const PAGES_KEPT: usize = 256;
+/// Pages, and keys, for which a partition keeps room when it has few: about 40 kB.
+const ROOM_KEPT: usize = 256;
+
+/// Gives up most of the room of a map that had many more keys: a million locks of one transaction
+/// would keep 100 MB for ever.
+fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V, FixedHash>) {
+    if map.capacity() > ROOM_KEPT * 2 && map.len() < map.capacity() / 8 {
+        map.shrink_to(ROOM_KEPT.max(map.len() * 2));
+    }
+}
 
 /// The number of a key's partition, below `partitions`.
 pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
@@ -79,6 +87,7 @@ impl Partition {
         let LockKey::Row(row) = key else {
             if entry.granted.is_empty() {
                 self.entries.remove(key);
+                shrink(&mut self.entries);
             }
             return;
         };
@@ -88,6 +97,7 @@ impl Partition {
         if entry.granted.iter().all(|grant| grant.modes == noted(&grant.session)) {
             page.demote(offset);
             self.entries.remove(key);
+            shrink(&mut self.entries);
             self.remove_if_empty(&page_key);
         }
     }
@@ -95,9 +105,7 @@ impl Partition {
     pub(super) fn remove_if_empty(&mut self, page: &PageKey) {
         if self.pages.get(page).is_some_and(PageLocks::is_empty) {
             self.pages.remove(page);
-            if self.pages.is_empty() && self.pages.capacity() > PAGES_KEPT {
-                self.pages.shrink_to(PAGES_KEPT);
-            }
+            shrink(&mut self.pages);
         }
     }
 
