@@ -60,6 +60,14 @@ struct Link {
     wait: u64,
 }
 
+/// A waiter that moves to another place in its queue.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    key: LockKey,
+    from: usize,
+    to: usize,
+}
+
 impl<'a> Graph<'a> {
     /// Locks the lock table until dropped.
     pub(super) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
@@ -167,29 +175,36 @@ impl<'a> Graph<'a> {
 
     /// Removes the cycles through `start` by moving waiters ahead in their queues; false when that
     /// is impossible, and then the queues are as before. The session that looks moves last, if no
-    /// other move helps, as in PostgreSQL.
-    fn rearrange(&mut self, start: usize, depth: usize) -> bool {
+    /// other move helps, as in PostgreSQL. `moves` are those made so far, which this adds to.
+    fn rearrange(&mut self, start: usize, depth: usize, moves: &mut Vec<Move>) -> bool {
         let Some(cycle) = self.cycle(start) else { return true };
         if depth == 0 {
             return false;
         }
+        let before = moves.len();
         for link in cycle.iter().rev().filter(|link| link.edge.soft) {
-            let Some((key, from, to)) = self.places(link) else { continue };
-            self.move_waiter(&key, from, to);
+            let Some(next) = self.places(link) else { continue };
+            self.move_waiter(&next.key, next.from, next.to);
+            moves.push(next);
             // The others in this queue must not be driven into a cycle instead.
-            if self.rearrange(start, depth - 1) && self.queue_is_free_of_cycles(&key) {
+            if self.rearrange(start, depth - 1, moves) && self.queue_is_free_of_cycles(&next.key) {
                 return true;
             }
-            self.move_waiter(&key, to, from);
+            // Moves in other queues too, which helped only together with this one.
+            for back in moves.drain(before..).rev() {
+                self.move_waiter(&back.key, back.to, back.from);
+            }
         }
         false
     }
 
-    fn places(&self, link: &Link) -> Option<(LockKey, usize, usize)> {
+    /// The move that removes a wait behind another waiter.
+    fn places(&self, link: &Link) -> Option<Move> {
         let session = &self.sessions[link.from];
         let key = session.current_wait()?.key;
         let entry = self.partitions[self.locks.partition_of(&key)].entries.get(&key)?;
-        Some((key, entry.place_of(session)?, entry.place_of(&self.sessions[link.edge.to])?))
+        let to = entry.place_of(&self.sessions[link.edge.to])?;
+        Some(Move { key, from: entry.place_of(session)?, to })
     }
 
     fn move_waiter(&mut self, key: &LockKey, from: usize, to: usize) {
@@ -284,11 +299,15 @@ impl LockManager {
         if !graph.stands(&cycle) || again && !graph.all_have_looked(&cycle) {
             return None;
         }
-        if cycle.iter().any(|link| link.edge.soft) && graph.rearrange(start, REARRANGE_DEPTH) {
+        let soft = cycle.iter().any(|link| link.edge.soft);
+        if soft && graph.rearrange(start, REARRANGE_DEPTH, &mut Vec::new()) {
             graph.grant_all();
             return None;
         }
-        let cycle = graph.cycle(start)?;
+        // One of its waits may have been interrupted while other orders were tried.
+        if !graph.stands(&cycle) {
+            return None;
+        }
         let detail = graph.describe(&cycle);
         graph.abandon(session);
         session.end_wait();
@@ -327,10 +346,27 @@ mod tests {
 
     /// The transaction stands in the queue of a table, as if its thread slept there.
     fn wait(transaction: &Transaction, table: u64) {
+        wait_in(transaction, table, MODE);
+    }
+
+    fn wait_in(transaction: &Transaction, table: u64, mode: TableLockMode) {
         let session = transaction.session();
         session.prepare_wait(key(table));
         let mut partition = transaction.manager().locks().partition(&key(table)).lock();
-        partition.entry(key(table)).enqueue(session, MODE.into(), true);
+        partition.entry(key(table)).enqueue(session, mode.into(), true);
+    }
+
+    /// The transaction has a table in a mode, as if the lock had been moved from the fast path.
+    fn hold(transaction: &Transaction, table: u64, mode: TableLockMode) {
+        let mut partition = transaction.manager().locks().partition(&key(table)).lock();
+        partition.entry(key(table)).add_modes(transaction.session(), Mode::from(mode).bit);
+    }
+
+    /// Backends of those who wait for a table, in order.
+    fn queue(manager: &TransactionManager, table: u64) -> Vec<i32> {
+        let partition = manager.locks().partition(&key(table)).lock();
+        let entry = partition.entries.get(&key(table)).expect("an entry");
+        entry.waiters.iter().map(|waiter| waiter.session.backend()).collect()
     }
 
     fn is_victim(transaction: &Transaction) -> bool {
@@ -376,5 +412,36 @@ mod tests {
         // Had it not been cancelled.
         second.session().begin_statement(None);
         assert!(is_victim(&second));
+    }
+
+    /// What moved in a second queue stayed moved: the waiter that was then the first of it slept
+    /// although nobody was in its way.
+    #[test]
+    fn queues_that_no_order_mends_are_as_before() {
+        use TableLockMode::{AccessExclusive, AccessShare, Share};
+        let manager = manager();
+        // Tables 1 to 4 are those of the cycles; the others are held and not asked for.
+        let [start, first, second] = [11, 12, 13].map(|table| holder(&manager, table));
+        let [ahead_of_first, ahead_of_second] = [14, 15].map(|table| holder(&manager, table));
+        let (crossed, crossing) = (holder(&manager, 16), holder(&manager, 4));
+        // start → first → ahead_of_first → start, and the same with the second one.
+        for (waiter, ahead, table) in [(&first, &ahead_of_first, 2), (&second, &ahead_of_second, 3)]
+        {
+            hold(waiter, 1, Share);
+            hold(&start, table, AccessShare);
+            wait_in(ahead, table, AccessExclusive);
+            wait_in(waiter, table, AccessShare);
+        }
+        wait(&start, 1);
+        // Behind them in the first queue, a deadlock of two others, which nobody has found yet.
+        hold(&crossed, 2, AccessShare);
+        wait_in(&crossing, 2, AccessExclusive);
+        wait(&crossed, 4);
+        let backends = |all: &[&Transaction]| -> Vec<i32> {
+            all.iter().map(|t| t.session().backend()).collect()
+        };
+        assert!(is_victim(&start));
+        assert_eq!(queue(&manager, 2), backends(&[&ahead_of_first, &first, &crossing]));
+        assert_eq!(queue(&manager, 3), backends(&[&ahead_of_second, &second]));
     }
 }
