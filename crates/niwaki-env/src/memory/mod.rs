@@ -200,8 +200,7 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     if share(own, wanted, resident::estimate(), limit).is_err()
         && share(own, wanted, resident::look(), limit).is_err()
     {
-        purge();
-        return share(own, wanted, resident::look(), limit);
+        return share(own, wanted, resident::purged(), limit);
     }
     Ok(())
 }
@@ -210,18 +209,29 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
 /// it: where memory has a limit, and three quarters of it are in use.
 #[inline]
 pub fn waits() {
-    PART.with(|part| {
+    let much_moved = PART.with(|part| {
         // It freed what others had taken. It may have no more than they for that.
         if part.own.get() < 0 {
             part.told.set(part.told.get().wrapping_sub(part.own.replace(0)));
         }
-        if part.moved.get() >= MOVED_BYTES {
+        let much_moved = part.moved.get() >= MOVED_BYTES;
+        if much_moved {
             part.moved.set(0);
-            if resident::estimate() > LIMIT.load(Ordering::Relaxed) / 4 * 3 {
-                resident::purge_now();
-            }
         }
+        much_moved
     });
+    if much_moved {
+        waits_after_much();
+    }
+}
+
+#[cold]
+fn waits_after_much() {
+    let much = LIMIT.load(Ordering::Relaxed) / 4 * 3;
+    // The estimate alone exceeds that sooner or later, however little is in use.
+    if resident::estimate() > much && resident::look() > much {
+        resident::purge_own();
+    }
 }
 
 #[cfg(feature = "sim")]
@@ -373,6 +383,18 @@ pub fn join(left: isize) {
     });
 }
 
+/// Runs `body`. What it takes and gives back is on the account of all, and no thread's: a thread
+/// that it starts gives back some of what that took, and whoever joins that one the rest.
+pub fn apart<T>(body: impl FnOnce() -> T) -> T {
+    let before = PART.with(|part| part.own.get());
+    let result = body();
+    PART.with(|part| {
+        let more = part.own.replace(before).wrapping_sub(before);
+        part.told.set(part.told.get().wrapping_sub(more));
+    });
+    result
+}
+
 /// Memory of a process that is not for the account, in bytes: its code, stacks, and what allocators
 /// keep beside what was asked for.
 const UNCOUNTED_BYTES: u64 = 96 << 20;
@@ -514,6 +536,22 @@ mod tests {
         count(-(3 << 20));
         thread_ends();
         assert!(all().abs_diff(before.1) < 1 << 20);
+    }
+
+    #[test]
+    fn what_is_taken_apart_is_on_the_account_of_all_alone() {
+        let own = || PART.with(|part| part.own.get());
+        let untold = || PART.with(|part| part.own.get() - part.told.get());
+        let before = own();
+        apart(|| count(5 << 20));
+        assert_eq!(own(), before);
+        count(7);
+        let more = untold();
+        apart(|| count(-3));
+        assert_eq!((own(), untold()), (before + 7, more - 3));
+        apart(|| count(3 - (5 << 20)));
+        count(-7);
+        assert_eq!(own(), before);
     }
 
     #[test]

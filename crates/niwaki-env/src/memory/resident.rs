@@ -4,23 +4,26 @@
 //! moment, stacks are on no account. So the system is asked, too, but only where an estimate that is
 //! never too small would refuse: what was seen last, and all that was taken since then.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use super::Ordering::Relaxed;
 use crate::sync::plain_atomic::AtomicUsize;
 
-/// So much must have been taken or freed since the allocator gave back last, in bytes, before it is
-/// asked to again: giving back costs calls of the system.
+/// So much must have moved since the allocator gave back last, in bytes, before it is asked
+/// to again: giving back costs calls of the system.
 const PURGE_BYTES: usize = 4 << 20;
 
-static SEEN: AtomicUsize = AtomicUsize::new(0);
-/// All that was ever taken, in lots, and what it was when the system was asked last.
+/// All that was ever taken, in lots.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-static SEEN_AT: AtomicUsize = AtomicUsize::new(0);
+/// What was seen last, less what was taken until then: one number, so that the two belong together
+/// whoever looks at the same time.
+static BASE: AtomicUsize = AtomicUsize::new(0);
 /// All that was ever taken or freed, in lots, and what it was when the allocator gave back last.
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 static PURGED_AT: AtomicUsize = AtomicUsize::new(0);
 static PURGE: OnceLock<fn()> = OnceLock::new();
+/// Held while the allocator gives back.
+static PURGING: Mutex<()> = Mutex::new(());
 
 /// How the program's allocator is told to give the system what nobody holds. The first one stays.
 pub fn set_purge(purge: fn()) {
@@ -28,17 +31,41 @@ pub fn set_purge(purge: fn()) {
     let _ = PURGE.set(purge);
 }
 
-/// Gives the system what nobody holds, if enough has moved since the last time. For a thread that
-/// has nothing else to do: an allocator purges only when somebody calls it.
+/// Gives the system what nobody holds, if enough has moved since the last time, and looks how much
+/// is in memory. For a thread that has nothing else to do: an allocator purges only when somebody
+/// calls it.
 pub fn purge() {
-    if MOVED.load(Relaxed).wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES {
-        purge_now();
+    // Otherwise another thread is giving back.
+    if let Ok(_purging) = PURGING.try_lock()
+        && much_has_moved()
+    {
+        give_back();
     }
+    look();
 }
 
-/// Gives the system what nobody holds, first of all what this thread has freed: an allocator keeps
-/// some of that for the thread, and nobody else gets at it.
-pub(super) fn purge_now() {
+/// As [`purge`], but waits for another thread that is giving back. Returns the bytes in memory.
+pub(super) fn purged() -> usize {
+    let purging = PURGING.lock();
+    if much_has_moved() {
+        give_back();
+    }
+    drop(purging);
+    look()
+}
+
+/// Gives back what this thread has freed: an allocator keeps some of it for the thread, and nobody
+/// else gets at it.
+pub(super) fn purge_own() {
+    let _purging = PURGING.lock();
+    give_back();
+}
+
+fn much_has_moved() -> bool {
+    MOVED.load(Relaxed).wrapping_sub(PURGED_AT.load(Relaxed)) >= PURGE_BYTES
+}
+
+fn give_back() {
     PURGED_AT.store(MOVED.load(Relaxed), Relaxed);
     PURGE.get().inspect(|purge| purge());
 }
@@ -53,16 +80,14 @@ pub(super) fn moved(bytes: isize) {
 
 /// Bytes in memory, or more.
 pub(super) fn estimate() -> usize {
-    let since = TAKEN.load(Relaxed).wrapping_sub(SEEN_AT.load(Relaxed));
-    SEEN.load(Relaxed).saturating_add(since)
+    BASE.load(Relaxed).wrapping_add(TAKEN.load(Relaxed))
 }
 
 /// Bytes in memory; 0 where the system does not tell.
 pub(super) fn look() -> usize {
     let taken = TAKEN.load(Relaxed);
     let seen = of_process().unwrap_or(0);
-    SEEN.store(seen, Relaxed);
-    SEEN_AT.store(taken, Relaxed);
+    BASE.store(seen.wrapping_sub(taken), Relaxed);
     seen
 }
 
@@ -94,21 +119,23 @@ pub fn of_process() -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// One test, since whoever looks moves the estimate of all.
     #[test]
-    #[cfg(target_os = "linux")]
-    fn memory_that_is_touched_is_seen() {
+    fn what_was_seen_and_what_was_taken_since_is_the_estimate() {
         let before = look();
-        assert!(before > 0);
-        let held = vec![1_u8; 64 << 20];
-        assert!(look() >= before + (48 << 20), "{before} {}", look());
-        drop(held);
-    }
-
-    #[test]
-    fn the_estimate_has_what_was_taken_since() {
-        look();
-        let before = estimate();
         moved(100 << 20);
         assert!(estimate() >= before + (100 << 20));
+        let held = vec![1_u8; 64 << 20];
+        let seen = look();
+        if cfg!(target_os = "linux") {
+            assert!(before > 0);
+            assert!(seen >= before + (48 << 20), "{before} {seen}");
+        }
+        drop(held);
+        // It grew by all that was taken, whatever was freed, until it would have refused somebody.
+        moved(1 << 40);
+        assert!(estimate() >= 1 << 40);
+        purge();
+        assert!(estimate() < 1 << 40);
     }
 }
