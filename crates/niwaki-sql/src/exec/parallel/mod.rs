@@ -93,17 +93,20 @@ impl Crew {
                             Err(error) => division.fail(error),
                         }
                     });
+                    // First: what it gives back later would stay on the session's account.
+                    drop(step);
                     (done, memory::leave())
                 };
+                let start = || thread::spawn_scoped(scope, "query worker", STACK_BYTES, body);
                 // Without a thread the others read everything.
-                handles.extend(thread::spawn_scoped(scope, "query worker", STACK_BYTES, body));
+                handles.extend(memory::apart(start));
             }
             let before = rt.state.halted.replace(division.failed());
             let own = own(rt).map_err(|error| division.fail(error));
             rt.state.halted = before;
             let mut done = Vec::with_capacity(handles.len());
             for handle in handles {
-                let joined = handle.join();
+                let joined = memory::apart(|| handle.join());
                 let (result, left) =
                     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 // What it made for the session is the session's to give back.
