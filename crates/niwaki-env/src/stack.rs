@@ -274,13 +274,22 @@ mod machine {
         }
         let mut body = Some(body);
         let place = &mut body;
-        let run = move || place.take().map(|body| (body(), memory::leave()));
+        let run = move || {
+            let done = place.take().map(|body| (body(), memory::leave()));
+            memory::thread_ends();
+            done
+        };
         let builder = std::thread::Builder::new().name("deep".to_owned());
         let builder = builder.stack_size(wanted.saturating_add(RESERVE_BYTES));
-        let done = std::thread::scope(|scope| match builder.spawn_scoped(scope, run) {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => None,
-        });
+        let run_there = || {
+            std::thread::scope(|scope| match builder.spawn_scoped(scope, run) {
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
+                Err(_) => None,
+            })
+        };
+        let done = memory::apart(run_there);
         match (done, body) {
             (Some((done, left)), _) => {
                 memory::join(left);

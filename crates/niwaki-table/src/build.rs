@@ -149,12 +149,12 @@ impl Table {
             let helper = worker();
             // Without a thread the others read everything.
             let body = move || (helper.run(|| Ok(())), memory::leave());
-            helpers.extend(thread::spawn_named("index build", body));
+            helpers.extend(memory::apart(|| thread::spawn_named("index build", body)));
         }
         let interrupts = || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
         let mut results = vec![worker().run(interrupts)];
         for helper in helpers {
-            match helper.join() {
+            match memory::apart(|| helper.join()) {
                 Ok((result, left)) => {
                     memory::join(left);
                     results.push(result);

@@ -29,6 +29,9 @@ const BYPASS_PERCENT: u64 = 2;
 /// Whatever the part: what takes so many bytes is not carried from vacuum to vacuum.
 const BYPASS_BYTES_MAX: usize = 32 << 20;
 
+/// Stack of a thread that visits an index, in bytes: as the system gives by itself.
+const STACK_BYTES: usize = 2 << 20;
+
 /// Whether the indexes are visited (`INDEX_CLEANUP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexCleanup {
@@ -356,17 +359,23 @@ impl Pass<'_> {
             let end = count.min(begin + 1 + self.options.index_workers);
             let visited = thread::scope(|scope| {
                 let visit = &visit;
-                let others = indexes[begin + 1..end].iter();
-                let others =
-                    others.map(|&index| scope.spawn(move || (visit(index), memory::leave())));
+                let others = indexes[begin + 1..end].iter().map(|&index| {
+                    let body = move || (visit(index), memory::leave());
+                    let start = || thread::spawn_scoped(scope, "vacuum", STACK_BYTES, body);
+                    memory::apart(start).map_err(|_| index)
+                });
                 let others: Vec<_> = others.collect();
                 let mut visited = vec![visit(indexes[begin])];
-                visited.extend(others.into_iter().map(|other| {
-                    let joined = other.join();
-                    let (done, left) =
-                        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                    memory::join(left);
-                    done
+                visited.extend(others.into_iter().map(|other| match other {
+                    Ok(helper) => {
+                        let joined = memory::apart(|| helper.join());
+                        let (done, left) =
+                            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                        memory::join(left);
+                        done
+                    }
+                    // The system has no thread to give.
+                    Err(index) => visit(index),
                 }));
                 visited
             });
