@@ -35,8 +35,9 @@ use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::session::SessionControl;
 
-/// Rearrangements tried before a victim is chosen after all.
-const REARRANGE_DEPTH: usize = 8;
+/// Moves of waiters that are tried before a victim is chosen after all. So many readers may wait
+/// behind one writer; more would take long, and the lock table is locked meanwhile.
+const MOVES_MAX: usize = 100;
 
 /// Who waits for whom, now.
 pub(super) struct Graph<'a> {
@@ -60,12 +61,20 @@ struct Link {
     wait: u64,
 }
 
-/// A waiter that moves to another place in its queue.
+/// A `waiter` that moves to the place of another one, `ahead` of it in its queue.
 #[derive(Clone, Copy, Debug)]
 struct Move {
+    waiter: usize,
+    ahead: usize,
     key: LockKey,
     from: usize,
     to: usize,
+}
+
+impl Move {
+    fn undoes(&self, other: &Self) -> bool {
+        self.waiter == other.ahead && self.ahead == other.waiter
+    }
 }
 
 impl<'a> Graph<'a> {
@@ -175,19 +184,20 @@ impl<'a> Graph<'a> {
 
     /// Removes the cycles through `start` by moving waiters ahead in their queues; false when that
     /// is impossible, and then the queues are as before. The session that looks moves last, if no
-    /// other move helps, as in PostgreSQL. `moves` are those made so far, which this adds to.
-    fn rearrange(&mut self, start: usize, depth: usize, moves: &mut Vec<Move>) -> bool {
+    /// other move helps, as in PostgreSQL. `moves` are those made so far, which this adds to, and
+    /// `left` is how many more may be tried.
+    fn rearrange(&mut self, start: usize, left: &mut usize, moves: &mut Vec<Move>) -> bool {
         let Some(cycle) = self.cycle(start) else { return true };
-        if depth == 0 {
-            return false;
-        }
         let before = moves.len();
+        // Ends, and is not deeper than that: each turn takes one of those that are left.
         for link in cycle.iter().rev().filter(|link| link.edge.soft) {
-            let Some(next) = self.places(link) else { continue };
+            let next = self.places(link).filter(|next| !moves.iter().any(|it| next.undoes(it)));
+            let Some(next) = next.filter(|_| *left > 0) else { continue };
+            *left -= 1;
             self.move_waiter(&next.key, next.from, next.to);
             moves.push(next);
             // The others in this queue must not be driven into a cycle instead.
-            if self.rearrange(start, depth - 1, moves) && self.queue_is_free_of_cycles(&next.key) {
+            if self.rearrange(start, left, moves) && self.queue_is_free_of_cycles(&next.key) {
                 return true;
             }
             // Moves in other queues too, which helped only together with this one.
@@ -204,7 +214,8 @@ impl<'a> Graph<'a> {
         let key = session.current_wait()?.key;
         let entry = self.partitions[self.locks.partition_of(&key)].entries.get(&key)?;
         let to = entry.place_of(&self.sessions[link.edge.to])?;
-        Some(Move { key, from: entry.place_of(session)?, to })
+        let from = entry.place_of(session)?;
+        Some(Move { waiter: link.from, ahead: link.edge.to, key, from, to })
     }
 
     fn move_waiter(&mut self, key: &LockKey, from: usize, to: usize) {
@@ -300,7 +311,7 @@ impl LockManager {
             return None;
         }
         let soft = cycle.iter().any(|link| link.edge.soft);
-        if soft && graph.rearrange(start, REARRANGE_DEPTH, &mut Vec::new()) {
+        if soft && graph.rearrange(start, &mut { MOVES_MAX }, &mut Vec::new()) {
             graph.grant_all();
             return None;
         }
@@ -443,5 +454,24 @@ mod tests {
         assert!(is_victim(&start));
         assert_eq!(queue(&manager, 2), backends(&[&ahead_of_first, &first, &crossing]));
         assert_eq!(queue(&manager, 3), backends(&[&ahead_of_second, &second]));
+    }
+
+    /// Where more than eight had to move, the session that looked was the victim.
+    #[test]
+    fn an_order_is_found_however_many_readers_wait_behind_a_writer() {
+        use TableLockMode::{AccessExclusive, AccessShare, Share};
+        let manager = manager();
+        let (start, writer) = (holder(&manager, 11), holder(&manager, 12));
+        let readers: Vec<Transaction> = (13..33).map(|table| holder(&manager, table)).collect();
+        hold(&start, 2, AccessShare);
+        wait_in(&writer, 2, AccessExclusive);
+        for reader in &readers {
+            hold(reader, 1, Share);
+            wait_in(reader, 2, AccessShare);
+        }
+        wait(&start, 1);
+        assert!(!is_victim(&start));
+        assert_eq!(queue(&manager, 2), [writer.session().backend()]);
+        assert!(readers.iter().all(|reader| reader.session().granted()));
     }
 }
