@@ -19,6 +19,9 @@ const SPINS_PER_CLOCK: u32 = 32;
 /// A wait that goes on is looked at again after this many deadlock timeouts: an edge may have
 /// come from a row that moved.
 const RECHECK_AFTER: u32 = 4;
+/// Until the time to the next look is so long, it doubles with each look: that locks the lock table,
+/// and a session may say that its timeout is a millisecond.
+const RECHECK_OFTEN: Duration = Duration::from_secs(10);
 
 /// What a session waits for.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,7 @@ impl SessionControl {
         let begin = self.now();
         let deadlock_timeout = self.deadlock_timeout();
         let mut deadlock_at = begin.saturating_add(deadlock_timeout);
+        let mut recheck_after = deadlock_timeout.saturating_mul(RECHECK_AFTER);
         let lock_end = self.lock_timeout().map(|timeout| begin.saturating_add(timeout));
         // Ends: by the grant, by an interrupt or a timeout, or by the end of the other transaction.
         loop {
@@ -97,8 +101,10 @@ impl SessionControl {
                 return Err(Interrupted::LockTimeout.into());
             }
             if now >= deadlock_at {
-                let recheck_after = deadlock_timeout.saturating_mul(RECHECK_AFTER);
                 deadlock_at = now.saturating_add(recheck_after);
+                if recheck_after < RECHECK_OFTEN {
+                    recheck_after = recheck_after.saturating_mul(2);
+                }
                 look_for_deadlock()?;
                 continue;
             }
@@ -169,7 +175,40 @@ impl Luck {
 
 #[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use niwaki_env::Env;
+    use niwaki_env::clock::ManualClock;
+
     use super::*;
+    use crate::{TransactionManager, TxnOptions};
+
+    /// A session with `deadlock_timeout = '1ms'` locked the lock table every 4 ms.
+    #[test]
+    fn looks_for_deadlocks_become_rare() {
+        const MICROSECOND: Duration = Duration::from_micros(1);
+        let env = Env { clock: Arc::new(ManualClock::ticking(MICROSECOND)), ..Env::memory() };
+        let options = TxnOptions { spin: Duration::ZERO, ..TxnOptions::default() };
+        let manager = TransactionManager::new(env, options);
+        let session = manager.register_session().unwrap();
+        session.set_deadlock_timeout(MICROSECOND);
+        session.prepare_wait(LockKey::Notifications);
+        let looks = RefCell::new(Vec::new());
+        let waited = session.wait_granted(|| {
+            looks.borrow_mut().push(session.now());
+            if looks.borrow().len() == 6 {
+                session.grant();
+            }
+            Ok(())
+        });
+        assert!(waited.is_ok());
+        let mut least = RECHECK_AFTER * MICROSECOND;
+        for pair in looks.borrow().windows(2) {
+            assert!(pair[1] - pair[0] >= least, "{looks:?}");
+            least *= 2;
+        }
+    }
 
     #[test]
     fn bad_luck_ends_spinning_and_good_luck_brings_it_back() {
