@@ -12,7 +12,7 @@ use niwaki_env::{Env, critical, seeded_bug};
 
 use crate::error::{Corruption, Error, Result};
 use crate::file_table::{KnownFile, Runs};
-use crate::ids::{BlockNumber, Fork, PageId, RelFileId, Xid};
+use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId, Xid};
 use crate::known_files::too_short;
 use crate::lock::WriteGate;
 use crate::open_files::{OpenFiles, Segment};

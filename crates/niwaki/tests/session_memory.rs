@@ -5,7 +5,6 @@
 //! until every session was refused its memory (53200). A test of its own: the allocator counts for
 //! the whole process.
 
-#[expect(dead_code, reason = "one test needs a part of it")]
 mod common;
 
 use std::alloc::System;
