@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
+use niwaki_types::{growing, work};
 
 use crate::error::Result;
 use crate::temp::{TempFile, TempSpace};
@@ -154,13 +155,22 @@ pub struct RunWriter<L> {
     chunk: Vec<u8>,
     chunk_bytes: usize,
     records: u64,
+    largest: usize,
     layout: PhantomData<L>,
 }
 
 impl<L: Layout> RunWriter<L> {
     /// Nothing written yet; `chunk_bytes` are held in memory.
     pub fn new(space: TempSpace, chunk_bytes: usize) -> Self {
-        Self { space, file: None, chunk: Vec::new(), chunk_bytes, records: 0, layout: PhantomData }
+        Self {
+            space,
+            file: None,
+            chunk: Vec::new(),
+            chunk_bytes,
+            records: 0,
+            largest: 0,
+            layout: PhantomData,
+        }
     }
 
     /// Appends a record.
@@ -172,11 +182,14 @@ impl<L: Layout> RunWriter<L> {
         if self.chunk.len() + size > self.chunk_bytes {
             self.flush()?;
         }
-        if self.chunk.capacity() == 0 {
+        work::tick(size)?;
+        if self.chunk.capacity() < self.chunk.len() + size {
+            growing::ask_to_grow(0, 0, size)?;
             self.chunk.reserve_exact(self.chunk_bytes.max(size));
         }
         L::write(record, &mut self.chunk);
         self.records += 1;
+        self.largest = self.largest.max(size);
         Ok(())
     }
 
@@ -199,7 +212,8 @@ impl<L: Layout> RunWriter<L> {
     /// Those of writing.
     pub fn finish(mut self) -> Result<Run<L>> {
         self.flush()?;
-        Ok(Run { file: self.file.map(Arc::new), records: self.records, layout: PhantomData })
+        let file = self.file.map(Arc::new);
+        Ok(Run { file, records: self.records, largest: self.largest, layout: PhantomData })
     }
 }
 
@@ -208,6 +222,7 @@ impl<L: Layout> RunWriter<L> {
 pub struct Run<L> {
     file: Option<Arc<TempFile>>,
     records: u64,
+    largest: usize,
     layout: PhantomData<L>,
 }
 
@@ -215,6 +230,11 @@ impl<L: Layout> Run<L> {
     /// How many there are.
     pub fn records(&self) -> u64 {
         self.records
+    }
+
+    /// Bytes of the largest.
+    pub fn largest(&self) -> usize {
+        self.largest
     }
 
     /// Bytes that they take.
@@ -275,7 +295,9 @@ impl<L: Layout> RunReader<L> {
             self.at = 0;
             let kept = self.chunk.len();
             let left = usize::try_from(file.len() - self.read_to).unwrap_or(usize::MAX);
-            let more = self.chunk_bytes.min(left);
+            // A large record is not copied again for each chunk of it.
+            let more = self.chunk_bytes.max(kept).min(left);
+            growing::ask_to_grow(self.chunk.capacity(), kept, more)?;
             self.chunk.reserve_exact(more);
             self.chunk.resize(kept + more, 0);
             file.read_exact_at(&mut self.chunk[kept..], self.read_to)?;

@@ -11,6 +11,8 @@
 
 use std::sync::Arc;
 
+use niwaki_types::growing;
+
 use crate::error::{Error, Result};
 use crate::records::{Layout, Run, RunReader, RunWriter};
 use crate::temp::TempSpace;
@@ -47,9 +49,11 @@ impl SortSpace {
         Self { files, memory_bytes: memory_bytes.max(4 * chunk_bytes), chunk_bytes }
     }
 
-    /// How many runs are merged at once; one chunk is for writing.
-    fn ways(&self) -> usize {
-        (self.memory_bytes / self.chunk_bytes).saturating_sub(1).clamp(2, WAYS_MAX)
+    /// How many runs are merged at once, whose largest record has `largest` bytes: one of each is in
+    /// memory as a whole. One chunk is for writing.
+    fn ways(&self, largest: usize) -> usize {
+        let of_a_run = self.chunk_bytes.max(largest);
+        (self.memory_bytes / of_a_run).saturating_sub(1).clamp(2, WAYS_MAX)
     }
 }
 
@@ -161,6 +165,8 @@ impl<L: Layout> Sorter<L> {
         self.leave_out();
         let size = L::stored_bytes(record);
         self.make_room::<E>(size, check)?;
+        let bytes = &self.held.bytes;
+        growing::ask_to_grow(bytes.capacity(), bytes.len(), size).map_err(Error::from)?;
         self.held.starts.push(self.held.bytes.len());
         L::write(record, &mut self.held.bytes);
         if self.held.starts.len().is_multiple_of(SLICE_RECORDS) {
@@ -192,7 +198,7 @@ impl<L: Layout> Sorter<L> {
             if wanted >= bytes.len() + size {
                 bytes.reserve_exact(wanted - bytes.len());
             } else if !starts.is_empty() {
-                return self.write_run::<E>(check).map(|()| self.shrink_for(size));
+                return self.write_run::<E>(check);
             }
         }
         if starts.len() == starts.capacity() {
@@ -200,18 +206,11 @@ impl<L: Layout> Sorter<L> {
             if fits(bytes.capacity(), wanted) {
                 starts.reserve_exact(wanted - starts.len());
             } else if !starts.is_empty() {
-                return self.write_run::<E>(check).map(|()| self.shrink_for(size));
+                return self.write_run::<E>(check);
             }
         }
         self.note_peak(0);
         Ok(())
-    }
-
-    /// A record larger than the buffers, which are empty now, gets its room alone.
-    fn shrink_for(&mut self, size: usize) {
-        if self.held.bytes.capacity() < size {
-            self.held.bytes = Vec::with_capacity(size);
-        }
     }
 
     fn note_peak(&mut self, more: usize) {
@@ -248,7 +247,8 @@ impl<L: Layout> Sorter<L> {
         // Ends: every turn makes fewer runs.
         while let Some(&(level, _)) = self.runs.last() {
             let count = self.runs.iter().rev().take_while(|(other, _)| *other == level).count();
-            if count < self.space.ways() {
+            let group = &self.runs[self.runs.len() - count..];
+            if count < self.space.ways(largest(group.iter().map(|(_, run)| run))) {
                 break;
             }
             // Its memory goes to the merge.
@@ -297,10 +297,11 @@ impl<L: Layout> Sorter<L> {
         drop(sorters);
         let disk_bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
         let space = SortSpace { memory_bytes, ..space };
-        let (chunk_bytes, ways) = (space.chunk_bytes, space.ways());
+        let chunk_bytes = space.chunk_bytes;
         // The shortest are merged first, and no more of them than must be. Ends: every turn makes fewer runs.
         let mut runs: Vec<Run<L>> = runs.into_iter().map(|(_, run)| run).collect();
         runs.sort_by_key(Run::bytes);
+        let ways = space.ways(largest(&runs));
         while runs.len() > ways {
             let count = (runs.len() - ways + 1).min(ways);
             let group: Vec<Run<L>> = runs.drain(..count).collect();
@@ -313,6 +314,11 @@ impl<L: Layout> Sorter<L> {
         let chunk = (memory_bytes / runs.len().max(1)).clamp(chunk_bytes, most);
         Ok(Sorted { peak_bytes, disk_bytes, left_out, ..Sorted::of_runs(runs, chunk)? })
     }
+}
+
+/// Bytes of the largest record of all runs.
+fn largest<'r, L: Layout + 'r>(runs: impl IntoIterator<Item = &'r Run<L>>) -> usize {
+    runs.into_iter().map(Run::largest).max().unwrap_or(0)
 }
 
 /// A place in sorted records.
@@ -575,6 +581,14 @@ mod tests {
     fn nothing_sorts_to_nothing() {
         assert!(sorted(vec![Sorter::new(space(0).sort)]).is_empty());
         assert!(sorted(Vec::new()).is_empty());
+    }
+
+    /// As many runs as chunks fitted were merged, and a large record of each was in memory.
+    #[test]
+    fn few_runs_of_large_records_are_merged_at_once() {
+        let sort = SortSpace::new(space(0).sort.files, 4 << 20);
+        let ways = [0, 16 << 10, 100 << 10, 1 << 20, 10 << 20].map(|largest| sort.ways(largest));
+        assert_eq!(ways, [64, 64, 39, 3, 2]);
     }
 
     #[test]
