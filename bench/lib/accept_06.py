@@ -15,6 +15,8 @@ KINDS = {
     "answers": ("-p", "niwaki", "--test", "scripts", "--test", "protocol"),
     "waits and strangers": ("-p", "niwaki-server", "--test", "waits"),
     "changes that fail": ("-p", "niwaki", "--test", "rollbacks"),
+    "depth": ("-p", "niwaki", "--test", "deep_statements"),
+    "embedding": ("-p", "niwaki", "--test", "churn", "--test", "session_memory", "--test", "parallel_memory"),
 }
 
 
