@@ -215,3 +215,37 @@ fn a_row_that_is_lost_between_partitions_is_deleted() {
     assert_eq!(run(&mut a, "select count(*) from region"), "0");
     assert_eq!(run(&mut a, "select count(*) from shop"), "0");
 }
+
+/// A row could not leave a partition that a foreign key references itself (0A000). To that foreign
+/// key it is deleted, and an UPDATE to one of the whole table.
+#[test]
+fn a_row_leaves_a_referenced_partition_as_if_deleted() {
+    let (_, mut a, _) = sessions();
+    let setup = "create table region (id int primary key) partition by range (id); \
+         create table region_1 partition of region for values from (1) to (10); \
+         create table region_2 partition of region for values from (10) to (20); \
+         insert into region values (7), (8), (9); \
+         create table near (id int, constraint near_region foreign key (id) references region_1); \
+         create table shop (id int references region on update cascade); \
+         insert into near values (7); insert into shop values (8)";
+    assert_eq!(run(&mut a, setup), "");
+    let found = run(&mut a, "update region set id = 17 where id = 7");
+    assert_eq!(state_of(&found), "23503", "{found}");
+    assert!(found.contains("region_1") && found.contains("near_region"), "{found}");
+    assert_eq!(run(&mut a, "update region set id = id + 10 where id in (8, 9)"), "");
+    assert_eq!(run(&mut a, "select * from shop"), "18");
+    let cascading = "alter table near drop constraint near_region; \
+         alter table near add foreign key (id) references region_1 on delete cascade";
+    assert_eq!(run(&mut a, cascading), "");
+    assert_eq!(run(&mut a, "update region set id = 17 where id = 7"), "");
+    assert_eq!(run(&mut a, "select count(*) from near"), "0");
+    // One between the partition and the table of the statement still cannot be left.
+    let middle = "create table top (id int primary key) partition by range (id); \
+         create table top_1 partition of top for values from (1) to (10) partition by range (id); \
+         create table top_1_1 partition of top_1 for values from (1) to (10); \
+         create table top_2 partition of top for values from (10) to (20); \
+         insert into top values (1); create table c2 (id int references top_1)";
+    assert_eq!(run(&mut a, middle), "");
+    assert_eq!(state_of(&run(&mut a, "update top set id = 11")), "0A000");
+    assert_eq!(run(&mut a, "update top_1 set id = 2"), "");
+}

@@ -334,11 +334,13 @@ fn delete(
     Ok(Deletion::Done)
 }
 
-/// A row that others refer to by a table which it leaves, one below that of the statement, cannot go: 0A000.
+/// A row cannot go that others refer to by a table which it leaves, between its partition and the
+/// table of the statement: 0A000. To a foreign key of the partition itself the row is deleted.
 fn refuse_referenced(leaf: &Relation, of: &Relation, exec: &ExecContext<'_>) -> Result<()> {
     let above = |oid| exec.catalog.relation(oid).and_then(|table| table.partition_of.as_ref());
     let below = |oid: &Oid| *oid != of.oid;
-    let mut left = std::iter::successors(Some(leaf.oid), |oid| above(*oid).map(|of| of.parent));
+    let parent = |oid: Oid| above(oid).map(|of| of.parent);
+    let mut left = std::iter::successors(parent(leaf.oid), |oid| parent(*oid));
     if left.by_ref().take_while(below).all(|oid| exec.catalog.foreign_keys_to(oid).is_empty()) {
         return Ok(());
     }

@@ -672,6 +672,9 @@ impl Store for TableStore<'_> {
         let outcome = table(relation)?
             .delete_moved(self.transaction, seen(&self.nested, self.snapshot), target)
             .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.borrow_mut().left(relation, self.catalog(), old);
+        }
         self.outcome(relation, outcome)
     }
 

@@ -158,14 +158,30 @@ impl Noted {
         old: &[Datum],
     ) {
         for_each_acting(relation, state, &mut |foreign_key, referenced| {
-            let old = key_of(old, referenced);
-            if old.iter().any(Datum::is_null) {
-                return;
-            }
-            self.found = None;
-            let change = Change::Deleted { old };
-            self.note(Key { constraint: foreign_key.oid, table: relation.oid, change });
+            self.note_deleted(relation, foreign_key, key_of(old, referenced));
         });
+    }
+
+    /// A row went to another partition. It is deleted for foreign keys that reference its partition
+    /// alone; those of tables above hear of it by [`Noted::replaced`].
+    pub(in crate::session) fn left(
+        &mut self,
+        relation: &Relation,
+        state: &CatalogState,
+        old: &[Datum],
+    ) {
+        for_each_own(relation.oid, state, &mut |foreign_key| {
+            self.note_deleted(relation, foreign_key, key_of(old, &foreign_key.referenced));
+        });
+    }
+
+    fn note_deleted(&mut self, relation: &Relation, foreign_key: &ForeignKey, old: Box<[Datum]>) {
+        if old.iter().any(Datum::is_null) {
+            return;
+        }
+        self.found = None;
+        let change = Change::Deleted { old };
+        self.note(Key { constraint: foreign_key.oid, table: relation.oid, change });
     }
 
     pub(super) fn was_found(&self, constraint: Oid, version: (u64, u64), key: &[Datum]) -> bool {
@@ -188,15 +204,7 @@ fn for_each_acting(
     state: &CatalogState,
     visit: &mut dyn FnMut(&ForeignKey, &[u16]),
 ) {
-    let mut visit_keys = |table: Oid, columns: &dyn Fn(&[u16]) -> Vec<u16>| {
-        for oid in state.foreign_keys_to(table) {
-            let found = state.foreign_key(*oid).filter(|(_, key)| key.part_of.is_none());
-            if let Some((_, key)) = found {
-                visit(key, &columns(&key.referenced));
-            }
-        }
-    };
-    visit_keys(relation.oid, &<[u16]>::to_vec);
+    for_each_own(relation.oid, state, &mut |key| visit(key, &key.referenced));
     let mut above = relation.partition_of.as_ref();
     while let Some(table) = above.and_then(|of| state.relation(of.parent)) {
         if !state.foreign_keys_to(table.oid).is_empty() {
@@ -205,9 +213,22 @@ fn for_each_acting(
                 let place = map.place(usize::from(*column));
                 place.and_then(|place| u16::try_from(place).ok()).unwrap_or(u16::MAX)
             };
-            visit_keys(table.oid, &|columns| columns.iter().map(place).collect());
+            for_each_own(table.oid, state, &mut |key| {
+                let columns: Vec<u16> = key.referenced.iter().map(place).collect();
+                visit(key, &columns);
+            });
         }
         above = table.partition_of.as_ref();
+    }
+}
+
+/// Visits the foreign keys that reference the table, and are no part of one that references a table
+/// above it.
+fn for_each_own(table: Oid, state: &CatalogState, visit: &mut dyn FnMut(&ForeignKey)) {
+    for oid in state.foreign_keys_to(table) {
+        if let Some((_, key)) = state.foreign_key(*oid).filter(|(_, key)| key.part_of.is_none()) {
+            visit(key);
+        }
     }
 }
 
