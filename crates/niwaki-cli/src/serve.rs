@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let database = arguments.data.open()?;
     log::line(&format!("reading ahead: {}", database.io_method()));
     memory::set_purge(niwaki_allocator::purge);
-    if let Some(bytes) = database.memory_limit() {
+    if let Some(bytes) = database.memory_limit().map_err(|error| error.to_string())? {
         memory::set_limit(bytes);
         log::line(&format!("memory: {} MB at most", bytes >> 20));
     }

@@ -24,7 +24,7 @@ use niwaki_types::{ColumnType, InputContext, TypeError};
 
 use crate::connection::{Input, Output, Socket, is_timeout};
 use crate::report;
-use crate::wake::{Wake, Woken};
+use crate::wake::{Wake, Woken, is_silent};
 use crate::wire::backend::{self, Field};
 use crate::wire::frontend::{self, Bind, Message, ProtocolError};
 
@@ -212,7 +212,7 @@ impl<'c> Wire<'c> {
         loop {
             match frontend::frame(self.input.pending()) {
                 Ok(Some(_)) => return Ok(()),
-                Ok(None) => match self.input.fill(self.socket) {
+                Ok(None) => match self.fill() {
                     Ok(true) => {}
                     Ok(false) => return Err(NoMessage::Ending(Ending::Client)),
                     Err(error) if is_timeout(&error) => return Err(NoMessage::Silence),
@@ -221,6 +221,19 @@ impl<'c> Wire<'c> {
                 Err(error) => return Err(NoMessage::Ending(Ending::Protocol(error))),
             }
         }
+    }
+
+    /// Waits for more bytes; false at the end of the stream. Memory that the session has freed is
+    /// given back if the client is silent for a while.
+    fn fill(&mut self) -> io::Result<bool> {
+        // With a limit of time the read alone may wait.
+        if self.read_timeout.is_none()
+            && niwaki_env::memory::may_give_back()
+            && is_silent(self.socket, SILENT)
+        {
+            niwaki_env::memory::give_back();
+        }
+        self.input.fill(self.socket)
     }
 
     /// Gives up the message that is being read when there is no room for it, else the session.
@@ -765,6 +778,9 @@ const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
 /// SQLSTATE of the end that others ask for.
 const TERMINATED: &str = "57P01";
+
+/// A client that is silent for so long may be for longer.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// How often a wait for the next data of a COPY looks for interrupts.
 const COPY_STEP: Duration = Duration::from_millis(50);

@@ -163,15 +163,16 @@ impl Storage {
         // Behind the last checkpoint's own record: an idle database is left alone.
         let changed = end > self.control().checkpoint;
         let due = now.saturating_sub(*last_checkpoint) >= self.options.checkpoint_timeout;
-        let kind = if since >= self.checkpoint_distance() {
-            CheckpointKind::LogVolume
-        } else if due && changed {
-            CheckpointKind::Timed
-        } else if room.is_err() && since > self.wal.segments.payload() {
+        let segment = |position: u64| position / self.wal.segments.payload();
+        let kind = if room.is_err() && segment(self.wal.redo_lsn().0) < segment(end.0) {
             // On a full disk, old segments are the room that can be had, and it is wanted now.
             *last_checkpoint = now;
             self.checkpoint(CheckpointKind::LogVolume, participants)?;
             return Ok(());
+        } else if since >= self.checkpoint_distance() {
+            CheckpointKind::LogVolume
+        } else if due && changed {
+            CheckpointKind::Timed
         } else {
             return Ok(());
         };

@@ -516,7 +516,7 @@ impl Storage {
         // Not before it is certain where the log ends: a lost end may have held the commit.
         missing.ends.in_vain().try_for_each(|file| self.remove_file(file))?;
         self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
-        self.wal.segments.allocate_ahead(end.end.0)?;
+        self.wal.recovery_writes(end.end.0)?;
         if control.clean {
             let mut file = self.control.lock();
             let in_use = Control { clean: false, ..file.current };
@@ -529,6 +529,7 @@ impl Storage {
         } else {
             finish()?;
         }
+        self.wal.recovery_wrote();
         let took = self.env.clock.monotonic().saturating_sub(began);
         let (redo, end, stopped) = (control.redo, end.end, found.stopped);
         Ok(RecoverySummary { created, recovered, redo, end, records, stopped, took })

@@ -5,6 +5,7 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, Operation};
 use niwaki_env::{Crashed, Env};
@@ -492,6 +493,45 @@ fn a_segment_of_the_log_that_is_found_has_a_durable_name() {
             assert!(numbers.into_iter().eq(0..end), "sync {after}, kept {}", image.survivors);
         }
     }
+}
+
+/// A disk was full, and the process was killed. Recovery wanted a segment behind the last one, which
+/// had room, and the directory did not open. Nor did a checkpoint free the segments before it.
+#[test]
+fn on_a_full_disk_the_last_segment_is_enough_for_recovery() {
+    let full = Fault {
+        kind: FaultKind::StorageFull,
+        operation: Operation::Create,
+        path_contains: "wal/new".into(),
+        after: 0,
+        sticky: true,
+    };
+    let vfs = FaultyVfs::new();
+    let (storage, _) = open(&Env::simulated(Arc::new(vfs.clone()), 7));
+    let items = Items::create(&storage);
+    items.extend(PAGES).unwrap();
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    vfs.inject(full.clone());
+    let mut end = 0;
+    // Ends: the log grows, and gets no segment.
+    while let Ok(added) = items.add(end as u32 % PAGES, &item(end)) {
+        added.unwrap();
+        end += 1;
+    }
+    storage.wal().flush(storage.wal().insert_lsn()).unwrap();
+    let world = vfs.restarted();
+    world.inject(full);
+    let (opened, summary) = open(&Env::simulated(Arc::new(world), 8));
+    assert!(summary.recovered);
+    let items = Items::on(&opened, items.file);
+    assert!(items.numbers().unwrap().into_iter().eq(0..end));
+    // The segments of before are used again.
+    items.add(0, &item(end)).unwrap().unwrap();
+
+    // The engine that runs on sees to that itself.
+    let mut last_checkpoint = Duration::ZERO;
+    storage.background_step(&mut last_checkpoint, &[], &mut |_| {}).unwrap();
+    Items::on(&storage, items.file).add(0, &item(end)).unwrap().unwrap();
 }
 
 /// A file that grew may show old bytes of its own where the write was lost: redo writes over them

@@ -152,6 +152,9 @@ impl std::fmt::Debug for Database {
     }
 }
 
+/// What a few sessions need beside shared buffers, in bytes.
+const SESSIONS_BYTES: usize = 16 << 20;
+
 impl Database {
     /// Opens the database in a directory, creating it when absent, recovering when needed.
     ///
@@ -397,13 +400,29 @@ impl Database {
 
     /// Memory that the process may take, in bytes (`max_server_memory`); `None` without a limit, or
     /// when the system does not tell what there is.
-    pub fn memory_limit(&self) -> Option<usize> {
-        match usize::try_from(self.inner.settings.int("max_server_memory")) {
-            Ok(0) => None,
-            Ok(kilobytes) => kilobytes.checked_mul(1024),
+    ///
+    /// # Errors
+    /// `22023` for less than shared buffers and a few sessions take: every statement would fail.
+    pub fn memory_limit(&self) -> Result<Option<usize>> {
+        let setting = |name| self.inner.settings.int(name);
+        let blocks = usize::try_from(setting("shared_buffers")).unwrap_or(usize::MAX);
+        let least = blocks.saturating_mul(niwaki_storage::page::PAGE_SIZE).saturating_add(SESSIONS_BYTES);
+        match usize::try_from(setting("max_server_memory")) {
+            Ok(0) => Ok(None),
+            Ok(kilobytes) if kilobytes.saturating_mul(1024) < least => {
+                let kb = least.div_ceil(1024);
+                let message = format!(
+                    "max_server_memory is {kilobytes}kB, and must be at least {kb}kB: \
+                     shared_buffers, and 16MB for sessions"
+                );
+                Err(SqlError::new("22023", message))
+            }
+            Ok(kilobytes) => Ok(kilobytes.checked_mul(1024)),
             Err(_) => {
-                let system = niwaki_env::memory::of_process()?;
-                usize::try_from(niwaki_env::memory::default_limit(system)).ok()
+                let system = niwaki_env::memory::of_process();
+                let limit = system.map(niwaki_env::memory::default_limit);
+                let limit = limit.and_then(|bytes| usize::try_from(bytes).ok());
+                Ok(limit.map(|bytes| bytes.max(least)))
             }
         }
     }

@@ -56,7 +56,7 @@ struct Part {
     told: Cell<isize>,
     /// How much more or less `own` may be than `told`. It doubles up to [`LOT_BYTES`], and 0 stays.
     lot: Cell<isize>,
-    /// What was told since the thread waited last ([`waits`]), whatever its sign.
+    /// What was told since the thread gave back last, whatever its sign.
     moved: Cell<usize>,
 }
 
@@ -209,29 +209,31 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
 /// it: where memory has a limit, and three quarters of it are in use.
 #[inline]
 pub fn waits() {
-    let much_moved = PART.with(|part| {
+    PART.with(|part| {
         // It freed what others had taken. It may have no more than they for that.
         if part.own.get() < 0 {
             part.told.set(part.told.get().wrapping_sub(part.own.replace(0)));
         }
-        let much_moved = part.moved.get() >= MOVED_BYTES;
-        if much_moved {
-            part.moved.set(0);
-        }
-        much_moved
     });
-    if much_moved {
-        waits_after_much();
+    let much = LIMIT.load(Ordering::Relaxed) / 4 * 3;
+    // The estimate alone exceeds that sooner or later, however little is in use.
+    if may_give_back() && resident::estimate() > much && resident::look() > much {
+        give_back();
     }
 }
 
+/// Whether the thread has moved so much since it gave back last that it should do so before it is
+/// silent for long.
+#[inline]
+pub fn may_give_back() -> bool {
+    PART.with(|part| part.moved.get() >= MOVED_BYTES)
+}
+
+/// Gives back what the thread has freed: an allocator keeps some megabytes of that for it.
 #[cold]
-fn waits_after_much() {
-    let much = LIMIT.load(Ordering::Relaxed) / 4 * 3;
-    // The estimate alone exceeds that sooner or later, however little is in use.
-    if resident::estimate() > much && resident::look() > much {
-        resident::purge_own();
-    }
+pub fn give_back() {
+    PART.with(|part| part.moved.set(0));
+    resident::purge_own();
 }
 
 #[cfg(feature = "sim")]

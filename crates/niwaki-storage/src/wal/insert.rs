@@ -15,10 +15,13 @@ use super::encode::{
 };
 use super::flush::{FlushState, Leader};
 use super::segment::Segments;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{Lsn, RelFileId};
 use crate::page::PAGE_SIZE;
 use crate::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
+
+/// Part of a segment that is enough at the end of recovery where there is no room for another one.
+const SHORT_PART: u64 = 16;
 
 /// Room for everything in front of a record's payload.
 const FRONT_MAX: usize = RECORD_HEADER_SIZE
@@ -83,6 +86,8 @@ pub struct Wal {
     pub(super) leader: Mutex<Leader>,
     /// While records are replayed, page LSNs cannot be held against the end of the log.
     replaying: AtomicBool,
+    /// The end of recovery makes do with what the last segment has left.
+    is_short: AtomicBool,
     pub(super) counters: Counters,
     /// Where the log stood when it was opened.
     first: Counter,
@@ -126,6 +131,7 @@ impl Wal {
             flush: Mutex::new(FlushState::default()),
             leader: Mutex::new(Leader::new(buffer_bytes)),
             replaying: AtomicBool::new(true),
+            is_short: AtomicBool::new(false),
             counters: Counters::default(),
             first: Counter::new(0),
             buffer_bytes,
@@ -202,12 +208,32 @@ impl Wal {
     /// [`crate::Error::DiskFull`].
     #[inline]
     pub(crate) fn ensure_room(&self) -> Result<()> {
-        let enough = self.segments.spare(self.insert_lsn().0) >= self.segments.payload();
+        let is_short = self.is_short.load(Ordering::Relaxed);
+        let wanted = self.segments.payload() / if is_short { SHORT_PART } else { 1 };
+        let enough = self.segments.spare(self.insert_lsn().0) >= wanted;
         if enough && !self.segments.gate.is_closed() {
             return Ok(());
         }
         self.segments.gate.pass()?;
         self.segments.allocate_ahead(self.insert_lsn().0)
+    }
+
+    /// Recovery has read the log up to `end`, and is about to write. On a full disk the last segment
+    /// may have room for that; the checkpoint behind it lets earlier segments be used again.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`].
+    pub(crate) fn recovery_writes(&self, end: u64) -> Result<()> {
+        match self.segments.allocate_ahead(end) {
+            Err(Error::DiskFull { .. }) => self.is_short.store(true, Ordering::Relaxed),
+            room => room?,
+        }
+        Ok(())
+    }
+
+    /// Recovery is over.
+    pub(crate) fn recovery_wrote(&self) {
+        self.is_short.store(false, Ordering::Relaxed);
     }
 
     /// Ends the log behind its record at `last`: no change begins, no record is inserted and nothing is
