@@ -406,7 +406,8 @@ impl Database {
     pub fn memory_limit(&self) -> Result<Option<usize>> {
         let setting = |name| self.inner.settings.int(name);
         let blocks = usize::try_from(setting("shared_buffers")).unwrap_or(usize::MAX);
-        let least = blocks.saturating_mul(niwaki_storage::page::PAGE_SIZE).saturating_add(SESSIONS_BYTES);
+        let least =
+            blocks.saturating_mul(niwaki_storage::page::PAGE_SIZE).saturating_add(SESSIONS_BYTES);
         match usize::try_from(setting("max_server_memory")) {
             Ok(0) => Ok(None),
             Ok(kilobytes) if kilobytes.saturating_mul(1024) < least => {

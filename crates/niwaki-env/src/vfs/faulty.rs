@@ -60,7 +60,7 @@ pub enum FaultKind {
     InputOutputError,
     /// No space is left; nothing changes.
     StorageFull,
-    /// A write stops half-way, then fails for lack of space.
+    /// A write stops half-way, at the end of a sector, then fails for lack of space.
     ShortWrite,
     /// The code that asked panics, and nothing changes.
     Panic,
@@ -615,7 +615,10 @@ impl VfsFile for FaultyFile {
         state.assert_unread(self, &(offset..offset + buf.len() as u64));
         let fault = state.begin_file(Operation::Write, self)?;
         if fault == Some(FaultKind::ShortWrite) {
-            let bytes = Arc::from(&bytes[..bytes.len() / 2]);
+            let half_way =
+                (offset + bytes.len() as u64 / 2) / image::SECTOR_BYTES * image::SECTOR_BYTES;
+            let written = half_way.saturating_sub(offset) as usize;
+            let bytes = Arc::from(&bytes[..written]);
             let half = Change::Body(self.id, BodyChange::Write { offset, bytes });
             state.change(Operation::Write, half)?;
             let what = "no space left on device after part of the write (injected)";

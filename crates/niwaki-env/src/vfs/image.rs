@@ -14,7 +14,7 @@ use super::memory::MemoryVfs;
 use crate::rng::{Rng, SeededRng};
 
 /// What a disk writes whole.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 /// What most file systems write whole.
 const BLOCK_BYTES: u64 = 4096;
 /// Up to this many unsynced changes of one file, each subset is equally likely.
