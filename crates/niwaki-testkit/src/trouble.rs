@@ -76,7 +76,7 @@ fn fail_next(disk: &FaultyVfs, rng: &SeededRng) {
 /// write made a new segment of the log ready.
 fn end_next(disk: &FaultyVfs, rng: &SeededRng) {
     use niwaki_env::vfs::FaultKind::{
-        InputOutputError, ShortWrite, StorageFull, SyncFailsAfterWriting, SyncLosesBytes,
+        InputOutputError, ShortWriteOfSectors, StorageFull, SyncFailsAfterWriting, SyncLosesBytes,
     };
     use niwaki_env::vfs::Operation::{SyncData, Write};
     const FAULTS: [(FaultKind, Operation, &str); 6] = [
@@ -85,7 +85,7 @@ fn end_next(disk: &FaultyVfs, rng: &SeededRng) {
         (SyncFailsAfterWriting, SyncData, ""),
         (InputOutputError, Write, "wal/"),
         (StorageFull, Write, "wal/"),
-        (ShortWrite, Write, "wal/"),
+        (ShortWriteOfSectors, Write, "wal/"),
     ];
     let (kind, operation, path) = FAULTS[usize::try_from(rng.below(6)).expect("small")];
     let (path_contains, after) = (path.to_owned(), rng.below(8));

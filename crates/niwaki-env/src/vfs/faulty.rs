@@ -60,8 +60,10 @@ pub enum FaultKind {
     InputOutputError,
     /// No space is left; nothing changes.
     StorageFull,
-    /// A write stops half-way, at the end of a sector, then fails for lack of space.
+    /// A write stops half-way, then fails for lack of space.
     ShortWrite,
+    /// The same, at the end of a sector, as a disk does it.
+    ShortWriteOfSectors,
     /// The code that asked panics, and nothing changes.
     Panic,
 }
@@ -614,11 +616,14 @@ impl VfsFile for FaultyFile {
         let mut state = self.shared.state.lock();
         state.assert_unread(self, &(offset..offset + buf.len() as u64));
         let fault = state.begin_file(Operation::Write, self)?;
-        if fault == Some(FaultKind::ShortWrite) {
-            let half_way =
-                (offset + bytes.len() as u64 / 2) / image::SECTOR_BYTES * image::SECTOR_BYTES;
-            let written = half_way.saturating_sub(offset) as usize;
-            let bytes = Arc::from(&bytes[..written]);
+        if let Some(kind @ (FaultKind::ShortWrite | FaultKind::ShortWriteOfSectors)) = fault {
+            let half = bytes.len() as u64 / 2;
+            let written = match kind {
+                FaultKind::ShortWrite => half,
+                _ => ((offset + half) / image::SECTOR_BYTES * image::SECTOR_BYTES)
+                    .saturating_sub(offset),
+            };
+            let bytes = Arc::from(&bytes[..written as usize]);
             let half = Change::Body(self.id, BodyChange::Write { offset, bytes });
             state.change(Operation::Write, half)?;
             let what = "no space left on device after part of the write (injected)";

@@ -221,12 +221,13 @@ fn faults_come_when_and_where_they_were_asked_for() {
     vfs.heal();
     file.write_at(b"3", 0).unwrap();
     vfs.inject(fault(FaultKind::ShortWrite, Operation::Write));
-    // A system writes whole sectors.
-    file.write_at(&[b'4'; 1600], 0).unwrap_err();
-    assert_eq!(file.len().unwrap(), 512);
+    file.write_at(b"4444", 0).unwrap_err();
     let mut buf = [0; 4];
-    file.read_at(&mut buf, 508).unwrap();
-    assert_eq!(&buf, b"4444");
+    file.read_at(&mut buf, 0).unwrap();
+    assert_eq!(&buf, b"44..");
+    vfs.inject(fault(FaultKind::ShortWriteOfSectors, Operation::Write));
+    file.write_at(&[b'5'; 1600], 0).unwrap_err();
+    assert_eq!(file.len().unwrap(), 512);
     vfs.inject(fault(FaultKind::InputOutputError, Operation::Read));
     file.read_at(&mut buf, 0).unwrap_err();
     file.read_at(&mut buf, 0).unwrap();
