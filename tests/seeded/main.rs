@@ -42,7 +42,7 @@ const CONTENTIONS: usize = 12_000;
 const STORIES: usize = 6_000;
 
 /// The same for the ledger, whose schedules are the longest.
-const LEDGERS: usize = 60;
+const LEDGERS: usize = 300;
 
 type Suite = fn() -> Result<(), String>;
 
