@@ -528,7 +528,7 @@ fn on_a_full_disk_the_last_segment_is_enough_for_recovery() {
     // The segments of before are used again.
     items.add(0, &item(end)).unwrap().unwrap();
 
-    // The engine that runs on sees to that itself.
+    // A running engine makes that checkpoint by itself.
     let mut last_checkpoint = Duration::ZERO;
     storage.background_step(&mut last_checkpoint, &[], &mut |_| {}).unwrap();
     Items::on(&storage, items.file).add(0, &item(end)).unwrap().unwrap();

@@ -592,7 +592,7 @@ pub fn run_until_the_process_ends() {
 }
 
 /// The same while relation files are removed, or lose their ends, below the running engine. Either
-/// the damage is told of, or nothing is lost.
+/// the damage is reported, or nothing is lost.
 ///
 /// # Panics
 /// As [`run`], where neither a start nor a check says that a file is damaged.

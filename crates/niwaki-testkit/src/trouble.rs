@@ -9,7 +9,7 @@ use niwaki_env::vfs::{
 };
 use niwaki_env::{Env, memory};
 
-/// The number of the next refused question for memory is below one of so many powers of two.
+/// The number of the next refused question for memory is below a power of two: one of these.
 const QUESTION_POWERS: u64 = 11;
 
 /// What goes wrong beside the sessions.

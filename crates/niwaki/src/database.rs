@@ -165,7 +165,7 @@ impl Database {
         Self::open_with(Env::os(path.as_ref()), Options::default().background(true))
     }
 
-    /// A new database in memory, gone with its last handle. It sees to itself as one in a directory
+    /// A new database in memory, gone with its last handle. It vacuums and checkpoints as one in a directory
     /// does, and `max_wal_size` is 64 MB: the log takes memory, and nobody recovers from it.
     ///
     /// # Errors

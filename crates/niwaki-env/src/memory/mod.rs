@@ -386,7 +386,7 @@ pub fn join(left: isize) {
 }
 
 /// Runs `body`. What it takes and gives back is on the account of all, and no thread's: a thread
-/// that it starts gives back some of what that took, and whoever joins that one the rest.
+/// that it starts gives back some of it, and the thread that joins that one the rest.
 pub fn apart<T>(body: impl FnOnce() -> T) -> T {
     let before = PART.with(|part| part.own.get());
     let result = body();

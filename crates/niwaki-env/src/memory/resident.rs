@@ -16,7 +16,7 @@ const PURGE_BYTES: usize = 4 << 20;
 /// All that was ever taken, in lots.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 /// What was seen last, less what was taken until then: one number, so that the two belong together
-/// whoever looks at the same time.
+/// if two threads look at the same time.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// All that was ever taken or freed, in lots, and what it was when the allocator gave back last.
 static MOVED: AtomicUsize = AtomicUsize::new(0);
@@ -119,7 +119,7 @@ pub fn of_process() -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// One test, since whoever looks moves the estimate of all.
+    /// One test, since each look moves the estimate of all.
     #[test]
     fn what_was_seen_and_what_was_taken_since_is_the_estimate() {
         let before = look();

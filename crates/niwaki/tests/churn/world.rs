@@ -88,7 +88,7 @@ impl World {
         Self { database, rows: (0..KEYS).map(first).collect(), session, waits_end: true }
     }
 
-    /// Does so many things.
+    /// Does `actions` drawn things.
     pub(crate) fn work(&mut self, rng: &SeededRng, actions: usize) {
         for _ in 0..actions {
             let mut own;
@@ -155,7 +155,7 @@ impl Work<'_> {
         all(self.session, statements);
     }
 
-    /// Up to so many statements that change rows.
+    /// Some statements that change rows.
     fn statements(&mut self, most: u64) {
         for _ in 0..=self.rng.below(most) {
             let sql = statement(self.rows, self.rng);
