@@ -150,11 +150,15 @@ impl Process {
         AbortHook::new(move |reason| shared.end(reason))
     }
 
-    /// Does work on a thread of the process.
+    /// Does work on a thread of the process, unless it ends before.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.shared.state().working += 1;
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
+            // The first thread made this one after the end, so the schedule takes it for living.
+            if shared.state().end.is_some() {
+                return;
+            }
             work();
             let working = {
                 let mut state = shared.state();
@@ -173,8 +177,8 @@ impl Process {
         // Ends: each thread ends its work, or waits for one that does, or the process ends.
         loop {
             let (is_done, end) = {
-                let mut state = self.shared.state();
-                (state.working == 0, state.end.take())
+                let state = self.shared.state();
+                (state.working == 0, state.end.clone())
             };
             if is_done || end.is_some() {
                 return end;
