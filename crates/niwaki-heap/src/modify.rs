@@ -149,10 +149,12 @@ impl<'e> Heap<'e> {
             }
             self.bring_in_range(&mut page, xid)?;
             let takes = |page: &Page| has_room(page, len);
-            if !takes(&page) || self.is_crowded(&page) {
-                self.prune_if_useful(&mut page)?;
-            }
-            if takes(&page) || self.takes_after_rollbacks(&mut page, false, takes)? {
+            let is_full = !takes(&page) || self.is_crowded(&page);
+            // A pass removes what was rolled back, too.
+            let is_pruned = is_full && self.prune_if_useful(&mut page)?;
+            if takes(&page)
+                || (!is_pruned && self.takes_after_rollbacks(&mut page, false, takes)?)
+            {
                 return self.update_on_page(transaction, page, target.root, at, &row, update);
             }
             if let Some(mut moved) = moved {

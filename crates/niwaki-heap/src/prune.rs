@@ -743,15 +743,15 @@ impl Heap<'_> {
     }
 
     /// Prunes a latched page that runs short of room, if its hint says that something may go, or line
-    /// pointers are known to be free.
+    /// pointers are known to be free; false without a pass.
     pub(crate) fn prune_if_useful(&self, page: &mut PageWrite<'_>) -> Result<bool> {
         let free = self.known_free(page);
         if page::prune_xid(page) == 0 && free.is_empty() {
             self.clear_settled(page)?;
             return Ok(false);
         }
-        let pruned = self.prune_and_settle(page, &self.txns.horizon(), &free)?;
-        Ok(pruned.removed > 0 || pruned.freed > 0)
+        self.prune_and_settle(page, &self.txns.horizon(), &free)?;
+        Ok(true)
     }
 
     /// Whether a page has so many versions that nobody sees, for its rows, that they go before the next one comes,
