@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::definition::Oid;
@@ -224,8 +224,8 @@ pub struct Builtins<T: 'static> {
 
 impl<T> Builtins<T> {
     fn new(all: Vec<T>, key: impl Fn(&T) -> (u32, &'static str)) -> Self {
-        let mut by_oid = HashMap::new();
-        let mut by_name: HashMap<&'static str, Vec<usize>> = HashMap::new();
+        let mut by_oid = HashMap::default();
+        let mut by_name: HashMap<&'static str, Vec<usize>> = HashMap::default();
         for (number, item) in all.iter().enumerate() {
             let (oid, name) = key(item);
             by_oid.insert(oid, number);

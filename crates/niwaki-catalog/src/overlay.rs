@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use niwaki_env::hash::HashSet;
 use niwaki_env::seeded_bug;
 use niwaki_table::{Engine, Sequence, Table};
 use niwaki_txn::Transaction;
@@ -445,7 +445,7 @@ pub(crate) fn apply(
     state: &mut CatalogState,
     changes: &[Change],
 ) {
-    let mut touched: HashSet<Oid> = HashSet::new();
+    let mut touched: HashSet<Oid> = HashSet::default();
     let mut types_changed = false;
     for change in changes {
         match change {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, InputContext, KeyOrder, TextSettings, TypeOid, encode_key};
 use serde::{Deserialize, Serialize};
 
@@ -369,7 +369,7 @@ impl Partitions {
             orders: key_orders(table, key),
             members: Vec::new(),
             leaves: Vec::new(),
-            by_oid: HashMap::new(),
+            by_oid: HashMap::default(),
             values: Vec::new(),
             null: None,
             default: None,

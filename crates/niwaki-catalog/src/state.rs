@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_txn::TableId;
 use niwaki_types::quote_identifier;
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use niwaki_env::hash::HashSet;
 use niwaki_storage::RelFileId;
 use niwaki_table::Engine;
 

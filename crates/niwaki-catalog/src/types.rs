@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_types::{
     Attribute, ColumnType, CompositeType, EnumLabel, EnumType, TypeName, TypeOid, UserTypes,
 };
@@ -299,7 +299,7 @@ impl CatalogState {
 
     /// How many composite types stand in one another in values of this type.
     pub fn depth_of(&self, oid: TypeOid) -> usize {
-        self.depth_beside(oid, &mut HashMap::new())
+        self.depth_beside(oid, &mut HashMap::default())
     }
 
     /// The same, with the depths that are known already: a type may be an attribute of many others.

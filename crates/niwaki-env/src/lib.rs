@@ -4,6 +4,7 @@ pub mod bugs;
 pub mod clock;
 pub mod critical;
 mod environment;
+pub mod hash;
 #[doc(hidden)]
 pub mod hostile;
 pub mod memory;

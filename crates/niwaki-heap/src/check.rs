@@ -1,7 +1,7 @@
 //! What must hold on heap pages (H1, H3, and the format), each finding with the name of its
 //! invariant. H2 and X1-X4 need the indexes: the table checks them.
 
-use hashbrown::{HashMap, HashSet};
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Corruption, Mixed, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
@@ -262,7 +262,7 @@ impl<'c> Checker<'c, '_> {
     /// H1: every version is reached from one root; those of aborted updates need not be. Gives the
     /// root by offset.
     fn chains(&mut self) -> HashMap<u16, u16> {
-        let mut reached: HashMap<u16, u16> = HashMap::new();
+        let mut reached: HashMap<u16, u16> = HashMap::default();
         let mut twice = Vec::new();
         for root in 1..=self.page.item_count() {
             for (offset, _) in Chain::new(self.page, root) {
@@ -291,7 +291,7 @@ impl<'c> Checker<'c, '_> {
     /// to a version inserted by it; one whose row went to another table was deleted, and leads nowhere.
     fn links(&mut self) {
         let base = page::base(self.page);
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::default();
         for (offset, tuple) in self.tuples() {
             let deleted = tuple.has_deleter()
                 && tuple.has(flags::KEYS_UPDATED)

@@ -14,7 +14,7 @@
 //! them. What no pass has met is not in it: the sum is a lower bound, near the truth where pages run full. It
 //! is in memory and bounded; what is too much is left out.
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_storage::{Csn, PageKind};

@@ -29,8 +29,8 @@
 
 use std::num::NonZeroU64;
 
-use hashbrown::HashMap;
 use niwaki_env::SIMULATED;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::{seeded_bug, sometimes};
 use niwaki_storage::page::{ItemState, Page};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Weak;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::plain_atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Arc, Mutex};
 use niwaki_storage::page::PAGE_SIZE;

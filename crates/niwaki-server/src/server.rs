@@ -1,6 +1,5 @@
 //! Listeners and sessions: who may connect, who is connected, and how it all ends.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki::{Database, Session, SqlError, Terminator};
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
 

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::hash::HashMap;
 use niwaki_env::vfs::OpenMode;
 
 use crate::error::{Corruption, Error, Result};
@@ -122,7 +122,7 @@ pub(crate) fn encode(known: &BTreeMap<RelFileId, KnownFile>) -> Vec<u8> {
 /// Reads the table's bytes; `None` when they are no table.
 pub(crate) fn decode(bytes: &[u8]) -> Option<HashMap<RelFileId, KnownFile>> {
     let mut cursor = Cursor(bytes);
-    let mut known = HashMap::new();
+    let mut known = HashMap::default();
     // Ends: each turn takes bytes.
     while !cursor.0.is_empty() {
         let file = RelFileId(cursor.u64()?);

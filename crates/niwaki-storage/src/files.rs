@@ -3,7 +3,7 @@
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64;
 use niwaki_env::sync::{Mutex, RwLock};
@@ -100,7 +100,7 @@ impl Files {
             open: OpenFiles::new(env.clone(), open_files_max),
             env,
             segment_blocks,
-            forks: RwLock::new(HashMap::new()),
+            forks: RwLock::new(HashMap::default()),
             known: Mutex::new(known),
             gate,
             folder_changed: AtomicBool::new(false),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 
 use crate::ids::{Fork, Lsn, PageId, RelFileId, Xid};
 use crate::storage::FIRST_FILE;

@@ -22,8 +22,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
 use niwaki_env::Env;
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};

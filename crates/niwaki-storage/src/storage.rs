@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashSet;
 use niwaki_env::Env;
 use niwaki_env::SIMULATED;
 use niwaki_env::critical::CriticalSection;
+use niwaki_env::hash::HashSet;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock, RwLockReadGuard};

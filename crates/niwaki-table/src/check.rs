@@ -1,7 +1,6 @@
 //! Heap against indexes: invariants X1 to X4 (`docs/invariants.md`).
 
-use std::collections::{HashMap, HashSet};
-
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_heap::{ItemKind, Live, VersionRow};
 use niwaki_storage::{Corruption, ReadAhead, Tid};
 use niwaki_txn::Horizon;
@@ -56,8 +55,8 @@ impl Table {
         wal.flush(wal.insert_lsn())?;
         let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
         let mut heap = HeapContents {
-            wanted: vec![HashSet::new(); self.indexes.len()],
-            unmixed: self.indexes.iter().map(|_| HashMap::new()).collect(),
+            wanted: vec![HashSet::default(); self.indexes.len()],
+            unmixed: self.indexes.iter().map(|_| HashMap::default()).collect(),
             ..Default::default()
         };
         let horizon = self.engine.transactions().horizon();
@@ -154,7 +153,7 @@ impl Table {
     ) -> Result<()> {
         let handle = &self.indexes[index].handle;
         report.blocks += u64::from(handle.blocks()?);
-        let mut entries: HashSet<(Vec<u8>, Tid)> = HashSet::new();
+        let mut entries: HashSet<(Vec<u8>, Tid)> = HashSet::default();
         let (mut twice, mut stale) = (Vec::new(), Vec::new());
         let unmixed = heap.map(|heap| &heap.unmixed[index]);
         let checked = handle.check(&mut |entry| {

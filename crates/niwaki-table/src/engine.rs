@@ -1,11 +1,11 @@
 //! What all tables of one database share: storage, transactions, and the in-memory state of each
 //! relation, found by the number of its files.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_heap::{ChangedTables, HeapRedo, HeapRegistry, HeapRelation, MapOptions};

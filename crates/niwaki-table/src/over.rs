@@ -11,7 +11,7 @@
 //! It holds as long as the leaf is as it was when its entries were read (its version; rule 9b.13): a key that comes back to a row whose entry is
 //! still there gives the leaf another version, and so does an entry that comes or goes. In memory, bounded, and may be lost at any time.
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};

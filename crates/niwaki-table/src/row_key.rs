@@ -9,8 +9,8 @@
 //! can be outdated: this takes the place of comparing page versions.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
+use niwaki_env::hash::HashMap;
 use niwaki_heap::{RowRef, VersionRow};
 use niwaki_storage::Tid;
 use niwaki_types::{Datum, KeyPart, RowView, encode_key, form_row, strip_key};

@@ -8,8 +8,7 @@
 //! anything, and so the numbers are of no one moment: an entry of a row that is being updated may be counted
 //! as stale a moment before its version would have been there, never an entry of a table that stands still.
 
-use std::collections::HashMap;
-
+use niwaki_env::hash::HashMap;
 use niwaki_heap::UnmixCount;
 use niwaki_nbtree::{Direction, KeyRange, OneRange, Scan};
 use niwaki_storage::Tid;

@@ -1,6 +1,6 @@
 //! Command numbers: which of a transaction's own changes a statement sees.
 
-use std::collections::HashMap;
+use niwaki_env::hash::HashMap;
 
 use crate::error::{Error, Result};
 

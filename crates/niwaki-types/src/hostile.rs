@@ -3,7 +3,7 @@
 //!
 //! `niwaki_env::hostile` and the targets under `fuzz/` feed them.
 
-use std::collections::hash_map::DefaultHasher;
+use std::hash::DefaultHasher;
 
 use niwaki_env::hostile::Target;
 

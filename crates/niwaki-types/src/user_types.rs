@@ -18,8 +18,9 @@
 //! A value of a composite type knows the types of its fields ([`crate::Record`]), not their names. The rows of a relation are of a
 //! composite type, too, that has the relation's number.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use niwaki_env::hash::{HashMap, HashSet};
 
 use crate::error::{Result, TypeError};
 use crate::{ColumnType, Datum, TypeOid, quote_identifier};

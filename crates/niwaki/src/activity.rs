@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_catalog::Oid;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 
 /// Most bytes of a statement's text that are kept (`track_activity_query_size` of PostgreSQL).

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
 use niwaki_catalog::{CatalogState, FIRST_DATABASE};
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_storage::{Corruption, FIRST_FILE, RelFileId};
 use niwaki_table::Table;
 
@@ -277,7 +277,7 @@ fn check_owners(databases: &Databases, report: &mut CheckReport) {
         (known, owned_files(databases))
     };
     let ((known, owned), (known_again, owned_again)) = (read(), read());
-    let mut owners: HashMap<RelFileId, &str> = HashMap::new();
+    let mut owners: HashMap<RelFileId, &str> = HashMap::default();
     for (file, name) in &owned {
         if let Some(before) = owners.insert(*file, name) {
             let detail = format!("belongs to two relations, of database {before} and of {name}");

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
 use niwaki_catalog::{
     Catalog, CatalogFiles, CatalogState, DatabaseDefinition, FIRST_DATABASE, Oid, Relation,
     RelationDefinition, SharedCatalog, of_table_number,
 };
+use niwaki_env::hash::HashSet;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_storage::{RelFile, RelFileId, Xid};
@@ -180,7 +180,7 @@ impl Databases {
     /// Storage errors.
     pub(crate) fn tidy_after_crash(&self, log: &Log) -> Result<bool> {
         let storage = self.engine.storage();
-        let mut known = HashSet::new();
+        let mut known = HashSet::default();
         for database in self.all() {
             let state = database.catalog().state();
             let unlogged = |relation: &&Arc<Relation>| !relation.logged;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Signal;
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::Lsn;
@@ -72,7 +72,7 @@ impl Gardener {
         let session = engine.transactions().register_session()?;
         let storage = engine.storage();
         let marked = (storage.env().clock.monotonic(), storage.wal().insert_lsn());
-        let (tables, unknown, quiet) = (HashMap::new(), BTreeSet::new(), Lsn(0));
+        let (tables, unknown, quiet) = (HashMap::default(), BTreeSet::new(), Lsn(0));
         Ok(Self { engine, databases, session, tables, unknown, quiet_for, quiet, marked })
     }
 

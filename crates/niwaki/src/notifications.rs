@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use hashbrown::{HashMap, HashSet};
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_env::memory;
 use niwaki_env::sync::Mutex;
 use niwaki_sql::SqlError;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use hashbrown::HashMap;
 use niwaki_catalog::{Catalog, Oid};
+use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::{Condvar, Mutex};
 use niwaki_txn::SessionControl;

@@ -1,5 +1,6 @@
 //! Where the engine meets the machine: `unsafe` in three crates, and the standard library's files,
-//! threads, locks, atomics and clocks behind `niwaki-env`, so that all of it can be simulated.
+//! threads, locks, atomics, clocks and hash tables behind `niwaki-env`, so that all of it can be
+//! simulated.
 
 use super::source::Source;
 use super::{Finding, Tree};
@@ -10,8 +11,11 @@ const UNSAFE: [&str; 3] =
 
 /// What only `niwaki-env` names. Clippy cannot hold this: `niwaki_env::sync::atomic` is the standard
 /// library's own module, which the lint cannot tell apart.
-const OF_THE_MACHINE: [&str; 12] = [
+const OF_THE_MACHINE: [&str; 15] = [
+    "std::collections::HashMap",
+    "std::collections::HashSet",
     "std::fs",
+    "std::hash::RandomState",
     "std::thread",
     "std::sync::Barrier",
     "std::sync::Condvar",
@@ -138,6 +142,8 @@ mod tests {
         assert_eq!(found(engine, "use std::sync::{Arc, Mutex};"), sync);
         assert_eq!(found(engine, "use std::{io, sync::{\n    Arc, Mutex,\n}};"), sync);
         assert_eq!(found(engine, "let m = std::sync::Mutex::new(1);"), sync);
+        let map = ["std::collections::HashMap: use what niwaki_env has"];
+        assert_eq!(found(engine, "use std::collections::{BTreeMap, HashMap};"), map);
         let fs = ["std::fs: use what niwaki_env has"];
         assert_eq!(found(engine, "use std::fs::{File, read};"), fs);
         assert_eq!(found(engine, "#[cfg(test)]\nmod tests {\n use std::fs;\n}"), [""; 0]);

@@ -5,12 +5,13 @@
 //! few unsynced changes all subsets are tried; otherwise none, all, prefixes, suffixes, all but one,
 //! only one, and random subsets, for each file by itself.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::content::Content;
 use super::disk::{BodyChange, Disk};
 use super::memory::MemoryVfs;
+use crate::hash::HashSet;
 use crate::rng::{Rng, SeededRng};
 
 /// What a disk writes whole.
@@ -86,7 +87,7 @@ fn choices(disk: &Disk, options: &CrashOptions) -> Vec<Choice> {
     let names = disk.unsynced_names.len();
     let bodies: Vec<&[BodyChange]> = unsynced_bodies(disk).map(|(_, changes)| changes).collect();
     let total = names + bodies.iter().map(|changes| changes.len()).sum::<usize>();
-    let mut found = Found { seen: HashSet::new(), list: Vec::new(), max: options.images_max };
+    let mut found = Found { seen: HashSet::default(), list: Vec::new(), max: options.images_max };
 
     let exhaustive = total < usize::BITS as usize - 1 && (1_usize << total) <= options.images_max;
     if exhaustive {

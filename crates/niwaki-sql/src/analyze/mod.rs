@@ -48,10 +48,10 @@ mod window;
 mod with;
 mod write_view;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
+use niwaki_env::hash::HashMap;
 use niwaki_env::stack;
 use niwaki_types::{Datum, TypeOid};
 use pg_query::{Node, NodeEnum};
@@ -301,7 +301,7 @@ impl<'a> Analyzer<'a> {
             expanding: Vec::new(),
             shared_of_views: Vec::new(),
             case_types: Vec::new(),
-            domains: HashMap::new(),
+            domains: HashMap::default(),
             open_domains: Vec::new(),
             routine: None,
             input_collation: None,
@@ -333,7 +333,7 @@ impl<'a> Analyzer<'a> {
         rewrite(&mut statement, &mut values)?;
         values.unfit?;
         let plan = plan_statement(statement, self.context)?;
-        let mut bodies = FunctionBodies::new();
+        let mut bodies = FunctionBodies::default();
         if let Some(functions) = self.context.functions {
             let (found, relations) = functions.take();
             bodies = found;

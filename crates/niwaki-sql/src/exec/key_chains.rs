@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use niwaki_env::hash::{HashTable, TableHash};
 
 use super::key_table::KeyTable;
 
@@ -88,7 +88,7 @@ impl KeyChains {
 pub(super) struct NumberChains {
     /// Each key with the first and the last row of it.
     keys: HashTable<(i64, u32, u32)>,
-    hasher: DefaultHashBuilder,
+    hasher: TableHash,
     next: Vec<u32>,
 }
 

@@ -4,7 +4,7 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use niwaki_env::hash::{HashTable, TableHash};
 
 /// Least bytes that a buffer grows to.
 const BYTES_MIN: usize = 256;
@@ -16,7 +16,7 @@ pub(super) struct KeyTable {
     /// Where each key ends, and the row behind it.
     ends: Vec<(usize, usize)>,
     table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    hasher: TableHash,
 }
 
 impl KeyTable {

@@ -1,6 +1,6 @@
 //! What each step of a plan does and takes, for EXPLAIN ANALYZE.
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_types::Datum;
 
 use super::spill::SpaceUse;
@@ -99,7 +99,7 @@ impl MergeCounts {
 impl Measures {
     pub(crate) fn new(timing: bool) -> Self {
         let (conflicts, merged) = (ConflictCounts::default(), MergeCounts::default());
-        Self { timing, steps: HashMap::new(), conflicts, merged, triggers: Vec::new() }
+        Self { timing, steps: HashMap::default(), conflicts, merged, triggers: Vec::new() }
     }
 
     /// What the step of this node did; nothing when it never ran.

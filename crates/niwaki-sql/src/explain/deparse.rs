@@ -1,9 +1,9 @@
 //! Expressions as text, with the names of the columns they read.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use niwaki_catalog::Relation;
+use niwaki_env::hash::HashMap;
 use niwaki_env::stack;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 

@@ -39,10 +39,10 @@ mod unicode;
 mod uuid;
 mod windows;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use crate::context::ExecContext;
@@ -265,7 +265,7 @@ pub(crate) type ByName = HashMap<&'static str, Vec<&'static Function>>;
 
 /// Tables of functions, by name.
 pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
-    let mut map = ByName::new();
+    let mut map = ByName::default();
     for function in tables.iter().copied().flatten() {
         map.entry(function.name).or_default().push(function);
     }
@@ -329,13 +329,13 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
 
 /// Whether `pg_proc` shows PostgreSQL's function with this number: one that Niwaki has, or one that catalogs refer to.
 pub fn is_function_shown(number: u32) -> bool {
-    static SHOWN: OnceLock<std::collections::HashSet<u32>> = OnceLock::new();
+    static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
     SHOWN.get_or_init(shown::functions).contains(&number)
 }
 
 /// Whether `pg_operator` shows PostgreSQL's operator with this number: one that Niwaki has.
 pub fn is_operator_shown(number: u32) -> bool {
-    static SHOWN: OnceLock<std::collections::HashSet<u32>> = OnceLock::new();
+    static SHOWN: OnceLock<HashSet<u32>> = OnceLock::new();
     SHOWN.get_or_init(shown::operators).contains(&number)
 }
 

@@ -1,8 +1,7 @@
 //! Which of PostgreSQL's functions and operators the catalog shows: what is there.
 
-use std::collections::HashSet;
-
 use niwaki_catalog::{builtin_functions, builtin_operators, builtin_rows};
+use niwaki_env::hash::HashSet;
 use niwaki_types::TypeOid;
 
 use super::{Function, functions_named, operators_named};

@@ -1,7 +1,6 @@
 //! Functions on strings.
 
-use std::collections::{HashMap, HashSet};
-
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_types::growing::{GrowingArray, GrowingText, TEXT_BYTES_MAX, charge_more, value_bytes};
 use niwaki_types::{Datum, TypeOid};
 
@@ -240,7 +239,7 @@ fn translate(values: &[Datum]) -> Result<Datum> {
     let [source, from, to] = values else { return Err(wrong()) };
     let to: Vec<char> = text(to)?.chars().collect();
     // The first of several that are alike counts.
-    let mut places = HashMap::new();
+    let mut places = HashMap::default();
     for (at, character) in text(from)?.chars().enumerate() {
         places.entry(character).or_insert(at);
     }
@@ -293,7 +292,7 @@ fn trim(values: &[Datum], left: bool, right: bool) -> Result<Datum> {
     };
     let mut rest = text(values.first().ok_or_else(wrong)?)?;
     let many: HashSet<char> =
-        if set.len() > LISTED_BYTES_MAX { set.chars().collect() } else { HashSet::new() };
+        if set.len() > LISTED_BYTES_MAX { set.chars().collect() } else { HashSet::default() };
     let removed = |c: char| if many.is_empty() { set.contains(c) } else { many.contains(&c) };
     if left {
         rest = rest.trim_start_matches(removed);

@@ -1,8 +1,8 @@
 //! Bodies of users' functions, ready to be run.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use niwaki_env::hash::HashMap;
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::{PlanNode, fields_of_rows};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_catalog::Relation;
+use niwaki_env::hash::HashMap;
 use niwaki_env::stack::{self, Deep};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
@@ -74,7 +74,7 @@ pub(crate) fn plan_statement(
         sub_plans: 0,
         lists: 0,
         wants_values: false,
-        working: HashMap::new(),
+        working: HashMap::default(),
         met: Vec::new(),
         dependents: Vec::new(),
         again: false,

@@ -1,6 +1,6 @@
 //! GROUPING SETS, ROLLUP and CUBE as they are written, and the sets of groups that they mean.
 
-use std::collections::HashSet;
+use niwaki_env::hash::HashSet;
 
 /// The most sets that GROUP BY may mean, as in PostgreSQL.
 pub(crate) const SETS_MAX: usize = 4_096;
@@ -112,7 +112,7 @@ impl GroupingClause {
             set.dedup();
         }
         if self.distinct {
-            let mut known = HashSet::new();
+            let mut known = HashSet::default();
             sets.retain(|set| known.insert(set.clone()));
         }
         sets.sort_by_key(Vec::len);

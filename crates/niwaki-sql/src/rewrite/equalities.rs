@@ -1,6 +1,8 @@
 //! What follows from equalities: `a = b` and `a = 5` say that `b = 5`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use niwaki_env::hash::HashMap;
 
 use crate::expr::{Expr, ExprKind};
 use crate::query::{From, JoinTree, JoinType};
@@ -11,7 +13,7 @@ type Known = HashMap<usize, Expr>;
 
 /// Adds the conditions that follow. An equality between two columns that both got their value by it goes away.
 pub(super) fn derive(from: &mut From) {
-    let mut known = Known::new();
+    let mut known = Known::default();
     for condition in &from.conditions {
         if let Some(slot) = fixed(condition) {
             known.entry(slot).or_insert_with(|| condition.clone());
@@ -20,7 +22,7 @@ pub(super) fn derive(from: &mut From) {
     if known.is_empty() {
         return;
     }
-    let mut equalities: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut equalities: HashMap<usize, Vec<usize>> = HashMap::default();
     for (number, condition) in from.conditions.iter().enumerate() {
         for side in linked(condition).into_iter().flat_map(|(a, b)| [a, b]) {
             if let Some(slot) = slot_of(side) {

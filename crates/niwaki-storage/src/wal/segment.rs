@@ -14,8 +14,8 @@
 use std::io;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
@@ -115,7 +115,7 @@ impl Segments {
             timeline,
             file_bytes,
             allocated: AtomicU64::new(0),
-            open: Mutex::new(HashMap::new()),
+            open: Mutex::new(HashMap::default()),
             making: Mutex::new(()),
             gate: WriteGate::default(),
         }

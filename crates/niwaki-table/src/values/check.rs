@@ -1,8 +1,7 @@
 //! Versions against pieces: H3.a, every value that somebody may see is whole; H1.a, every piece that somebody may need
 //! belongs to a version (`docs/invariants.md`).
 
-use std::collections::{HashMap, HashSet};
-
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_heap::{Live, VersionRow};
 use niwaki_storage::{Corruption, Tid};
 use niwaki_txn::Horizon;
@@ -50,9 +49,9 @@ impl Table {
 
     /// Reads every value of every version that somebody may see. Returns the addresses of their pieces.
     fn check_named(&self, horizon: &Horizon, report: &mut Vec<Corruption>) -> Result<HashSet<Tid>> {
-        let mut named = HashSet::new();
+        let mut named = HashSet::default();
         // By first piece: an address belongs to one value.
-        let mut known: HashMap<Tid, ValuePointer> = HashMap::new();
+        let mut known: HashMap<Tid, ValuePointer> = HashMap::default();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         for block in 0..self.blocks()? {
             let mut versions: Vec<(Tid, VersionRow)> = Vec::new();

@@ -1,9 +1,8 @@
 //! A part of the lock table, under one mutex.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash};
+use std::hash::{BuildHasher, Hash};
 
-use hashbrown::HashMap;
+use niwaki_env::hash::{FixedHash, FixedHashMap};
 
 use super::entry::{Carried, Entry, is};
 use super::page::{PageKey, PageLocks, PageNote};
@@ -11,15 +10,12 @@ use super::row_set::RowSet;
 use super::{LockKey, RowKey};
 use crate::session::SessionControl;
 
-/// The same in every process, so that a schedule can be run again.
-type FixedHash = BuildHasherDefault<DefaultHasher>;
-
 /// Pages, and keys, for which a partition keeps room when it has few: about 40 kB.
 const ROOM_KEPT: usize = 256;
 
 /// Gives up most of the room of a map that had many more keys: a million locks of one transaction
 /// would keep 100 MB for ever.
-fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V, FixedHash>) {
+fn shrink<K: Eq + Hash, V>(map: &mut FixedHashMap<K, V>) {
     if map.capacity() > ROOM_KEPT * 2 && map.len() < map.capacity() / 8 {
         map.shrink_to(ROOM_KEPT.max(map.len() * 2));
     }
@@ -42,9 +38,9 @@ pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
 /// A part of the lock table.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
-    pub(crate) entries: HashMap<LockKey, Entry, FixedHash>,
+    pub(crate) entries: FixedHashMap<LockKey, Entry>,
     /// Pages with locked rows. A row with an entry is promoted here.
-    pub(super) pages: HashMap<PageKey, PageLocks, FixedHash>,
+    pub(super) pages: FixedHashMap<PageKey, PageLocks>,
 }
 
 impl Partition {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -34,7 +34,8 @@ struct Shard {
 
 impl XidWaits {
     pub(crate) fn new() -> Self {
-        let shard = || Shard { count: AtomicUsize::new(0), waiters: Mutex::new(HashMap::new()) };
+        let shard =
+            || Shard { count: AtomicUsize::new(0), waiters: Mutex::new(HashMap::default()) };
         Self { total: AtomicUsize::new(0), shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 

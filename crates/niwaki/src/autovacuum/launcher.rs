@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_env::sync::{Mutex, Signal};
 use niwaki_txn::SessionControl;
@@ -50,7 +50,7 @@ impl LauncherThread {
         let signal = Arc::<Signal>::default();
         let mut launcher = Launcher {
             autovacuum: Arc::clone(autovacuum),
-            workers: HashMap::new(),
+            workers: HashMap::default(),
             next: 0,
             ended: Arc::default(),
         };

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, Relation};
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_sql::settings::Settings;
 use niwaki_storage::Csn;

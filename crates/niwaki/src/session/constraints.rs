@@ -5,10 +5,10 @@
 //! rollback to a savepoint forgets what came after it; what was checked after a savepoint stays noted if it
 //! came before it, because the rollback may bring a row back that was gone when it was checked.
 
-use hashbrown::HashMap;
 use niwaki_catalog::{
     CatalogState, ConstraintTime, Oid, ReferentialAction, Relation, of_table_number,
 };
+use niwaki_env::hash::HashMap;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_table::DeferredKey;
@@ -153,7 +153,7 @@ impl Session {
         }
         let all = names.is_empty();
         if all {
-            self.deferred.modes = ConstraintModes { all: Some(deferred), each: HashMap::new() };
+            self.deferred.modes = ConstraintModes { all: Some(deferred), each: HashMap::default() };
         }
         for oid in &constraints {
             self.deferred.modes.each.insert(*oid, deferred);

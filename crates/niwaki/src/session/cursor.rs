@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, Oid, Relation};
+use niwaki_env::hash::HashMap;
 use niwaki_env::stack::Deep;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::{DeclareCursor, Fetch, Utility};

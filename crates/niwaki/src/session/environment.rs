@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, CatalogTransaction, Oid, Relation, RelationKind};
+use niwaki_env::hash::HashMap;
 use niwaki_env::{Env, seeded_bug};
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};

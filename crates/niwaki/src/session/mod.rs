@@ -34,8 +34,8 @@ mod views;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
@@ -255,8 +255,8 @@ impl Session {
             asker,
             stored_text: false,
             path: None,
-            statements: HashMap::new(),
-            portals: HashMap::new(),
+            statements: HashMap::default(),
+            portals: HashMap::default(),
             active_portals: Vec::new(),
             sequences: SequenceValues::default(),
             spare_parameters: Vec::new(),

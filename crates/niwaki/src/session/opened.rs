@@ -1,6 +1,6 @@
 //! What a session has open, as `pg_cursors` and `pg_prepared_statements` show it.
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
 
 use super::environment::UNIX_TO_POSTGRES_US;

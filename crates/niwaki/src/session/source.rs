@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
 use niwaki_catalog::{
     CatalogState, FIRST_DATABASE, Oid, Relation, RelationKind, SearchPath, SystemSource,
     of_table_number,
 };
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
@@ -468,7 +468,7 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        let mut sessions: HashMap<u32, i32> = HashMap::new();
+        let mut sessions: HashMap<u32, i32> = HashMap::default();
         for session in self.database.transactions().session_infos() {
             let activity = self.database.activities().of(session.backend);
             if let Some(database) = activity.and_then(|activity| activity.database) {
@@ -727,7 +727,7 @@ struct Owners<'s> {
 
 impl<'s> Owners<'s> {
     fn new(databases: &[Arc<OpenDatabase>], asking: &'s CatalogState) -> Self {
-        let mut files = HashMap::new();
+        let mut files = HashMap::default();
         for open in databases {
             let of_this = open.catalog().files().into_iter();
             files.extend(of_this.map(|file| (file.id, open.oid())));

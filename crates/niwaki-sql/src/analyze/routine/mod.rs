@@ -11,10 +11,10 @@ mod parameters;
 mod shape;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionVolatility, Oid, Relation};
+use niwaki_env::hash::HashMap;
 use niwaki_env::stack;
 use niwaki_types::{TextSettings, TypeOid};
 

@@ -1,8 +1,9 @@
 //! The search for the order of joins.
 
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+
+use niwaki_env::hash::{HashMap, HashSet};
 
 use super::block::{Block, Link, Unit};
 use super::methods::Pair;
@@ -141,7 +142,7 @@ impl<'s, 'j> Search<'s, 'j> {
             conditions: Vec::new(),
             lateral: Vec::new(),
             before: Vec::new(),
-            relations: HashMap::new(),
+            relations: HashMap::default(),
             wanted: wanted.into(),
         };
         let all: Set = (1 << search.units.len()) - 1;
@@ -286,7 +287,7 @@ impl<'s, 'j> Search<'s, 'j> {
         let mut clusters: Vec<Set> = (0..count).map(bit).collect();
         // What two sets are joined to stays the same while they are there.
         let mut tried: [HashSet<Set>; 2] = Default::default();
-        let mut products: HashSet<Set> = HashSet::new();
+        let mut products: HashSet<Set> = HashSet::default();
         while clusters.len() > 1 {
             let mut best: Option<(f64, usize, usize)> = None;
             for connected in [true, false] {

@@ -19,8 +19,8 @@ mod query;
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_catalog::{CatalogState, ForeignKey, Oid, ReferentialAction, Relation};
+use niwaki_env::hash::HashMap;
 use niwaki_sql::{ExecContext, Planned, SqlError};
 use niwaki_types::{Datum, TextSettings};
 
