@@ -31,7 +31,7 @@ use niwaki_env::{Env, memory};
 
 use crate::processes::Process;
 use crate::restarts::until_the_end;
-use crate::schedules::seed;
+use crate::schedules::{Notes, seed};
 use crate::sql::{Collected, integer, query};
 use crate::trouble::{Trouble, machine};
 
@@ -521,6 +521,38 @@ pub fn run() {
     verify(&database, &log, 0);
     database.close().expect("it closes");
     verify(&open(env), &log, 0);
+}
+
+/// The same up to the close, on a disk that remembers every change. Notes each write as it comes; at
+/// the end all changes, what became of each transaction, and the time.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_and_note(notes: &Notes) {
+    let seed = seed();
+    let disk = FaultyVfs::new();
+    disk.record();
+    let writes = Arc::clone(notes);
+    disk.observe_writes(Box::new(move |path, offset, bytes| {
+        let (count, sum) = (bytes.len(), crc32c::crc32c(bytes));
+        let write = format!("write {count} bytes at {offset} of {path}: {sum:08x}");
+        writes.lock().expect("no thread panics with it").push(write);
+    }));
+    let env = Env::simulated(Arc::new(disk.clone()), seed);
+    let database = open(env.clone());
+    prepare(&database, items(seed));
+    let world = World { database: database.clone(), seed, trouble: None };
+    let clock = disk.clone();
+    let log = work(&world, move || clock.changes());
+    drop(world);
+    database.close().expect("it closes");
+    let history = disk.history().expect("recording was on");
+    let mut replay = history.replay();
+    while replay.step().is_some() {}
+    let mut notes = notes.lock().expect("no thread panics with it");
+    notes.extend(replay.recent(history.len()));
+    notes.extend(log.iter().map(|ended| format!("{ended:?}")));
+    notes.push(format!("{:?} at {:?}", disk.counts(), env.clock.monotonic()));
 }
 
 /// The same while operations on the files of relations fail now and then: reads, writes, room.

@@ -1,8 +1,8 @@
 //! Running a test in many schedules of the deterministic scheduler.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use niwaki_env::rare;
 use niwaki_env::sync::bursts::Bursts;
@@ -50,6 +50,31 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
             eprintln!("again: NIWAKI_SIM_SEED={seed}, with the name of this test");
             resume_unwind(payload);
         }
+    }
+}
+
+/// What a schedule did, step by step.
+pub type Notes = Arc<Mutex<Vec<String>>>;
+
+/// Runs `body` in some schedules of each kind, twice. The notes must be the same: a failing schedule
+/// of which only the seed is known is lost otherwise.
+///
+/// # Panics
+/// At the first note that differs.
+pub fn simulate_twice(schedules: usize, body: impl Fn(&Notes) + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    for seed in 0..3 {
+        let noted = || {
+            let notes = Notes::default();
+            let (body, own) = (Arc::clone(&body), Arc::clone(&notes));
+            run(seed, schedules, &Arc::new(move || body(&own)));
+            std::mem::take(&mut *notes.lock().expect("no thread panics with it"))
+        };
+        let (one, other) = (noted(), noted());
+        assert!(!one.is_empty(), "nothing was noted");
+        let same = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+        let (one, other) = (one.get(same), other.get(same));
+        assert_eq!(one, other, "seed {seed}, note {same}: the second run differs");
     }
 }
 
