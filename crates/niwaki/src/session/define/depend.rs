@@ -378,11 +378,11 @@ pub(super) fn still_needed(what: &str, lines: &[String]) -> SqlError {
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
-/// The sequences that belong to columns of a table.
+/// The sequences that belong to columns of a table, the newest first.
 fn owned_sequences(state: &niwaki_catalog::CatalogState, table: Oid) -> Vec<Oid> {
     let belongs = |relation: &&Arc<Relation>| {
         let owner = relation.sequence.as_ref().and_then(|sequence| sequence.owned_by);
         owner.is_some_and(|(owner, _)| owner == table)
     };
-    state.relations().filter(belongs).map(|relation| relation.oid).collect()
+    state.in_order().into_iter().rev().filter(belongs).map(|relation| relation.oid).collect()
 }

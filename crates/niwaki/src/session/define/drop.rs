@@ -90,7 +90,8 @@ impl Definer<'_> {
         }
         let state = self.state();
         let owned: Vec<Oid> = state
-            .relations()
+            .in_order()
+            .into_iter()
             .filter(|r| {
                 let owner = r.sequence.as_ref().and_then(|s| s.owned_by);
                 owner.is_some_and(|(t, _)| t == table.oid)
@@ -243,9 +244,10 @@ impl Definer<'_> {
                 .with_hint("DISCARD TEMP drops what is in it; the schema goes with the session."));
         }
         let members: Vec<Arc<Relation>> =
-            state.relations().filter(|r| r.schema == schema.oid).cloned().collect();
-        let types: Vec<_> =
+            state.in_order().into_iter().filter(|r| r.schema == schema.oid).cloned().collect();
+        let mut types: Vec<_> =
             state.user_types().filter(|found| found.schema == schema.oid).cloned().collect();
+        types.sort_unstable_by_key(|found| found.oid);
         let functions = state.functions().into_iter().filter(|found| found.schema == schema.oid);
         let functions: Vec<_> =
             functions.map(|found| niwaki_catalog::FunctionDefinition::clone(found)).collect();

@@ -190,13 +190,14 @@ impl Definer<'_> {
     /// numbers: there it is told when the sequence gets another name.
     pub(super) fn number_in_default(&mut self, sequence: &Relation) -> Result<()> {
         let state = self.state();
-        let users: Vec<_> = state
+        let mut users: Vec<_> = state
             .tables()
             .filter(|t| {
                 t.columns.iter().any(|c| c.sequence == Some(sequence.oid) && draws_by_name(c))
             })
             .cloned()
             .collect();
+        users.sort_unstable_by_key(|table| table.oid);
         for table in users {
             self.lock(table.oid, TableLockMode::AccessExclusive)?;
             let mut definition = table.definition.clone();

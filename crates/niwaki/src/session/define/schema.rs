@@ -35,7 +35,8 @@ impl Definer<'_> {
         let inside = |relation: &&Arc<Relation>| {
             relation.schema == oid && relation.kind == RelationKind::Sequence
         };
-        let sequences: Vec<Arc<Relation>> = state.relations().filter(inside).cloned().collect();
+        let sequences: Vec<Arc<Relation>> =
+            state.in_order().into_iter().filter(inside).cloned().collect();
         for sequence in sequences {
             self.number_in_default(&sequence)?;
         }
@@ -106,7 +107,7 @@ impl Definer<'_> {
                     .and_then(|s| s.owned_by)
                     .is_some_and(|(table, _)| table == relation.oid)
         };
-        moved.extend(state.relations().filter(belongs).cloned());
+        moved.extend(state.in_order().into_iter().filter(belongs).cloned());
         for each in &moved {
             if state.lookup(target, &each.name).is_some() {
                 let message =

@@ -57,7 +57,7 @@ impl Definer<'_> {
                 let owned =
                     |r: &&Arc<Relation>| owner(r).is_some_and(|(table, _)| table == relation.oid);
                 let state = self.state();
-                for sequence in state.relations().filter(owned) {
+                for sequence in state.in_order().into_iter().filter(owned) {
                     // Others draw from it without a look at the table.
                     self.lock(sequence.oid, TableLockMode::AccessExclusive)?;
                     if self.state().relation(sequence.oid).is_some() {
