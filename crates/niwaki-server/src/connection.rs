@@ -1,7 +1,7 @@
 //! A client's socket with its input and output buffers: no protocol.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -53,11 +53,16 @@ impl Socket {
         }
     }
 
-    /// The port of the client, as `pg_stat_activity` shows it: -1 without one.
-    pub(crate) fn client_port(&self) -> i32 {
+    /// The address and the port of the client, as `pg_stat_activity` shows them; `None` for one
+    /// that has none, or is gone.
+    pub(crate) fn client(&self) -> Option<(IpAddr, u16)> {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().map_or(-1, |address| address.port().into()),
-            Self::Unix(_) => -1,
+            Self::Tcp(stream) => {
+                let address = stream.peer_addr().ok()?;
+                // A socket for both versions has the addresses of version 4 within those of 6.
+                Some((address.ip().to_canonical(), address.port()))
+            }
+            Self::Unix(_) => None,
         }
     }
 

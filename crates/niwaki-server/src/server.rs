@@ -386,7 +386,7 @@ fn register<'a>(
 ) -> Result<Registration<'a>, SqlError> {
     let shared = &*admission.shared;
     let process_id = session.id();
-    session.set_client_port(socket.client_port());
+    session.set_client(socket.client());
     let woken = Arc::downgrade(socket);
     session.when_terminated(move || {
         if let Some(socket) = woken.upgrade() {

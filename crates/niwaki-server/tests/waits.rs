@@ -170,13 +170,17 @@ fn a_client_that_does_not_read_keeps_nothing_from_ending() {
 }
 
 #[test]
-fn activity_shows_the_port_of_a_client() {
+fn activity_shows_where_a_client_is() {
     let database = database();
     let server = start(&database);
     let mut client = Client::ready(&server, "postgres");
     let port = client.stream.local_addr().expect("a socket").port().to_string();
     let shown = "select client_port from pg_stat_activity where pid = pg_backend_pid()";
     assert_eq!(client.run(shown), Some(port));
+    let shown = "select client_addr from pg_stat_activity where pid = pg_backend_pid()";
+    assert_eq!(client.run(shown).as_deref(), Some("127.0.0.1"));
+    let shown = "select client_addr::text from pg_stat_activity where pid = pg_backend_pid()";
+    assert_eq!(client.run(shown).as_deref(), Some("127.0.0.1/32"));
     drop(server.stop());
 }
 

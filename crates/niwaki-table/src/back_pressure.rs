@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use niwaki_txn::Transaction;
+use niwaki_txn::{Sleep, Transaction};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ impl Table {
             return Ok(());
         }
         count(&self.counters.update_delays, 1);
-        let rested = tx.session().sleep(delay.saturating_mul(splits));
+        let rested = tx.session().sleep(delay.saturating_mul(splits), Sleep::VersionSplitDelay);
         rested.map_err(|why| Error::Transaction(why.into()))
     }
 }

@@ -33,7 +33,7 @@ pub use locks::{
 };
 pub use manager::{TransactionManager, XidStatus};
 pub use options::TxnOptions;
-pub use session::{SessionControl, SessionInfo};
+pub use session::{SessionControl, SessionInfo, Sleep};
 pub use snapshot::{Horizon, Snapshot};
 pub use transaction::{BeginOptions, Isolation, Readers, Transaction};
 pub use view::View;

@@ -64,12 +64,39 @@ pub struct SessionControl {
     turns: Turns,
     /// Deadlocks that ended one of its waits, and that nobody has taken yet.
     deadlocks: plain_atomic::AtomicI64,
+    /// Why it sleeps: a [`Sleep`], or 0.
+    sleeps: plain_atomic::AtomicU8,
     /// Ends a wait that the parker does not know of: for its client.
     when_terminated: Mutex<Option<Wake>>,
 }
 
 /// Wakes a session that waits for its client; called by any thread.
 type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// Why a session sleeps for a time that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Sleep {
+    /// The statement asks for it.
+    PgSleep = 1,
+    /// A vacuum has done as much as it may without a rest.
+    VacuumDelay,
+    /// An update rests for an old snapshot that keeps too many versions (`version_split_delay`).
+    VersionSplitDelay,
+}
+
+impl Sleep {
+    const ALL: [Self; 3] = [Self::PgSleep, Self::VacuumDelay, Self::VersionSplitDelay];
+
+    /// The word of `pg_stat_activity.wait_event`, PostgreSQL's where it has one.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::PgSleep => "PgSleep",
+            Self::VacuumDelay => "VacuumDelay",
+            Self::VersionSplitDelay => "VersionSplitDelay",
+        }
+    }
+}
 
 /// A session, as monitoring shows it.
 #[derive(Clone, Debug)]
@@ -84,12 +111,14 @@ pub struct SessionInfo {
     pub started_us: i64,
     /// Whether a transaction is open.
     pub in_transaction: bool,
-    /// When that one began, in microseconds since 1970.
+    /// When that one began, or the last one, in microseconds since 1970.
     pub transaction_us: Option<i64>,
     /// When its statement began, or the last one, in microseconds since 1970.
     pub statement_us: Option<i64>,
     /// What it waits for, and for how long so far.
     pub waiting_for: Option<(LockKey, Duration)>,
+    /// Why it sleeps, if it does.
+    pub sleeps: Option<Sleep>,
 }
 
 impl SessionControl {
@@ -125,6 +154,7 @@ impl SessionControl {
             statement_us: plain_atomic::AtomicI64::new(0),
             turns: Turns::new(),
             deadlocks: plain_atomic::AtomicI64::new(0),
+            sleeps: plain_atomic::AtomicU8::new(0),
             when_terminated: Mutex::new(None),
         }
     }
@@ -348,12 +378,19 @@ impl SessionControl {
         set.then(|| Duration::from_micros(self.deadline_us.load(Ordering::Relaxed)))
     }
 
-    /// Sleeps for `duration` (`pg_sleep`), or until interrupted.
+    /// Sleeps for `duration`, or until interrupted.
     ///
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
-    pub fn sleep(&self, duration: Duration) -> Result<(), Interrupted> {
-        let end = self.now().saturating_add(duration);
+    pub fn sleep(&self, duration: Duration, why: Sleep) -> Result<(), Interrupted> {
+        // Relaxed, here and where it is read: to monitoring it stands for itself.
+        self.sleeps.store(why as u8, Ordering::Relaxed);
+        let slept = self.sleep_until(self.now().saturating_add(duration));
+        self.sleeps.store(0, Ordering::Relaxed);
+        slept
+    }
+
+    fn sleep_until(&self, end: Duration) -> Result<(), Interrupted> {
         loop {
             self.interrupted()?;
             let now = self.now();
@@ -389,17 +426,18 @@ impl SessionControl {
     /// What monitoring shows of this session.
     pub fn info(&self) -> SessionInfo {
         let waiting = *self.waiting.lock();
-        let in_transaction = self.in_transaction.load(Ordering::Relaxed);
+        let sleeps = self.sleeps.load(Ordering::Relaxed);
         let transaction_us = self.transaction_us.load(Ordering::Relaxed);
         SessionInfo {
             backend: self.backend,
             xid: Some(Xid(self.xid.load(Ordering::Relaxed))).filter(|xid| xid.is_normal()),
             snapshot: self.home.current(),
             started_us: self.started_us,
-            in_transaction,
-            transaction_us: Some(transaction_us).filter(|us| in_transaction && *us != 0),
+            in_transaction: self.in_transaction.load(Ordering::Relaxed),
+            transaction_us: Some(transaction_us).filter(|us| *us != 0),
             statement_us: self.statement_us(),
             waiting_for: waiting.map(|wait| (wait.key, self.now().saturating_sub(wait.since))),
+            sleeps: Sleep::ALL.into_iter().find(|sleep| *sleep as u8 == sleeps),
         }
     }
 }

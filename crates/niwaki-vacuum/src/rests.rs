@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use niwaki_env::sync::Mutex;
 use niwaki_table::{Error, Result};
-use niwaki_txn::{Interrupted, SessionControl};
+use niwaki_txn::{Interrupted, SessionControl, Sleep};
 
 use crate::cost::{CostBalance, CostOptions};
 
@@ -44,7 +44,7 @@ impl<'s> Rests<'s> {
             let reads = u32::try_from(reads).unwrap_or(u32::MAX);
             let done = match state.cost.visit(reads, changed) {
                 None => self.session.check_interrupts(),
-                Some(time) => self.session.sleep(time),
+                Some(time) => self.session.sleep(time, Sleep::VacuumDelay),
             };
             state.over = done.err();
         }

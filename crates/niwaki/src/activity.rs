@@ -1,5 +1,6 @@
 //! What the sessions are doing, as `pg_stat_activity` shows it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use niwaki_catalog::Oid;
@@ -63,8 +64,10 @@ pub(crate) struct Activity {
     /// The database that it works in.
     pub(crate) database: Option<Oid>,
     pub(crate) state: State,
-    /// When that came, in microseconds since 1970, if it was looked at.
+    /// When that came, in microseconds since 1970; `None`: with the session.
     pub(crate) state_since_us: Option<i64>,
+    /// Where its client is; `None` for one of this machine without an address.
+    pub(crate) client_address: Option<IpAddr>,
     /// The port of its client's socket, -1 for one without; `None` without a socket.
     pub(crate) client_port: Option<i32>,
     /// Text of the statement that runs, or ran last, from its beginning.

@@ -331,10 +331,10 @@ fn a_database_with_threads_does_it_by_itself() {
         .log(move |line| drop(told.lock().send(line.to_owned())));
     let database = Database::open_with(Env::memory(), options).unwrap();
     let mut session = database.session();
-    let launcher = "select datname, usename, query from pg_stat_activity \
+    let launcher = "select datname, usename, state, state_change, query from pg_stat_activity \
                     where backend_type = 'autovacuum launcher'";
     // The thread may not have come so far yet.
-    while run(&mut session, launcher) != "NULL|NULL|" {
+    while run(&mut session, launcher) != "NULL|NULL|NULL|NULL|" {
         thread::yield_now();
     }
     each(

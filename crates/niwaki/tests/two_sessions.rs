@@ -96,9 +96,13 @@ fn activity_shows_since_when() {
     assert!(is_so(new, "backend_start <= xact_start and xact_start <= query_start"));
     assert!(is_so(new, "query_start <= state_change and state_change <= clock_timestamp()"));
     assert!(is_so(new, waits));
-    // Nobody looks at the clock when an ordinary statement has ended.
-    a.execute("commit", ()).unwrap();
-    assert!(is_so(new, "xact_start is null and query_start is not null and state_change is null"));
+    // A block that failed has begun, too, until it ends.
+    a.execute("select 1 / 0", ()).unwrap_err();
+    assert!(is_so(new, "backend_start <= xact_start and xact_start <= state_change"));
+    a.execute("rollback", ()).unwrap();
+    assert!(is_so(new, "xact_start is null and query_start <= state_change"));
+    // Who ends sessions that are idle for long asks for this.
+    assert!(is_so(new, "state = 'idle' and state_change <= clock_timestamp()"));
     assert!(is_so(new, waits));
     let own = "xact_start = now() and query_start = statement_timestamp() \
                and state_change = query_start and wait_event is null";
@@ -106,6 +110,57 @@ fn activity_shows_since_when() {
     assert!(a.query_one(&sql, ()).unwrap().get::<bool>(0).unwrap());
     // It has no socket.
     assert!(is_so(new, "client_port is null and client_addr is null"));
+}
+
+/// `backend_xmin` was NULL, so nobody saw which session kept old versions.
+#[test]
+fn activity_shows_from_which_transaction_on_a_snapshot_holds_back() {
+    let (db, mut a, mut b) = database();
+    let mut looks = db.session();
+    let mut shown = |of: i32, what: &str| -> Option<String> {
+        let sql = format!("select {what}::text from pg_stat_activity where pid = {of}");
+        looks.query_one(&sql, ()).unwrap().get(0).unwrap()
+    };
+    b.execute("begin", ()).unwrap();
+    assert_eq!(int(&mut b, "select count(*) from t"), 2);
+    assert_eq!(shown(b.id(), "backend_xmin"), None, "read committed keeps none");
+    b.execute("rollback", ()).unwrap();
+    a.execute("begin", ()).unwrap();
+    a.execute("update t set v = 11 where id = 1", ()).unwrap();
+    let xid = shown(a.id(), "backend_xid");
+    assert!(xid.is_some());
+    b.execute("begin isolation level repeatable read", ()).unwrap();
+    assert_eq!(int(&mut b, "select v from t where id = 1"), 10);
+    assert_eq!(shown(b.id(), "backend_xmin"), xid);
+    a.execute("commit", ()).unwrap();
+    a.execute("update t set v = 12 where id = 1", ()).unwrap();
+    assert_eq!(shown(b.id(), "backend_xmin"), xid);
+    assert_eq!(shown(a.id(), "backend_xmin"), None);
+    b.execute("commit", ()).unwrap();
+    assert_eq!(shown(b.id(), "backend_xmin"), None);
+}
+
+#[test]
+fn activity_shows_who_sleeps() {
+    let (db, mut a, _b) = database();
+    let (id, control) = (a.id(), std::sync::Arc::clone(a.control()));
+    let sleeper = thread::spawn(move || {
+        a.execute("select pg_sleep(1000)", ()).unwrap_err();
+        a
+    });
+    let mut looks = db.session();
+    let sleeps = format!(
+        "select count(*) from pg_stat_activity where pid = {id} and state = 'active' \
+         and wait_event_type = 'Timeout' and wait_event = 'PgSleep'"
+    );
+    // Ends: the other session sleeps until it is told to stop.
+    while int(&mut looks, &sleeps) == 0 {
+        thread::yield_now();
+    }
+    control.cancel();
+    let a = sleeper.join().unwrap();
+    assert_eq!(int(&mut looks, &sleeps), 0);
+    drop(a);
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub(crate) fn cast_value(
             let text = match from {
                 T::BPCHAR => Cow::Borrowed(v.trim_end_matches(' ')),
                 T::CHAR if to != T::CHAR => quoted_char::shown(v),
+                // The cast says how long the network's part is; the output leaves it out of a host.
+                T::INET => Cow::Owned(format!("{v}/{}", if v.contains(':') { 128 } else { 32 })),
                 _ => Cow::Borrowed(&**v),
             };
             let text = &*text;

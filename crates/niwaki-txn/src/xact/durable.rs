@@ -311,6 +311,12 @@ fn read_status_page(storage: &Storage, segment: u64) -> Result<PackedStates> {
 }
 
 impl Shrunk {
+    /// The first segment of which this snapshot sees no commit, and which has one.
+    pub(super) fn first_unseen(&self, snapshot: Csn) -> Option<u64> {
+        let recent = self.recent.read();
+        recent.iter().find(|(_, csn)| **csn > snapshot).map(|(segment, _)| *segment)
+    }
+
     /// The state of a transaction by its segment's page.
     fn page_state(&self, storage: &Storage, xid: Xid) -> Result<u64> {
         if let Some(state) = self.ended.state(xid) {

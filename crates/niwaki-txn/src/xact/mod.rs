@@ -5,6 +5,7 @@ mod durable;
 mod ended;
 mod spill;
 mod status_page;
+mod unseen;
 
 pub(crate) use directory::{ANCIENT, XactStates};
 pub(crate) use durable::Shrunk;

@@ -12,7 +12,7 @@ use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
 use niwaki_storage::Tid;
 use niwaki_table::Sequence;
 use niwaki_txn::{
-    AdvisoryKey, AdvisoryLocks, SessionControl, TableLockMode, Transaction, WaitPolicy,
+    AdvisoryKey, AdvisoryLocks, SessionControl, Sleep, TableLockMode, Transaction, WaitPolicy,
 };
 
 use super::cursor::row_of_cursor;
@@ -135,7 +135,7 @@ impl Environment for SessionEnvironment<'_> {
 
     fn sleep(&mut self, microseconds: u64) -> Result<()> {
         self.control
-            .sleep(Duration::from_micros(microseconds))
+            .sleep(Duration::from_micros(microseconds), Sleep::PgSleep)
             .map_err(|e| niwaki_txn::Error::from(e).into())
     }
 

@@ -31,6 +31,7 @@ pub(crate) mod type_names;
 mod utility;
 mod views;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -299,10 +300,12 @@ impl Session {
         self.control.when_terminated(wake);
     }
 
-    /// Says from which port the session's client comes, for `pg_stat_activity`; -1: by a
-    /// Unix-domain socket, which has none.
-    pub fn set_client_port(&self, port: i32) {
-        self.activity.lock().client_port = Some(port);
+    /// Says from where the session's client comes, for `pg_stat_activity`: from this address and
+    /// port, or by a Unix-domain socket, which has neither.
+    pub fn set_client(&self, address: Option<(IpAddr, u16)>) {
+        let mut activity = self.activity.lock();
+        activity.client_address = address.map(|(address, _)| address);
+        activity.client_port = Some(address.map_or(-1, |(_, port)| port.into()));
     }
 
     /// Whether somebody asked for the end of this session: shutdown, `pg_terminate_backend`.
@@ -618,8 +621,7 @@ impl Session {
         let mut activity = self.activity.lock();
         if activity.state != state {
             activity.state = state;
-            // Another look at the clock is worth it where others may wait for the transaction.
-            activity.state_since_us = (state != State::Idle).then(|| self.now_unix_us());
+            activity.state_since_us = Some(self.now_unix_us());
         }
     }
 

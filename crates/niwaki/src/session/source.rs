@@ -11,7 +11,7 @@ use niwaki_catalog::{
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
-use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
+use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId, Xid};
 use niwaki_table::Visits;
 use niwaki_txn::{LockKey, TableId};
 use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
@@ -284,8 +284,11 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for session in self.database.transactions().session_infos() {
+        let transactions = self.database.transactions();
+        let holders = transactions.holders();
+        for session in transactions.session_infos() {
             let event = session.waiting_for.map(|(key, _)| match key {
+                LockKey::Table(table) if is_database(table, state) => "object",
                 LockKey::Table(_) => "relation",
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
@@ -303,13 +306,24 @@ impl SessionSource<'_> {
             let user = only(is_client, Datum::Oid(10));
             let user_name = only(is_client, text("postgres"));
             let activity = activity.unwrap_or_default();
-            let reads = is_client && activity.state != State::Active;
+            let works = activity.state == State::Active;
+            let reads = is_client && !works;
             let wait = event.map(|event| ["Lock", event]);
+            let wait = wait.or_else(|| session.sleeps.map(|why| ["Timeout", why.word()]));
             let wait = wait.or_else(|| reads.then_some(["Client", "ClientRead"]));
             let [wait_type, wait_event] =
                 wait.map_or([Datum::Null, Datum::Null], |wait| wait.map(text));
-            // One that has not run anything is idle since it is there.
-            let began = session.statement_us.is_none().then_some(session.started_us);
+            // One that has not run anything is idle since it is there. Threads without a client
+            // have no state while they do nothing, as in PostgreSQL.
+            let has_state = is_client || works;
+            let since = activity.state_since_us.unwrap_or(session.started_us);
+            // A block that failed has no transaction any more, and goes on until it is ended.
+            let in_block = session.in_transaction || activity.state == State::InFailedTransaction;
+            let mut snapshots = holders.snapshots().iter();
+            let oldest = snapshots.find(|snapshot| snapshot.session == session.backend);
+            let xmin = oldest.map(|snapshot| transactions.oldest_unseen(snapshot.csn));
+            let number = |xid: Option<Xid>| xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32));
+            let address = activity.client_address.map(|address| text(address.to_string()));
             row(&[
                 database,
                 database_name,
@@ -317,15 +331,17 @@ impl SessionSource<'_> {
                 user,
                 user_name,
                 text(&activity.application_name),
+                address.unwrap_or(Datum::Null),
                 activity.client_port.map_or(Datum::Null, Datum::Int4),
                 time(Some(session.started_us)),
-                time(session.transaction_us),
+                time(session.transaction_us.filter(|_| in_block)),
                 time(session.statement_us),
-                time(activity.state_since_us.or(began)),
+                time(Some(since).filter(|_| has_state)),
                 wait_type,
                 wait_event,
-                text(activity.state.word()),
-                session.xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32)),
+                only(has_state, text(activity.state.word())),
+                number(session.xid),
+                number(xmin),
                 text(&activity.query),
                 text(kind),
             ])?;
@@ -341,7 +357,7 @@ impl SessionSource<'_> {
         let owners = Owners::new(&self.database.databases().all(), state);
         for lock in self.database.transactions().locks().list() {
             let (kind, relation, tid, xid) = match lock.key {
-                LockKey::Table(table) if owners.is_database(table) => ("object", None, None, None),
+                LockKey::Table(table) if is_database(table, state) => ("object", None, None, None),
                 LockKey::Table(table) => ("relation", Some(of_table_number(table).1.0), None, None),
                 LockKey::Row(key) => ("tuple", None, Some(key.root), None),
                 LockKey::Tuple { tid, .. } => ("tuple", None, Some(tid), None),
@@ -735,18 +751,12 @@ impl<'s> Owners<'s> {
         Self { asking, files }
     }
 
-    /// Whether a lock is one on a database.
-    fn is_database(&self, table: TableId) -> bool {
-        let (database, oid) = of_table_number(table);
-        database == FIRST_DATABASE && self.asking.databases().get(oid).is_some()
-    }
-
     /// `None` for what is of no database.
     fn of(&self, key: &LockKey) -> Option<Oid> {
         // Files that no catalog has are those of a session alone, or just made.
         let of_file = |file: &RelFileId| self.files.get(file).copied();
         match key {
-            LockKey::Table(table) if self.is_database(*table) => None,
+            LockKey::Table(table) if is_database(*table, self.asking) => None,
             LockKey::Table(table) => Some(of_table_number(*table).0),
             LockKey::Row(key) => of_file(&key.file),
             LockKey::Tuple { file, .. } => of_file(file),
@@ -754,6 +764,12 @@ impl<'s> Owners<'s> {
             LockKey::Transaction(_) | LockKey::Notifications => None,
         }
     }
+}
+
+/// Whether a lock is one on a database. `asking`: the catalog of who asks.
+fn is_database(table: TableId, asking: &CatalogState) -> bool {
+    let (database, oid) = of_table_number(table);
+    database == FIRST_DATABASE && asking.databases().get(oid).is_some()
 }
 
 /// Number, schema and name of a table, as its statistics begin.

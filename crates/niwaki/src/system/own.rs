@@ -111,6 +111,7 @@ const PG_STAT_ACTIVITY: Columns = &[
     ("usesysid", OID),
     ("usename", NAME),
     ("application_name", TEXT),
+    ("client_addr", TypeOid::INET),
     ("client_port", INT4),
     ("backend_start", TypeOid::TIMESTAMPTZ),
     ("xact_start", TypeOid::TIMESTAMPTZ),
@@ -120,6 +121,7 @@ const PG_STAT_ACTIVITY: Columns = &[
     ("wait_event", TEXT),
     ("state", TEXT),
     ("backend_xid", TypeOid::XID),
+    ("backend_xmin", TypeOid::XID),
     ("query", TEXT),
     ("backend_type", TEXT),
 ];

@@ -1,0 +1,83 @@
+//! The oldest transaction that a snapshot does not see: PostgreSQL's `xmin` of it.
+
+use niwaki_storage::{Csn, Xid};
+
+use super::XIDS_PER_SEGMENT;
+use super::directory::RUNNING;
+use crate::manager::TransactionManager;
+
+impl TransactionManager {
+    /// Returns the oldest transaction that runs, or that committed after `snapshot`; the next one
+    /// where there is none.
+    ///
+    /// For monitoring: nothing is read from files. Of a segment whose states are not in memory the
+    /// first transaction stands for all.
+    pub fn oldest_unseen(&self, snapshot: Csn) -> Xid {
+        let next = self.next_xid();
+        let shrunk = self.shrunk.first_unseen(snapshot);
+        let mut segments = self.states.unshrunk();
+        segments.extend(shrunk);
+        segments.sort_unstable();
+        for segment in segments {
+            let first = (segment * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL.0);
+            if shrunk == Some(segment) {
+                return Xid(first);
+            }
+            for xid in first..next.0.min((segment + 1) * XIDS_PER_SEGMENT) {
+                match self.states.get(Xid(xid)) {
+                    Some(state) if state == RUNNING || state > snapshot.0 => return Xid(xid),
+                    Some(_) => {}
+                    None => {
+                        let summary = self.states.summarize(segment);
+                        if summary.running || summary.last() > Some(snapshot) {
+                            return Xid(first);
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        next
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use std::sync::Arc;
+
+    use niwaki_env::Env;
+    use niwaki_storage::{Storage, StorageOptions, Xid};
+
+    use crate::commit::Durability;
+    use crate::manager::TransactionManager;
+    use crate::options::TxnOptions;
+    use crate::session::SessionControl;
+    use crate::transaction::{BeginOptions, Transaction};
+
+    fn begin(manager: &Arc<TransactionManager>) -> (Arc<SessionControl>, Transaction, Xid) {
+        let session = manager.register_session().unwrap();
+        let transaction = manager.begin(&session, BeginOptions::default()).unwrap();
+        let xid = transaction.write_xid().unwrap();
+        (session, transaction, xid)
+    }
+
+    #[test]
+    fn the_oldest_unseen_transaction_runs_or_committed_after_the_snapshot() {
+        let env = Env::memory();
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let managers = vec![Arc::clone(&manager) as _];
+        let (storage, _) = Storage::open(env, StorageOptions::default(), managers).unwrap();
+        manager.attach(&storage).unwrap();
+        let (_first_session, first, first_xid) = begin(&manager);
+        let (_second_session, second, second_xid) = begin(&manager);
+        assert!(first_xid < second_xid);
+        let before = manager.published();
+        assert_eq!(manager.oldest_unseen(before), first_xid);
+        second.commit(Durability::Flush).unwrap();
+        let between = manager.published();
+        assert_eq!(manager.oldest_unseen(before), first_xid);
+        first.abort();
+        assert_eq!(manager.oldest_unseen(before), second_xid, "it committed later");
+        assert_eq!(manager.oldest_unseen(between), manager.next_xid(), "all is seen");
+    }
+}
