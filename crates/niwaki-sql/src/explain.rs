@@ -46,12 +46,39 @@ struct Shown {
     cost: f64,
     /// What it did, once it is measured. Some steps exist in EXPLAIN's output only.
     measure: Option<Measure>,
-    /// Lines below the title: label, text.
-    details: Vec<(&'static str, String)>,
+    /// Lines below the title.
+    details: Vec<(&'static str, Detail)>,
     /// Lines below those, in text only, and what JSON has of them: label, value.
     lines: Vec<String>,
     numbers: Vec<(&'static str, String)>,
     children: Vec<Shown>,
+}
+
+/// What a line below a step's title says.
+#[derive(Clone)]
+enum Detail {
+    Text(String),
+    Number(u64),
+    /// Text has commas between its parts, JSON an array.
+    List(Vec<String>),
+}
+
+impl Detail {
+    fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+            Self::List(parts) => parts.join(", "),
+        }
+    }
+
+    fn json(&self) -> String {
+        match self {
+            Self::Text(text) => json_string(text),
+            Self::Number(number) => number.to_string(),
+            Self::List(parts) => json::list(parts),
+        }
+    }
 }
 
 impl Shown {
@@ -87,7 +114,15 @@ impl Shown {
     }
 
     fn detail(&mut self, label: &'static str, text: String) {
-        self.details.push((label, text));
+        self.details.push((label, Detail::Text(text)));
+    }
+
+    fn count(&mut self, label: &'static str, count: u64) {
+        self.details.push((label, Detail::Number(count)));
+    }
+
+    fn list(&mut self, label: &'static str, parts: Vec<String>) {
+        self.details.push((label, Detail::List(parts)));
     }
 }
 
@@ -150,7 +185,7 @@ pub(crate) fn explain(
 /// What an index-only or bitmap scan had to do, as PostgreSQL shows it.
 fn add_effort(shown: &mut Shown, effort: ScanEffort) {
     match shown.node_type {
-        "Index Only Scan" => shown.detail("Heap Fetches", effort.heap_fetches.to_string()),
+        "Index Only Scan" => shown.count("Heap Fetches", effort.heap_fetches),
         "Bitmap Heap Scan" => {
             let kinds = [("exact", effort.exact_pages), ("lossy", effort.lossy_pages)];
             let found: Vec<String> = kinds
@@ -159,8 +194,10 @@ fn add_effort(shown: &mut Shown, effort: ScanEffort) {
                 .map(|(kind, pages)| format!("{kind}={pages}"))
                 .collect();
             if !found.is_empty() {
-                shown.detail("Heap Blocks", found.join(" "));
+                shown.lines.push(format!("Heap Blocks: {}", found.join(" ")));
             }
+            shown.number("Exact Heap Blocks", effort.exact_pages.to_string());
+            shown.number("Lossy Heap Blocks", effort.lossy_pages.to_string());
         }
         _ => {}
     }
@@ -246,7 +283,7 @@ fn text(shown: &Shown, at: Option<usize>, options: &ExplainOptions, lines: &mut 
         lines.push(format!("{inner}Output: {}", shown.output.join(", ")));
     }
     for (label, detail) in &shown.details {
-        lines.push(format!("{inner}{label}: {detail}"));
+        lines.push(format!("{inner}{label}: {}", detail.text()));
     }
     lines.extend(shown.lines.iter().map(|line| format!("{inner}{line}")));
     for child in &shown.children {
@@ -496,11 +533,15 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let node_type = if *presorted > 0 { "Incremental Sort" } else { "Sort" };
             let mut shown = Shown::new(node_type, rows, cost, vec![child]);
             let keys = sort_keys(keys, &below, with);
-            shown.detail("Sort Key", keys.join(", "));
-            if let Some(first) = keys.get(..*presorted).filter(|first| !first.is_empty()) {
-                let plain = first.iter().map(|key| key.split(" DESC").next().unwrap_or(key));
-                let plain = plain.map(|key| key.split(" NULLS ").next().unwrap_or(key));
-                shown.detail("Presorted Key", plain.collect::<Vec<_>>().join(", "));
+            let presorted: Vec<String> = keys
+                .iter()
+                .take(*presorted)
+                .map(|key| key.split(" DESC").next().unwrap_or(key))
+                .map(|key| key.split(" NULLS ").next().unwrap_or(key).to_owned())
+                .collect();
+            shown.list("Sort Key", keys);
+            if !presorted.is_empty() {
+                shown.list("Presorted Key", presorted);
             }
             shown
         }
@@ -509,7 +550,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let (rows, cost) = (child.rows, child.cost + child.rows * 0.0125);
             let mut shown = Shown::new("HashAggregate", rows, cost, vec![child]);
             let keys: Vec<String> = keys.iter().map(show).collect();
-            shown.detail("Group Key", keys.join(", "));
+            shown.list("Group Key", keys);
             shown
         }
         PlanNode::First { input, .. } => {

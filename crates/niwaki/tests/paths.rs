@@ -305,3 +305,49 @@ fn explain_analyze_tells_what_the_heap_was_asked() {
     let plan = explain(&mut session, "select count(*) from t where a >= 0 and filler = 'x'");
     assert!(plan.contains("Heap Blocks: exact="), "{plan}");
 }
+
+/// Counts were texts in JSON, and so were lists of keys: programs that add or walk them failed.
+#[test]
+fn explain_in_json_has_numbers_and_lists() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let mut session = database.session();
+    must(
+        &mut session,
+        "create table t (a int primary key, b int, filler text); create index t_b on t (b); \
+         insert into t select x, x % 50, repeat('f', 200) from generate_series(1, 2000) as g(x); \
+         analyze t; set enable_seqscan = off",
+    );
+    let has = |session: &mut Session, query: &str, properties: &[&str]| {
+        let plan = must(session, &format!("explain (analyze, format json) {query}"));
+        for property in properties {
+            assert!(plan.contains(property), "{property} is not in {plan}");
+        }
+    };
+    has(
+        &mut session,
+        "select a from t where a between 10 and 19 order by a + 0, a desc",
+        &[
+            "\"Heap Fetches\": 10",
+            "\"Sort Key\": [\"((a + 0))\", \"a DESC\"]",
+            "\"Startup Cost\": 0.00",
+            "\"Plan Width\": 0",
+        ],
+    );
+    has(&mut session, "select b, count(*) from t group by b", &["\"Group Key\": [\"b\"]"]);
+    must(&mut session, "set enable_indexscan = off");
+    has(
+        &mut session,
+        "select * from t where b = 7",
+        &["\"Exact Heap Blocks\": 40", "\"Lossy Heap Blocks\": 0"],
+    );
+    has(
+        &mut session,
+        "insert into t values (1), (2), (0) on conflict (a) do update set b = 1 where t.b = 1",
+        &[
+            "\"Conflict Arbiter Indexes\": [\"t_pkey\"]",
+            "\"Rows Removed by Conflict Filter\": 1",
+            "\"Tuples Inserted\": 1",
+            "\"Conflicting Tuples\": 2",
+        ],
+    );
+}

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::deparse::{Names, expression};
-use super::json::json_string;
+use super::json;
 use super::{Describing, Shown};
 use crate::plan::{PlanNode, estimate};
 
@@ -67,23 +67,22 @@ fn describe_alone(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
     if sets.sets.is_empty() {
         if !groups.is_empty() {
             let all: Vec<usize> = (0..groups.len()).collect();
-            shown.detail(GROUP_KEY, keys(&all).join(", "));
+            shown.list(GROUP_KEY, keys(&all));
         }
         return shown;
     }
     // The longest first, as PostgreSQL computes them.
     let mut ordered: Vec<&Vec<usize>> = sets.sets.iter().collect();
     ordered.sort_by_key(|set| Reverse(set.len()));
-    let mut json = Vec::with_capacity(ordered.len());
+    let mut all = Vec::with_capacity(ordered.len());
     for set in ordered {
         let label = if set.is_empty() { GROUP_KEY } else { HASH_KEY };
         let keys = keys(set);
-        let quoted: Vec<String> = keys.iter().map(|key| json_string(key)).collect();
-        json.push(format!("{{\"{label}s\": [[{}]]}}", quoted.join(", ")));
+        all.push(format!("{{\"{label}s\": [{}]}}", json::list(&keys)));
         let text = if keys.is_empty() { "()".to_owned() } else { keys.join(", ") };
         shown.detail(label, text);
     }
-    shown.number(GROUPING_SETS, format!("[{}]", json.join(", ")));
+    shown.number(GROUPING_SETS, format!("[{}]", all.join(", ")));
     shown
 }
 

@@ -61,8 +61,8 @@ fn add_conflict(
     shown.detail("Conflict Resolution", action.to_owned());
     if conflict.inferred {
         let indexes = &modify.relation.indexes;
-        let names = conflict.arbiters.iter().map(|index| indexes[*index].name.as_str());
-        shown.detail("Conflict Arbiter Indexes", names.collect::<Vec<_>>().join(", "));
+        let names = conflict.arbiters.iter().map(|index| indexes[*index].name.clone());
+        shown.list("Conflict Arbiter Indexes", names.collect());
     }
     let counts = with.measures.map(|measures| measures.conflicts);
     if let Some(update) = &conflict.update
@@ -70,12 +70,16 @@ fn add_conflict(
     {
         let names = Names::of_conflict(modify, update);
         shown.detail("Conflict Filter", expression(condition, &names, with.exec));
-        if let Some(counts) = counts.filter(|counts| counts.filtered > 0) {
-            shown.detail("Rows Removed by Conflict Filter", counts.filtered.to_string());
+        let label = "Rows Removed by Conflict Filter";
+        match counts.map(|counts| counts.filtered) {
+            None => {}
+            // Text leaves it out.
+            Some(0) => shown.number(label, "0".to_owned()),
+            Some(filtered) => shown.count(label, filtered),
         }
     }
     if let Some(counts) = counts {
-        shown.detail("Tuples Inserted", counts.inserted.to_string());
-        shown.detail("Conflicting Tuples", counts.conflicting.to_string());
+        shown.count("Tuples Inserted", counts.inserted);
+        shown.count("Conflicting Tuples", counts.conflicting);
     }
 }

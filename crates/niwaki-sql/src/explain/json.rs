@@ -17,6 +17,12 @@ pub(super) fn json_string(text: &str) -> String {
     result
 }
 
+/// An array of texts.
+pub(super) fn list(parts: &[String]) -> String {
+    let quoted: Vec<String> = parts.iter().map(|part| json_string(part)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
 /// What a step is to the one above it, of which it is the `number`th child.
 fn relationship(above: &Shown, shown: &Shown, number: usize) -> &'static str {
     match shown.label.as_deref() {
@@ -59,8 +65,11 @@ pub(super) fn write(
         fields.extend(name.as_ref().map(|name| format!("\"{label}\": {}", json_string(name))));
     }
     if options.costs {
+        // The cost of a first row and the width of rows are not estimated. Text has them as 0, too.
+        fields.push("\"Startup Cost\": 0.00".to_owned());
         fields.push(format!("\"Total Cost\": {:.2}", shown.cost));
         fields.push(format!("\"Plan Rows\": {:.0}", shown.rows.max(1.0)));
+        fields.push("\"Plan Width\": 0".to_owned());
     }
     if let Some(measure) = shown.measure {
         let zero = || milliseconds(0);
@@ -74,13 +83,12 @@ pub(super) fn write(
         fields.push(format!("\"Actual Loops\": {loops}"));
     }
     if !shown.output.is_empty() {
-        let columns: Vec<String> = shown.output.iter().map(|column| json_string(column)).collect();
-        fields.push(format!("\"Output\": [{}]", columns.join(", ")));
+        fields.push(format!("\"Output\": {}", list(&shown.output)));
     }
     for (label, detail) in
         shown.details.iter().filter(|(label, _)| aggregate::in_json(shown, label))
     {
-        fields.push(format!("{}: {}", json_string(label), json_string(detail)));
+        fields.push(format!("{}: {}", json_string(label), detail.json()));
     }
     for (label, value) in &shown.numbers {
         fields.push(format!("{}: {value}", json_string(label)));

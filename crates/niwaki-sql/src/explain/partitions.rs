@@ -24,7 +24,7 @@ pub(super) fn describe(append: &AppendPlan, names: &Names, with: &Describing<'_,
             let Estimate { rows, total, .. } = append.estimate;
             let mut shown = Shown::new(node_type, rows, total, children);
             if merged {
-                shown.detail("Sort Key", sort_keys(&append.merge, names, with).join(", "));
+                shown.list("Sort Key", sort_keys(&append.merge, names, with));
             }
             shown
         }
