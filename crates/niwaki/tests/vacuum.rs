@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::run;
 use niwaki::{ColumnInfo, Database, Datum, Options, ResultSink, RowSink, Session, SqlError};
 use niwaki_env::Env;
-use niwaki_env::sync::Mutex;
+use niwaki_env::sync::{Mutex, thread};
 use rests::HookedClock;
 
 /// A database whose clock can be hooked, and the clock.
@@ -159,6 +159,69 @@ fn a_locked_table_is_skipped_or_waited_for() {
     each(&mut definer, &["commit"]);
     assert_eq!(notices(&mut s, "vacuum (skip_locked) t"), []);
     assert_eq!(run(&mut s, DEAD), "0");
+}
+
+/// What was to be done of a table that had gone was silently left out.
+#[test]
+fn a_named_table_that_is_dropped_meanwhile_is_skipped_with_a_warning() {
+    let gone = |word| format!("42P01 skipping {word} of \"b\" --- relation no longer exists");
+    for (sql, expected) in [
+        ("vacuum a, b", vec![gone("vacuum")]),
+        ("vacuum (analyze) a, b", vec![gone("vacuum")]),
+        ("analyze a, b", vec![gone("analyze")]),
+        // Nobody named it.
+        ("vacuum p", vec![]),
+        ("vacuum (analyze) p", vec![]),
+        ("analyze p", vec![]),
+    ] {
+        let database = Database::in_memory_without_threads().unwrap();
+        let (mut s, mut definer) = (database.session(), database.session());
+        each(
+            &mut definer,
+            &[
+                "create table p (k int) partition by list (k)",
+                "create table a partition of p for values in (1)",
+                "create table b partition of p for values in (2)",
+                "begin",
+                "lock a in share mode",
+            ],
+        );
+        let pid = s.id();
+        let waiter = thread::spawn(move || notices(&mut s, sql));
+        let waits = format!("select count(*) from pg_locks where pid = {pid} and not granted");
+        let mut watcher = database.session();
+        // Ends: the other session waits for the first table.
+        while run(&mut watcher, &waits) == "0" {
+            thread::yield_now();
+        }
+        each(&mut definer, &["drop table b", "commit"]);
+        let told = waiter.join().unwrap().into_iter();
+        let told: Vec<String> =
+            told.map(|notice| format!("{} {}", notice.sqlstate, notice.message)).collect();
+        assert_eq!(told, expected, "{sql}");
+    }
+}
+
+/// PostgreSQL warns of tables that the statement names, and of no others.
+#[test]
+fn a_locked_partition_that_nobody_names_is_skipped_without_a_word() {
+    let database = Database::in_memory_without_threads().unwrap();
+    let (mut s, mut definer) = (database.session(), database.session());
+    each(
+        &mut definer,
+        &[
+            "create table p (k int) partition by list (k)",
+            "create table a partition of p for values in (1)",
+            "begin",
+            "lock a in share mode",
+        ],
+    );
+    assert_eq!(notices(&mut s, "vacuum (skip_locked) p"), []);
+    assert_eq!(notices(&mut s, "vacuum (skip_locked)"), []);
+    assert_eq!(
+        warned(&mut s, "vacuum (skip_locked) a"),
+        "55P03 skipping vacuum of \"a\" --- lock not available"
+    );
 }
 
 #[test]

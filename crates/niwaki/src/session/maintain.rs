@@ -17,6 +17,19 @@ use crate::progress::Vacuuming;
 use crate::result::ResultSink;
 use crate::vacuum_options::{by_settings, of_statement};
 
+/// A table that VACUUM or ANALYZE is to do.
+struct Listed {
+    oid: Oid,
+    /// What the statement calls it. A table that it does not name is passed over without a word.
+    name: Option<String>,
+}
+
+impl Listed {
+    fn unnamed(oid: Oid) -> Self {
+        Self { oid, name: None }
+    }
+}
+
 impl Session {
     /// How far index builds read ahead. What they read may stay in the pool.
     pub(super) fn maintenance_read_ahead(&self) -> ReadAhead {
@@ -28,8 +41,8 @@ impl Session {
         self.ensure_transaction()?;
         let tables = self.tables_of(vacuum, out)?;
         self.commit()?;
-        for oid in tables {
-            self.vacuum_table(oid, vacuum, out)?;
+        for table in &tables {
+            self.vacuum_table(table, vacuum, out)?;
         }
         // The answer belongs to an implicit transaction again.
         debug_assert_eq!(self.block, Block::Idle);
@@ -37,11 +50,16 @@ impl Session {
     }
 
     /// VACUUM of one table, in a transaction of its own.
-    fn vacuum_table(&mut self, oid: Oid, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<()> {
+    fn vacuum_table(
+        &mut self,
+        listed: &Listed,
+        vacuum: &Vacuum,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
         self.ensure_transaction()?;
-        if self.is_partitioned(oid) {
-            self.analyze_partitioned(oid, vacuum, out)?;
-        } else if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
+        if self.is_partitioned(listed.oid) {
+            self.analyze_partitioned(listed, vacuum, out)?;
+        } else if let Some(table) = self.lock_for_maintenance(listed, vacuum, out)? {
             if vacuum.process_main {
                 self.vacuum_locked(&table, vacuum, out)?;
             }
@@ -104,10 +122,10 @@ impl Session {
         vacuum: &Vacuum,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
-        for oid in self.tables_of(vacuum, out)? {
-            if self.is_partitioned(oid) {
-                self.analyze_partitioned(oid, vacuum, out)?;
-            } else if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
+        for listed in self.tables_of(vacuum, out)? {
+            if self.is_partitioned(listed.oid) {
+                self.analyze_partitioned(&listed, vacuum, out)?;
+            } else if let Some(table) = self.lock_for_maintenance(&listed, vacuum, out)? {
                 self.analyze_locked(&table, vacuum, out)?;
             }
         }
@@ -121,17 +139,18 @@ impl Session {
     /// ANALYZE of a partitioned table whose partitions have been analyzed: it has their rows.
     fn analyze_partitioned(
         &mut self,
-        oid: Oid,
+        listed: &Listed,
         vacuum: &Vacuum,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let policy = if vacuum.skip_locked { WaitPolicy::Skip } else { WaitPolicy::Block };
-        let locked = lock_to_maintain(self.open_transaction()?, self.table_id(oid), policy)?;
-        let Some(table) = self.catalog.state().relation(oid).cloned() else { return Ok(()) };
-        if !locked {
-            self.not_free(&table, vacuum, out);
+        let id = self.table_id(listed.oid);
+        let locked = lock_to_maintain(self.open_transaction()?, id, policy)?;
+        let found = self.catalog.state().relation(listed.oid).cloned();
+        let Some(table) = found.filter(|_| locked) else {
+            self.skip(listed, vacuum, out);
             return Ok(());
-        }
+        };
         let leaves = table.partitions.iter().flat_map(|partitions| &partitions.leaves);
         let counts: Vec<f64> = leaves.map(|leaf| leaf.relation.stats.tuples).collect();
         // One that never had partitions has nothing to be counted.
@@ -158,27 +177,32 @@ impl Session {
     }
 
     /// Tables that the statement names, or all. Partitioned ones, which are only analyzed, come behind their partitions.
-    fn tables_of(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<Vec<Oid>> {
+    fn tables_of(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<Vec<Listed>> {
         let analyzed = vacuum.analyze || !vacuum.vacuum;
         if vacuum.targets.is_empty() {
             let state = self.catalog.state();
             let wanted = state.with_rows().filter(|table| analyzed || !table.is_partitioned());
             let mut all: Vec<_> = wanted.map(|table| (table.is_partitioned(), table.oid)).collect();
             all.sort();
-            return Ok(all.into_iter().map(|(_, oid)| oid).collect());
+            return Ok(all.into_iter().map(|(_, oid)| Listed::unnamed(oid)).collect());
         }
         let mut found = Vec::new();
         for target in &vacuum.targets {
             self.find_schema(&target.name)?;
             let relation = self.find_relation(&target.name)?;
             columns_of(&relation, &target.columns)?;
+            let itself = Listed { oid: relation.oid, name: Some(relation.name.clone()) };
             if let Some(partitions) = &relation.partitions {
-                found.extend(partitions.leaves.iter().map(|leaf| leaf.relation.oid));
+                let leaves = partitions.leaves.iter().map(|leaf| leaf.relation.oid);
+                found.extend(leaves.map(Listed::unnamed));
                 if analyzed {
-                    partitioned_below(&relation, &mut found);
+                    for member in &partitions.members {
+                        partitioned_below(&member.relation, &mut found);
+                    }
+                    found.push(itself);
                 }
             } else if relation.kind.has_rows() {
-                found.push(relation.oid);
+                found.push(itself);
             } else {
                 let word = if vacuum.vacuum { "vacuum" } else { "analyze" };
                 self.warning(
@@ -197,24 +221,28 @@ impl Session {
     /// Locks a table against other maintenance. `None` when it has gone, and when SKIP_LOCKED says not to wait for it.
     fn lock_for_maintenance(
         &mut self,
-        oid: Oid,
+        listed: &Listed,
         vacuum: &Vacuum,
         out: &mut dyn ResultSink,
     ) -> Result<Option<MaintainedTable>> {
         let policy = if vacuum.skip_locked { WaitPolicy::Skip } else { WaitPolicy::Block };
         let (transaction, catalog) = self.transaction_and_catalog()?;
-        let locked = MaintainedTable::lock(transaction, catalog, oid, policy)?;
-        let relation = self.catalog.state().relation(oid).cloned();
-        if let (None, Some(relation)) = (&locked, relation) {
-            self.not_free(&relation, vacuum, out);
+        let locked = MaintainedTable::lock(transaction, catalog, listed.oid, policy)?;
+        if locked.is_none() {
+            self.skip(listed, vacuum, out);
         }
         Ok(locked)
     }
 
-    fn not_free(&self, relation: &Relation, vacuum: &Vacuum, out: &mut dyn ResultSink) {
+    /// Warns that a table is passed over: it was dropped since the list was made, or is not free.
+    fn skip(&mut self, listed: &Listed, vacuum: &Vacuum, out: &mut dyn ResultSink) {
+        let Some(name) = &listed.name else { return };
+        let (sqlstate, why) = match self.catalog.state().relation(listed.oid) {
+            Some(_) => ("55P03", "lock not available"),
+            None => ("42P01", "relation no longer exists"),
+        };
         let word = if vacuum.vacuum { "vacuum" } else { "analyze" };
-        let message = format!("skipping {word} of \"{}\" --- lock not available", relation.name);
-        self.warning(out, "55P03", message);
+        self.warning(out, sqlstate, format!("skipping {word} of \"{name}\" --- {why}"));
     }
 
     /// The open transaction, and what it changes in the catalog.
@@ -228,13 +256,13 @@ impl Session {
     }
 }
 
-/// The partitioned tables of a tree.
-fn partitioned_below(table: &Relation, found: &mut Vec<Oid>) {
+/// The partitioned tables of a tree, which the statement does not name.
+fn partitioned_below(table: &Relation, found: &mut Vec<Listed>) {
     let Some(partitions) = &table.partitions else { return };
     for member in &partitions.members {
         partitioned_below(&member.relation, found);
     }
-    found.push(table.oid);
+    found.push(Listed::unnamed(table.oid));
 }
 
 /// Checks the columns that ANALYZE names: each is there, and named once.
