@@ -118,6 +118,19 @@ const fn ignored(name: &'static str, kind: Kind, context: Context) -> SettingDef
     }
 }
 
+/// An age at which PostgreSQL freezes, or does so urgently.
+const fn ignored_age(
+    name: &'static str,
+    (min, max): (i64, i64),
+    default: i64,
+    context: Context,
+) -> SettingDefinition {
+    SettingDefinition {
+        description: "Accepted for compatibility: transaction numbers of 64 bits do not run out and there are no multixacts, so no vacuum is urgent.",
+        ..ignored(name, int(Unit::None, min, max, default), context)
+    }
+}
+
 const fn int(unit: Unit, min: i64, max: i64, default: i64) -> Kind {
     Kind::Int { unit, min, max, default }
 }
@@ -193,11 +206,18 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Server,
         "Sets how many rows must have changed before a table is analyzed, however small it is.",
     ),
+    ignored_age("autovacuum_freeze_max_age", (100_000, 2_000_000_000), 200_000_000, Server),
     setting(
         "autovacuum_max_workers",
         int(Unit::None, 1, 262_143, 3),
         Server,
         "Sets how many tables autovacuum works on at a time.",
+    ),
+    ignored_age(
+        "autovacuum_multixact_freeze_max_age",
+        (10_000, 2_000_000_000),
+        400_000_000,
+        Server,
     ),
     setting(
         "autovacuum_naptime",
@@ -804,17 +824,18 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets what a page costs VACUUM that was read from its file.",
     ),
-    SettingDefinition {
-        description: "Accepted for compatibility: transaction numbers of 64 bits do not run out, so no vacuum is urgent.",
-        ..ignored("vacuum_failsafe_age", int(Unit::None, 0, 2_100_000_000, 1_600_000_000), User)
-    },
+    ignored("vacuum_defer_cleanup_age", int(Unit::None, 0, 1_000_000, 0), Server),
+    ignored_age("vacuum_failsafe_age", (0, 2_100_000_000), 1_600_000_000, User),
     setting(
         "vacuum_freeze_min_age",
         int(Unit::None, 0, 1_000_000_000, 50_000_000),
         User,
         "Sets how many transactions old an inserter must be for VACUUM to freeze its rows.",
     ),
-    ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
+    ignored_age("vacuum_freeze_table_age", (0, 2_000_000_000), 150_000_000, User),
+    ignored_age("vacuum_multixact_failsafe_age", (0, 2_100_000_000), 1_600_000_000, User),
+    ignored_age("vacuum_multixact_freeze_min_age", (0, 1_000_000_000), 5_000_000, User),
+    ignored_age("vacuum_multixact_freeze_table_age", (0, 2_000_000_000), 150_000_000, User),
     setting(
         "vacuum_truncate",
         Bool(true),

@@ -62,7 +62,7 @@ fn toast_option(name: &str) -> Option<Accepts> {
     }
 }
 
-/// What tables say to autovacuum. Those of freezing are taken and have no effect.
+/// What tables say to autovacuum. Of freezing `autovacuum_freeze_min_age` alone has an effect.
 fn autovacuum_option(name: &str) -> Option<Accepts> {
     const COUNT: i64 = i32::MAX as i64;
     const AGE: i64 = 2_000_000_000;
