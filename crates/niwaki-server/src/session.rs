@@ -269,8 +269,6 @@ impl RowSink for Wire<'_> {
             ask_to_grow(out.capacity(), out.len(), bytes)?;
             if formats.of(i) == 0 {
                 niwaki_types::write_text(value, type_oid, text, out);
-            } else if let (TypeOid::INET, Datum::Text(address)) = (type_oid, value) {
-                backend::host_address(address, out);
             } else {
                 niwaki_types::write_binary(value, type_oid, &text.types, out);
             }

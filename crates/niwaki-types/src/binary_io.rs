@@ -4,6 +4,7 @@
 mod array;
 mod record;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
@@ -32,6 +33,7 @@ pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Ve
         Datum::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => value.write_wire(out),
         Datum::Text(value) if oid == TypeOid::CHAR => out.push(quoted_char::byte(value)),
+        Datum::Text(value) if oid == TypeOid::INET => write_host_address(value, out),
         Datum::Text(value) => {
             if oid == TypeOid::JSONPATH {
                 out.push(JSONPATH_VERSION);
@@ -249,6 +251,22 @@ pub(crate) fn left_over() -> TypeError {
     TypeError::invalid_binary(BYTES_LEFT_OVER)
 }
 
+/// Appends the binary form of an `inet` that is one host: the family, the bits of its network,
+/// whether it is a `cidr`, the length of the address, the address.
+fn write_host_address(text: &str, out: &mut Vec<u8>) {
+    match text.parse() {
+        Ok(IpAddr::V4(address)) => {
+            out.extend_from_slice(&[2, 32, 0, 4]);
+            out.extend_from_slice(&address.octets());
+        }
+        Ok(IpAddr::V6(address)) => {
+            out.extend_from_slice(&[3, 128, 0, 16]);
+            out.extend_from_slice(&address.octets());
+        }
+        Err(_) => debug_assert!(false, "{text} is no address"),
+    }
+}
+
 #[cfg(test)]
 #[allow(
     clippy::indexing_slicing,
@@ -271,6 +289,15 @@ mod tests {
         let mut out = Vec::new();
         write_binary(value, oid, &UserTypes::default(), &mut out);
         out
+    }
+
+    #[test]
+    fn the_binary_form_of_an_address_says_its_family() {
+        let bytes = |text: &str| written(&Datum::Text(text.into()), TypeOid::INET);
+        assert_eq!(bytes("127.0.0.1"), [2, 32, 0, 4, 127, 0, 0, 1]);
+        let long = bytes("::1");
+        assert_eq!(long.get(..4), Some(&[3, 128, 0, 16][..]));
+        assert_eq!((long.len(), long.last()), (20, Some(&1)));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Messages to the client, appended to the output buffer.
 
-use std::net::IpAddr;
-
 /// Starts a message of type `kind`; its length is filled in by [`finish`].
 fn begin(out: &mut Vec<u8>, kind: u8) -> usize {
     out.push(kind);
@@ -200,37 +198,9 @@ pub(crate) fn report(out: &mut Vec<u8>, kind: u8, fields: &[(u8, &str)]) {
     });
 }
 
-/// Appends the binary form of an `inet` that is one host: the family, the bits of its network,
-/// whether it is a `cidr`, the length of the address, the address.
-pub(crate) fn host_address(text: &str, out: &mut Vec<u8>) {
-    match text.parse() {
-        Ok(IpAddr::V4(address)) => {
-            out.extend_from_slice(&[2, 32, 0, 4]);
-            out.extend_from_slice(&address.octets());
-        }
-        Ok(IpAddr::V6(address)) => {
-            out.extend_from_slice(&[3, 128, 0, 16]);
-            out.extend_from_slice(&address.octets());
-        }
-        Err(_) => debug_assert!(false, "{text} is no address"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_binary_form_of_an_address_says_its_family() {
-        let mut out = Vec::new();
-        host_address("127.0.0.1", &mut out);
-        assert_eq!(out, [2, 32, 0, 4, 127, 0, 0, 1]);
-        out.clear();
-        host_address("::1", &mut out);
-        assert_eq!(out[..4], [3, 128, 0, 16]);
-        assert_eq!(out[4..].len(), 16);
-        assert_eq!(out[19], 1);
-    }
 
     #[test]
     fn a_data_row_has_lengths_and_nulls() {
