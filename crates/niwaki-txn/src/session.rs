@@ -65,7 +65,7 @@ pub struct SessionControl {
     /// Deadlocks that ended one of its waits, and that nobody has taken yet.
     deadlocks: plain_atomic::AtomicI64,
     /// Why it sleeps: a [`Sleep`], or 0.
-    sleeps: plain_atomic::AtomicU8,
+    sleeps: AtomicU8,
     /// Ends a wait that the parker does not know of: for its client.
     when_terminated: Mutex<Option<Wake>>,
 }
@@ -154,7 +154,7 @@ impl SessionControl {
             statement_us: plain_atomic::AtomicI64::new(0),
             turns: Turns::new(),
             deadlocks: plain_atomic::AtomicI64::new(0),
-            sleeps: plain_atomic::AtomicU8::new(0),
+            sleeps: AtomicU8::new(0),
             when_terminated: Mutex::new(None),
         }
     }
