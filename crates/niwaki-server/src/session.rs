@@ -24,7 +24,7 @@ use niwaki_types::{ColumnType, InputContext, TypeError};
 
 use crate::connection::{Input, Output, Socket, is_timeout};
 use crate::report;
-use crate::wake::{Wake, Woken, is_silent};
+use crate::wake::{Wake, Woken};
 use crate::wire::backend::{self, Field};
 use crate::wire::frontend::{self, Bind, Message, ProtocolError};
 
@@ -72,8 +72,10 @@ pub(crate) struct Wire<'c> {
     broken: Option<Ending>,
     /// From the first LISTEN on: what other sessions wake this one by.
     wake: Option<Wake>,
-    /// How long a read waits.
+    /// How long the client may be silent where its next message is waited for.
     read_timeout: Option<Duration>,
+    /// How long a read of the socket waits.
+    socket_timeout: Option<Duration>,
 }
 
 impl<'c> Wire<'c> {
@@ -90,6 +92,7 @@ impl<'c> Wire<'c> {
             broken: None,
             wake: None,
             read_timeout: None,
+            socket_timeout: None,
         }
     }
 
@@ -198,15 +201,6 @@ impl<'c> Wire<'c> {
         self.output.session().map_or(Ok(()), niwaki::Terminator::interrupted)
     }
 
-    /// Bounds reads from now on; asks the system only if that is something new.
-    fn set_read_timeout(&mut self, timeout: Option<Duration>) {
-        if self.read_timeout != timeout {
-            // If it cannot be set the socket is gone, and the read says so.
-            let _ = self.socket.set_read_timeout(timeout);
-            self.read_timeout = timeout;
-        }
-    }
-
     /// Reads until a whole message is there.
     fn wait_for_message(&mut self) -> Result<(), NoMessage> {
         loop {
@@ -226,12 +220,24 @@ impl<'c> Wire<'c> {
     /// Waits for more bytes; false at the end of the stream. Memory that the session has freed is
     /// given back if the client is silent for a while.
     fn fill(&mut self) -> io::Result<bool> {
-        // With a limit of time the read alone may wait.
-        if self.read_timeout.is_none()
-            && niwaki_env::memory::may_give_back()
-            && is_silent(self.socket, SILENT)
-        {
-            niwaki_env::memory::give_back();
+        let most = self.read_timeout;
+        if !gives_back_within(most) {
+            return self.fill_within(most);
+        }
+        match self.fill_within(Some(SILENT)) {
+            Err(error) if is_timeout(&error) => {}
+            filled => return filled,
+        }
+        niwaki_env::memory::give_back();
+        self.fill_within(most.map(|most| most.saturating_sub(SILENT)))
+    }
+
+    /// Waits for more bytes, for so long; asks the system to only if it was told otherwise last.
+    fn fill_within(&mut self, most: Option<Duration>) -> io::Result<bool> {
+        if self.socket_timeout != most {
+            // If it cannot be set the socket is gone, and the read says so.
+            let _ = self.socket.set_read_timeout(most);
+            self.socket_timeout = most;
         }
         self.input.fill(self.socket)
     }
@@ -330,7 +336,7 @@ impl ResultSink for Wire<'_> {
         backend::copy_response(&mut self.output.bytes, b'G', self.binary_copy, columns);
         self.flush();
         // Taken back where the next message is waited for.
-        self.set_read_timeout(Some(COPY_STEP));
+        self.read_timeout = Some(COPY_STEP);
         Ok(())
     }
 
@@ -424,7 +430,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                     Err(ending) => return ending,
                 }
             }
-            wire.set_read_timeout(timeout);
+            wire.read_timeout = timeout;
         }
         match wire.wait_for_message() {
             Ok(()) => {}
@@ -550,15 +556,27 @@ fn notify(session: &mut Session, wire: &mut Wire<'_>) {
     }
 }
 
+/// Whether memory is given back if the client is silent, which it may be for `most`.
+fn gives_back_within(most: Option<Duration>) -> bool {
+    niwaki_env::memory::may_give_back() && most.is_none_or(|most| most > SILENT)
+}
+
 /// Waits for the client, and passes on what other sessions have for it meanwhile.
 fn wait_idle(
     session: &mut Session,
     wire: &mut Wire<'_>,
     timeout: Option<Duration>,
 ) -> Result<(), Ending> {
+    let mut left = timeout;
     while let Some(wake) = &wire.wake {
-        match wake.wait(wire.socket, timeout).map_err(|_| Ending::Socket)? {
+        let gives_back = gives_back_within(left);
+        let most = if gives_back { Some(SILENT) } else { left };
+        match wake.wait(wire.socket, most).map_err(|_| Ending::Socket)? {
             Woken::ByClient => return Ok(()),
+            Woken::TimedOut if gives_back => {
+                niwaki_env::memory::give_back();
+                left = left.map(|left| left.saturating_sub(SILENT));
+            }
             Woken::TimedOut => {
                 fatal(wire, &session.idle_timeout_error());
                 return Err(Ending::Client);
@@ -566,6 +584,7 @@ fn wait_idle(
             Woken::ByOther => {
                 notify(session, wire);
                 wire.flush();
+                left = timeout;
             }
         }
         if session.is_terminated() || wire.output.failure().is_some() {

@@ -26,19 +26,6 @@ pub(crate) enum Woken {
     TimedOut,
 }
 
-/// Whether the client sends nothing for so long, and is there.
-pub(crate) fn is_silent(socket: &Socket, time: Duration) -> bool {
-    let mut waited = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
-    poll(&mut waited, Some(&timespec(time))) == Ok(0)
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    }
-}
-
 impl Wake {
     pub(crate) fn new() -> io::Result<Self> {
         let (reading, writing) = UnixStream::pair()?;
@@ -58,7 +45,10 @@ impl Wake {
 
     /// Waits for the client or a wake-up, at most for `timeout`.
     pub(crate) fn wait(&self, socket: &Socket, timeout: Option<Duration>) -> io::Result<Woken> {
-        let timeout = timeout.map(timespec);
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
         let mut waited = [
             PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN),
             PollFd::new(&self.reading, PollFlags::IN),
