@@ -106,8 +106,8 @@ impl Pace<'_> {
     fn keep(&mut self, storage: &Storage, began: Duration, redo: Lsn, done: u64, total: u64) {
         let Some(pause) = &mut self.pause else { return };
         let part = done as f64 / total.max(1) as f64;
-        // Ends: time goes by in a pause.
-        while storage.hurry.load(Ordering::Acquire) == 0 {
+        // Ends: time goes by in a pause. On a full disk changes may be refused until it has ended.
+        while storage.hurry.load(Ordering::Acquire) == 0 && !storage.wal.segments.is_stuck() {
             let options = &storage.options;
             let time = storage.env.clock.monotonic().saturating_sub(began).as_secs_f64()
                 / options.checkpoint_timeout.as_secs_f64();

@@ -534,6 +534,39 @@ fn on_a_full_disk_the_last_segment_is_enough_for_recovery() {
     Items::on(&storage, items.file).add(0, &item(end)).unwrap().unwrap();
 }
 
+/// The disk became full beside a checkpoint that took its time. It went on to do so, and changes
+/// were refused for minutes, although its end freed segments.
+#[test]
+fn a_checkpoint_hurries_when_the_disk_is_full() {
+    let vfs = FaultyVfs::new();
+    let env = Env::simulated(Arc::new(vfs.clone()), 7);
+    let patient = StorageOptions { max_wal_bytes: 64 << 20, ..StorageOptions::tiny() };
+    let (storage, _) = open_with(&env, patient).unwrap();
+    let items = Items::create(&storage);
+    items.extend(PAGES).unwrap();
+    let mut number = fill_log(&items, 0, 1);
+    let mut is_full = false;
+    let mut fill = |_: Duration| {
+        assert!(!is_full, "it waits for the clock");
+        is_full = true;
+        vfs.inject(Fault {
+            kind: FaultKind::StorageFull,
+            operation: Operation::Create,
+            path_contains: "wal/new".into(),
+            after: 0,
+            sticky: true,
+        });
+        // Ends: the log grows, and gets no segment.
+        while let Ok(added) = items.add(number as u32 % PAGES, &item(number)) {
+            added.unwrap();
+            number += 1;
+        }
+    };
+    storage.spread_checkpoint(CheckpointKind::Timed, &[], &mut fill).unwrap();
+    assert!(is_full);
+    items.add(0, &item(number)).unwrap().unwrap();
+}
+
 /// A file that grew may show old bytes of its own where the write was lost: redo writes over them
 /// before anybody reads.
 #[test]

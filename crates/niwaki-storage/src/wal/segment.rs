@@ -19,6 +19,7 @@ use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::plain_atomic::AtomicBool;
 use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use super::encode::Cursor;
@@ -102,6 +103,8 @@ pub(crate) struct Segments {
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Held while segments are made or removed.
     making: Mutex<()>,
+    /// No segment could be made when it was tried last.
+    is_stuck: AtomicBool,
     /// Closed when the directory may be another process's.
     pub(crate) gate: WriteGate,
 }
@@ -117,6 +120,7 @@ impl Segments {
             allocated: AtomicU64::new(0),
             open: Mutex::new(HashMap::default()),
             making: Mutex::new(()),
+            is_stuck: AtomicBool::new(false),
             gate: WriteGate::default(),
         }
     }
@@ -181,10 +185,18 @@ impl Segments {
         while self.allocated() < end {
             self.gate.pass()?;
             let number = self.allocated() / self.payload();
-            self.make(number)?;
+            let made = self.make(number);
+            self.is_stuck.store(made.is_err(), Ordering::Relaxed);
+            made?;
             self.allocated.store((number + 1) * self.payload(), Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Whether no segment could be made when it was tried last. Those of before a checkpoint are
+    /// the room that can be had then.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Relaxed)
     }
 
     fn header(&self, number: u64) -> [u8; SegmentHeader::BYTES] {
@@ -461,6 +473,7 @@ impl Segments {
                         .map_err(|e| Error::io(format!("could not rename {path}"), e))?;
                     self.finish(&file, NEW_SEGMENT, next)?;
                     self.allocated.store((next + 1) * self.payload(), Ordering::Release);
+                    self.is_stuck.store(false, Ordering::Relaxed);
                 }
                 _ => {
                     self.env
