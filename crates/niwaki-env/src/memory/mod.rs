@@ -200,6 +200,10 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     if share(own, wanted, resident::estimate(), limit).is_err()
         && share(own, wanted, resident::look(), limit).is_err()
     {
+        // What the allocator keeps of it for this thread, nobody else can give back.
+        if may_give_back() {
+            give_back();
+        }
         return share(own, wanted, resident::purged(), limit);
     }
     Ok(())
