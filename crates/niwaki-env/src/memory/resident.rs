@@ -1,8 +1,9 @@
 //! What the process really has in memory, which is more than its account says.
 //!
 //! An allocator keeps what was given back to it, pages have holes, growth holds two copies for a
-//! moment, stacks are on no account. So the system is asked, too, but only where an estimate that is
-//! never too small would refuse: what was seen last, and all that was taken since then.
+//! moment, stacks are on no account. So the system is asked, too, but only where an estimate would
+//! refuse: what was seen last, and all that was allocated since then. It may be too small by what
+//! was mapped before and touched since, such as shared buffers.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -78,7 +79,7 @@ pub(super) fn moved(bytes: isize) {
     }
 }
 
-/// Bytes in memory, or more.
+/// Bytes in memory, or more; less only by mappings that were touched since somebody looked.
 pub(super) fn estimate() -> usize {
     BASE.load(Relaxed).wrapping_add(TAKEN.load(Relaxed))
 }
