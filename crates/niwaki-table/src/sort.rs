@@ -196,7 +196,7 @@ impl<L: Layout> Sorter<L> {
             let doubled = (bytes.capacity() * 2).max(size).max(self.space.chunk_bytes);
             let most = limit.saturating_sub(list_bytes(starts.capacity().max(1)));
             let wanted = doubled.min(most);
-            if wanted >= bytes.len() + size && may_have(wanted) {
+            if wanted >= bytes.len() + size && memory::has_room(wanted) {
                 bytes.reserve_exact(wanted - bytes.len());
             } else if !starts.is_empty() {
                 return self.write_run::<E>(check);
@@ -204,7 +204,7 @@ impl<L: Layout> Sorter<L> {
         }
         if starts.len() == starts.capacity() {
             let wanted = (starts.capacity() * 2).max(64);
-            if fits(bytes.capacity(), wanted) && may_have(list_bytes(wanted)) {
+            if fits(bytes.capacity(), wanted) && memory::has_room(list_bytes(wanted)) {
                 starts.reserve_exact(wanted - starts.len());
             } else if !starts.is_empty() {
                 return self.write_run::<E>(check);
@@ -315,12 +315,6 @@ impl<L: Layout> Sorter<L> {
         let chunk = (memory_bytes / runs.len().max(1)).clamp(chunk_bytes, most);
         Ok(Sorted { peak_bytes, disk_bytes, left_out, ..Sorted::of_runs(runs, chunk)? })
     }
-}
-
-/// Whether a buffer of so many bytes may be taken: a sort may be allowed more than there is. As a
-/// session, it always has a little.
-fn may_have(bytes: usize) -> bool {
-    bytes <= memory::ALWAYS_BYTES || memory::room(bytes).is_ok()
 }
 
 /// Bytes of the largest record of all runs.

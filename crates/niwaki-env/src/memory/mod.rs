@@ -190,6 +190,13 @@ pub fn room(wanted: usize) -> Result<(), Full> {
     compare(own, wanted)
 }
 
+/// Whether a buffer of so many bytes may be taken, for who goes on with less. As a session does, it
+/// always gets [`ALWAYS_BYTES`].
+#[inline]
+pub fn has_room(bytes: usize) -> bool {
+    bytes <= ALWAYS_BYTES || room(bytes).is_ok()
+}
+
 #[cold]
 fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     let (all, limit) = used();

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::memory;
 use niwaki_table::{KeyedRows, RunReader};
 use niwaki_types::{
     Datum, KeyOrder, encode_key, read_tagged_into, read_tagged_row, write_tagged_row,
@@ -38,8 +39,10 @@ impl JoinTable {
 
     /// Whether there is room for one more row. For the first there is.
     fn has_room(&self, key: &[u8], row: &[u8], budget: usize) -> bool {
+        let now = grown(&self.rows, 0) + grown(&self.ends, 0) + self.ends.len();
         let rows = grown(&self.rows, row.len()) + grown(&self.ends, 1) + self.ends.len();
-        self.ends.is_empty() || (rows < budget && self.chains.has_room(key.len(), budget - rows))
+        let fits = rows < budget && self.chains.has_room(key.len(), budget - rows);
+        self.ends.is_empty() || (fits && (rows <= now || memory::has_room(rows)))
     }
 
     /// Adds a row; without a key it matches nothing.

@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 
 use niwaki_env::hash::{HashTable, TableHash};
+use niwaki_env::memory;
 
 use super::key_table::KeyTable;
 
@@ -37,12 +38,15 @@ impl KeyChains {
         self.keys.memory() + grown(&self.ends, 0) + grown(&self.next, 0)
     }
 
-    /// Whether there is room for a row with a key of so many bytes within `budget` bytes.
+    /// Whether there is room for a row with a key of so many bytes within `budget` bytes, and within
+    /// the memory that there is.
     pub(super) fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
+        let now = grown(&self.ends, 0) + grown(&self.next, 0);
         let rows = grown(&self.ends, 1) + grown(&self.next, 1);
         rows < budget
             && self.keys.has_room(key_bytes, budget - rows)
             && self.next.len() < END as usize
+            && (rows <= now || memory::has_room(rows))
     }
 
     /// Adds the next row; without a key it matches nothing.

@@ -5,6 +5,7 @@
 use std::hash::BuildHasher;
 
 use niwaki_env::hash::{HashTable, TableHash};
+use niwaki_env::memory;
 
 /// Least bytes that a buffer grows to.
 const BYTES_MIN: usize = 256;
@@ -58,7 +59,8 @@ impl KeyTable {
             + self.table.allocation_size()
     }
 
-    /// Whether a key and a row of so many bytes together may be added within `budget` bytes. The first may always.
+    /// Whether a key and a row of so many bytes together may be added within `budget` bytes, and within
+    /// the memory that there is. The first may always.
     pub(super) fn has_room(&self, bytes: usize, budget: usize) -> bool {
         if self.ends.is_empty() {
             return true;
@@ -72,7 +74,9 @@ impl KeyTable {
         let after = grown(self.bytes.capacity(), self.bytes.len() + bytes)
             + ends * size_of::<(usize, usize)>()
             + table;
-        after <= budget && self.ends.len() < u32::MAX as usize
+        after <= budget
+            && self.ends.len() < u32::MAX as usize
+            && (after <= self.memory() || memory::has_room(after))
     }
 
     /// Adds a key that is not there, with its hash, and a row; returns its number.

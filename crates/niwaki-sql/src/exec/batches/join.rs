@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::memory;
 use niwaki_types::Datum;
 
 use super::join_table::{Chains, Keys, Table, column, put, slots};
@@ -134,7 +135,9 @@ impl BatchJoin {
                 return write_rows(building, join, batch, rows, &self.keys, rt);
             }
             table.add(join, batch, rows, &self.keys);
-            if table.memory() > rt.exec.hash_mem {
+            // With the next batch it may take as much again.
+            let bytes = table.memory();
+            if bytes > rt.exec.hash_mem || !memory::has_room(bytes) {
                 let started = building.insert(Building::new(&self.plan));
                 let batch = std::mem::replace(&mut table, Table::new(join)).into_batch();
                 let rows = Rows::All(batch.rows);
