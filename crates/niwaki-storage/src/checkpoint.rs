@@ -18,7 +18,7 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file_table;
 use crate::ids::{Lsn, Xid};
 use crate::record::{CheckpointParticipant, Manager, Record};
@@ -229,6 +229,12 @@ impl Storage {
         self.check_lock()?;
         let files = self.control().files;
         let files = file_table::write(&self.env, files, &table)?;
+        if kind == CheckpointKind::Shutdown {
+            // First: where the control file says clean, no log may come behind the record.
+            self.wal.seal(lsn)?;
+            // Nothing is lost.
+            drop(self.when_lost.lock().take());
+        }
         let mut control = self.control.lock();
         let old_redo = control.current.redo;
         let mut next = control.current;
@@ -291,24 +297,14 @@ impl Storage {
     /// ended all transactions and background work, and begins none.
     ///
     /// # Errors
-    /// As [`Storage::checkpoint`], and when the log was written meanwhile: the next opening then
-    /// recovers from the log.
+    /// As [`Storage::checkpoint`], and when the log was written meanwhile. The directory is not marked
+    /// then, and the next opening recovers from the log. When the mark itself cannot be written,
+    /// all writing has ended.
     pub fn shutdown(
         &self,
         participants: &[&dyn CheckpointParticipant],
     ) -> Result<CheckpointSummary> {
         let summary = self.checkpoint(CheckpointKind::Shutdown, participants)?;
-        if !self.wal.seal(summary.lsn) {
-            // Recovery sees the record, and takes the directory for one that was not shut down.
-            let end = self.wal.insert_lsn();
-            return Err(Error::Refused(format!(
-                "the log was written up to {end} beside the shutdown, whose checkpoint ends at {}: \
-                 the next start recovers",
-                summary.lsn
-            )));
-        }
-        // Nothing is lost.
-        drop(self.when_lost.lock().take());
         self.files.close_all();
         self.wal.segments.close_all();
         self.control.lock().close();

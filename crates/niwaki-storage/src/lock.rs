@@ -39,6 +39,17 @@ impl WriteGate {
         let _ = self.closed.set(why);
     }
 
+    /// Ends all writing because the database is closed.
+    ///
+    /// # Errors
+    /// Why nothing was written any more before.
+    pub(crate) fn seal(&self) -> Result<()> {
+        match self.closed.set(Error::Refused("the database is closed".to_owned())) {
+            Ok(()) => Ok(()),
+            Err(_) => self.pass(),
+        }
+    }
+
     /// To be called before something is written.
     ///
     /// # Errors

@@ -385,6 +385,53 @@ fn behind_a_control_file_that_cannot_be_written_nothing_is() {
     }
 }
 
+/// A shutdown that found its log written beside it failed, and had marked the directory as shut down
+/// cleanly: what is not logged was taken for whole after the next crash.
+#[test]
+fn a_directory_is_marked_clean_only_where_its_log_ends() {
+    let world = world();
+    world.vfs.record();
+    let late = Items::on(&world.storage, world.items.file);
+    world.vfs.observe_writes(Box::new(move |path, _, _| {
+        // The checkpoint's record is durable, and the control file comes next.
+        if path.starts_with("files.") {
+            let lsn = late.add(0, &item(100)).unwrap().unwrap();
+            late.storage.wal().flush(lsn).unwrap();
+        }
+    }));
+    let error = world.storage.shutdown(&[]).unwrap_err();
+    assert!(error.to_string().contains("the next start recovers"), "{error}");
+    assert!(!world.storage.control().clean);
+    // It is open, and can be shut down when nobody works on it any more.
+    world.vfs.observe_writes(Box::new(|_, _, _| {}));
+    world.storage.shutdown(&[]).unwrap();
+    assert!(world.storage.control().clean);
+    let history = world.vfs.history().unwrap();
+    let mut replay = history.replay();
+    while replay.step().is_some() {
+        for image in replay.images(&CrashOptions { images_max: 4, ..CrashOptions::default() }) {
+            let (storage, summary) = open(&env_on(Arc::new(image.vfs)));
+            assert_eq!(storage.was_killed(), summary.recovered, "{}", image.survivors);
+        }
+    }
+}
+
+/// The log is sealed by then: the next start finds either mark right.
+#[test]
+fn a_shutdown_whose_mark_cannot_be_written_has_ended_all_writing() {
+    for kind in WRITE_FAULTS {
+        let world = world();
+        world.inject(kind, Operation::Write, "control", false);
+        let error = world.storage.shutdown(&[]).unwrap_err();
+        assert!(is_io(&error), "{error}");
+        let before = world.vfs.changes();
+        assert!(matches!(world.items.add(0, &item(1000)), Err(Error::Refused(_))));
+        assert!(matches!(world.storage.shutdown(&[]), Err(Error::Refused(_))));
+        assert_eq!(world.vfs.changes(), before);
+        world.recovers(&[]);
+    }
+}
+
 #[test]
 fn a_failed_sync_of_the_control_file_ends_the_process() {
     let world = world();

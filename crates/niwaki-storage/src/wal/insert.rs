@@ -236,15 +236,22 @@ impl Wal {
         self.is_short.store(false, Ordering::Relaxed);
     }
 
-    /// Ends the log behind its record at `last`: no change begins, no record is inserted and nothing is
-    /// written any more. False when another record came behind that one; then nothing happened.
-    pub(crate) fn seal(&self, last: Lsn) -> bool {
+    /// Ends the log at `end`, behind a shutdown's checkpoint: no change begins, no record is inserted
+    /// and nothing is written any more.
+    ///
+    /// # Errors
+    /// When another record came behind that one, or why nothing was written any more before; then
+    /// nothing happened.
+    pub(crate) fn seal(&self, end: Lsn) -> Result<()> {
         let tail = self.tail.lock();
-        let is_last = tail.end() == last.0;
-        if is_last {
-            self.segments.seal();
+        if tail.end() != end.0 {
+            return Err(Error::Refused(format!(
+                "the log was written up to {} beside the shutdown, whose checkpoint ends at {end}: \
+                 the next start recovers",
+                Lsn(tail.end())
+            )));
         }
-        is_last
+        self.segments.seal()
     }
 
     /// Appends a record and returns its LSN. The pages' latches are held; their LSNs are not stamped

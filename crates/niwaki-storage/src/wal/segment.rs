@@ -167,11 +167,14 @@ impl Segments {
         }
     }
 
-    /// Ends all writing for good: another process may open the directory. Who makes a segment right
-    /// now is waited for.
-    pub(super) fn seal(&self) {
+    /// Ends all writing for good: another process may open the directory. A thread that makes a
+    /// segment right now is waited for.
+    ///
+    /// # Errors
+    /// Why nothing was written any more before.
+    pub(super) fn seal(&self) -> Result<()> {
         let _making = self.making.lock();
-        self.gate.close(Error::Refused("the database is closed".to_owned()));
+        self.gate.seal()
     }
 
     /// Closes the files that are open; all that was written through them is synced.
