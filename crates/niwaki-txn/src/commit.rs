@@ -242,7 +242,8 @@ impl TransactionManager {
         files: &[RelFile],
     ) {
         if let Some(&first) = subxids.first() {
-            session.subxids.lock().retain(|xid| !subxids.contains(xid));
+            // They were assigned in order, and the last ones go.
+            session.subxids.lock().retain(|xid| *xid < first);
             self.abort_transaction(first, &subxids[1..], files);
         } else {
             self.drop_files(files);

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use hashbrown::{HashMap, HashSet};
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::atomic::{AtomicI32, Ordering};
 use niwaki_storage::Xid;
@@ -47,8 +48,21 @@ impl Registry {
         self.sessions.read().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The session that runs `xid`, a transaction or subtransaction.
-    pub(crate) fn owner(sessions: &[Arc<SessionControl>], xid: Xid) -> Option<usize> {
-        sessions.iter().position(|session| session.owns(xid))
+    /// The places of the sessions that run the transactions, or subtransactions, that one of them
+    /// waits for now.
+    pub(crate) fn owners(sessions: &[Arc<SessionControl>]) -> HashMap<Xid, usize> {
+        let wanted: HashSet<Xid> = sessions.iter().filter_map(|it| it.awaited_xid()).collect();
+        let mut owners = HashMap::new();
+        if wanted.is_empty() {
+            return owners;
+        }
+        for (at, session) in sessions.iter().enumerate() {
+            session.each_xid(|xid| {
+                if wanted.contains(&xid) {
+                    owners.insert(xid, at);
+                }
+            });
+        }
+        owners
     }
 }

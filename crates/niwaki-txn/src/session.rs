@@ -44,7 +44,7 @@ pub struct SessionControl {
     pub(crate) in_transaction: AtomicBool,
     /// Top transaction id, or 0.
     pub(crate) xid: AtomicU64,
-    /// Ids of live subtransactions, for those who look for the owner of an id.
+    /// Ids of live subtransactions, ascending, for those who look for the owner of an id.
     pub(crate) subxids: Mutex<Vec<Xid>>,
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
@@ -416,7 +416,14 @@ impl SessionControl {
     /// Whether `xid` is its transaction, or a subtransaction not rolled back.
     pub(crate) fn owns(&self, xid: Xid) -> bool {
         // Acquire: pairs with the release when the id is assigned.
-        self.xid.load(Ordering::Acquire) == xid.0 || self.subxids.lock().contains(&xid)
+        self.xid.load(Ordering::Acquire) == xid.0 || self.subxids.lock().binary_search(&xid).is_ok()
+    }
+
+    /// Tells its transaction's number and those of subtransactions that are not rolled back; zero for
+    /// a transaction that has none.
+    pub(crate) fn each_xid(&self, mut tell: impl FnMut(Xid)) {
+        tell(Xid(self.xid.load(Ordering::Acquire)));
+        self.subxids.lock().iter().for_each(|xid| tell(*xid));
     }
 
     pub(crate) fn now(&self) -> Duration {

@@ -21,8 +21,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::MutexGuard;
+use niwaki_storage::Xid;
 
 use super::entry::is;
 use super::info::mode_name;
@@ -43,6 +45,10 @@ const MOVES_MAX: usize = 100;
 pub(super) struct Graph<'a> {
     locks: &'a LockManager,
     sessions: &'a [Arc<SessionControl>],
+    /// The place of each session.
+    indexes: HashMap<*const SessionControl, usize>,
+    /// The sessions of the transactions that were waited for when the search began.
+    owners: HashMap<Xid, usize>,
     partitions: Vec<MutexGuard<'a, Partition>>,
 }
 
@@ -80,11 +86,21 @@ impl Move {
 impl<'a> Graph<'a> {
     /// Locks the lock table until dropped.
     pub(super) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
-        Self { locks, sessions, partitions: locks.lock_all() }
+        let indexes = sessions.iter().enumerate().map(|(at, session)| (Arc::as_ptr(session), at));
+        let (indexes, owners) = (indexes.collect(), Registry::owners(sessions));
+        Self { locks, sessions, indexes, owners, partitions: locks.lock_all() }
     }
 
     fn index(&self, session: &SessionControl) -> Option<usize> {
-        self.sessions.iter().position(|other| is(other, session))
+        self.indexes.get(&std::ptr::from_ref(session)).copied()
+    }
+
+    /// The session that runs the transaction. A wait that began after the search did may have none:
+    /// its own session looks later.
+    fn owner(&self, xid: Xid) -> Option<usize> {
+        let owner = self.owners.get(&xid).copied();
+        // It may have ended since.
+        owner.filter(|at| self.sessions[*at].owns(xid))
     }
 
     /// For whom the session waits.
@@ -92,7 +108,7 @@ impl<'a> Graph<'a> {
         let session = &self.sessions[from];
         let Some(wait) = session.current_wait() else { return Vec::new() };
         if let LockKey::Transaction(xid) = wait.key {
-            let owner = Registry::owner(self.sessions, xid).filter(|owner| *owner != from);
+            let owner = self.owner(xid).filter(|owner| *owner != from);
             return owner.map(|to| Edge { to, soft: false }).into_iter().collect();
         }
         let partition = &self.partitions[self.locks.partition_of(&wait.key)];
@@ -454,6 +470,38 @@ mod tests {
         assert!(is_victim(&start));
         assert_eq!(queue(&manager, 2), backends(&[&ahead_of_first, &first, &crossing]));
         assert_eq!(queue(&manager, 3), backends(&[&ahead_of_second, &second]));
+    }
+
+    /// The search looks at all sessions once, not once for each wait: a session that several wait
+    /// for, by its own and by a subtransaction's number, is found all the same.
+    #[test]
+    fn waits_for_transactions_and_subtransactions_lead_to_who_runs_them() {
+        let manager = manager();
+        let [first, second, third] = [1, 2, 3].map(|table| holder(&manager, table));
+        let idle: Vec<Transaction> = (4..40).map(|table| holder(&manager, table)).collect();
+        let ids = |transaction: &Transaction| {
+            let top = transaction.write_xid().unwrap();
+            transaction.savepoint("s");
+            [top, transaction.write_xid().unwrap()]
+        };
+        let [top, sub] = ids(&first);
+        let [_, sub_of_second] = ids(&second);
+        let [top_of_third, _] = ids(&third);
+        idle.iter().for_each(|transaction| assert!(transaction.write_xid().is_ok()));
+        second.session().prepare_wait(LockKey::Transaction(top));
+        third.session().prepare_wait(LockKey::Transaction(sub));
+        let blocking = |of: &Transaction| manager.locks().blocking_backends(of.session().backend());
+        assert_eq!(blocking(&second), [first.session().backend()]);
+        assert_eq!(blocking(&third), [first.session().backend()]);
+        assert!(!is_victim(&second) && !is_victim(&third));
+        first.session().prepare_wait(LockKey::Transaction(sub_of_second));
+        assert!(is_victim(&first));
+        assert!(!is_victim(&second), "the first one waits no more");
+        first.session().prepare_wait(LockKey::Transaction(top_of_third));
+        assert!(is_victim(&first));
+        // What was rolled back is nobody's.
+        first.rollback_to("s").unwrap();
+        assert!(blocking(&third).is_empty());
     }
 
     /// Where more than eight had to move, the session that looked was the victim.

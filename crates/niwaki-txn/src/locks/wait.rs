@@ -5,6 +5,7 @@ use std::time::Duration;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_env::sync::spin_loop;
+use niwaki_storage::Xid;
 
 use super::{LockKey, LockManager};
 use crate::error::{Interrupted, Result};
@@ -71,6 +72,14 @@ impl SessionControl {
     pub(crate) fn current_wait(&self) -> Option<WaitInfo> {
         let wait = *self.waiting.lock();
         wait.filter(|_| !self.granted())
+    }
+
+    /// The transaction whose end it waits for.
+    pub(crate) fn awaited_xid(&self) -> Option<Xid> {
+        match self.current_wait()?.key {
+            LockKey::Transaction(xid) => Some(xid),
+            _ => None,
+        }
     }
 
     /// Waits for [`SessionControl::grant`]. When `look_for_deadlock` fails, the session is in no queue
