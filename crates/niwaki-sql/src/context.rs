@@ -377,6 +377,12 @@ pub trait RowSink {
     fn takes_numbers(&self, _column: usize) -> bool {
         false
     }
+
+    /// Whether the receiver wants no more rows for now, where it need not take all: asked before each
+    /// but the first.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 impl RowSink for Vec<Vec<Datum>> {

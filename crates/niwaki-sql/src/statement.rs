@@ -344,7 +344,7 @@ impl Execution {
         self.started
     }
 
-    /// Gives up to `max_rows` rows (all, if 0) to the sink.
+    /// Gives up to `max_rows` rows (all, if 0) to the sink, and fewer where that is full.
     ///
     /// # Errors
     /// The statement's; it cannot go on then.
@@ -377,7 +377,7 @@ impl Execution {
         let mut rows = 0;
         let width = planned.columns.len() + 2 * planned.cursor_tables.len();
         while !self.done {
-            if max_rows > 0 && rows == max_rows {
+            if max_rows > 0 && rows > 0 && (rows == max_rows || sink.is_full()) {
                 return Ok(Progress::Suspended { rows });
             }
             if let Some(lines) = &mut self.lines {

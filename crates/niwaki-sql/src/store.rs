@@ -13,6 +13,10 @@ use crate::context::CommandTag;
 use crate::error::{Result, SqlError};
 use crate::exec::FiredTrigger;
 
+/// Bytes of large values after which a batch of rows ends, however few they are: a thousand rows of
+/// 10 MB are no batch. What is small stands in its row, of which a page has 8 kB.
+pub const BATCH_BYTES: usize = 256 << 10;
+
 /// Rows of one table, one after the other in one vector.
 #[derive(Debug, Default)]
 pub struct RowBatch {
@@ -22,17 +26,20 @@ pub struct RowBatch {
     pub values: Vec<Datum>,
     /// The rows' addresses.
     pub tids: Vec<Tid>,
+    /// Bytes of values that do not stand in their rows on disk as they are: of all that are large.
+    pub large_bytes: usize,
 }
 
 impl RowBatch {
     /// An empty batch for rows of `width` values.
     pub fn new(width: usize) -> Self {
-        Self { width, values: Vec::new(), tids: Vec::new() }
+        Self { width, ..Self::default() }
     }
     /// Forgets the rows, keeps the memory.
     pub fn clear(&mut self) {
         self.values.clear();
         self.tids.clear();
+        self.large_bytes = 0;
     }
     /// Number of rows.
     pub fn len(&self) -> usize {
@@ -290,7 +297,8 @@ pub trait Store {
         columns: &ColumnMask,
     ) -> Result<ScanState>;
 
-    /// Appends up to about `limit` visible rows; false when there are no more after them.
+    /// Appends up to about `limit` visible rows, and fewer if they have [`BATCH_BYTES`] of large values;
+    /// false when there are no more after them.
     ///
     /// # Errors
     /// I/O, corruption, interrupts.
@@ -303,7 +311,8 @@ pub trait Store {
     ) -> Result<bool>;
 
     /// Appends about `limit` visible rows as vectors, one for each column of the table, of which those that were asked for in
-    /// [`Store::open_scan`] are filled; returns how many rows, and whether there may be more after them.
+    /// [`Store::open_scan`] are filled; returns how many rows, and whether there may be more after them. They end by bytes as in
+    /// [`Store::next_rows`].
     ///
     /// # Errors
     /// As [`Store::next_rows`].

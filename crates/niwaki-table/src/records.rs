@@ -190,6 +190,11 @@ impl<L: Layout> RunWriter<L> {
         L::write(record, &mut self.chunk);
         self.records += 1;
         self.largest = self.largest.max(size);
+        if size > self.chunk_bytes {
+            // Alone in its chunk. A step may have many writers, each with a large record at hand.
+            self.flush()?;
+            self.chunk = Vec::new();
+        }
         Ok(())
     }
 

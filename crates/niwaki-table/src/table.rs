@@ -199,7 +199,7 @@ impl Table {
     /// # Errors
     /// As [`Table::deform_parts`].
     #[inline]
-    pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<()> {
+    pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<usize> {
         self.deform_parts(row.natts, row.has_nulls, row.bytes, needed, out)
     }
 }

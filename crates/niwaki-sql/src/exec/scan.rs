@@ -13,7 +13,7 @@ use crate::expr::{Expr, Runtime};
 use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
 use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 
-/// Rows that a scan reads ahead.
+/// Rows that a scan reads ahead, at most.
 const BATCH_ROWS: usize = 1_000;
 /// Rows of the first batch of an index scan, at most: many want only a few. Each further batch of a scan has four times as many as the one before.
 const FIRST_INDEX_ROWS: usize = 32;

@@ -82,7 +82,7 @@ impl Table {
                 let VersionRow { natts, has_nulls, bytes } = &version;
                 match self.deform_parts(*natts, *has_nulls, bytes, &all, &mut row) {
                     // A piece that is not there was reported.
-                    Ok(()) | Err(Error::Storage(niwaki_storage::Error::Corruption(_))) => {}
+                    Ok(_) | Err(Error::Storage(niwaki_storage::Error::Corruption(_))) => {}
                     Err(Error::Type(error)) => {
                         report.push(self.unreadable(root, &Error::Type(error)));
                     }

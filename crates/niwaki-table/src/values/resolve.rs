@@ -32,6 +32,13 @@ struct LostValue {
     lost: Lost,
 }
 
+/// Bytes of a value's image.
+fn image_bytes(apart: &Apart<'_>) -> usize {
+    let (Apart::Compressed { raw_length, .. } | Apart::OutOfLine(ValuePointer { raw_length, .. })) =
+        *apart;
+    usize::try_from(raw_length).unwrap_or(usize::MAX)
+}
+
 impl Table {
     /// Writes the `needed` columns of a stored row into `out` (as wide as the table) as far as they stand in it as they
     /// are. May be called under latches.
@@ -63,14 +70,15 @@ impl Table {
         match reading {
             Reading::Whole => Ok(()),
             Reading::OnCopy(VersionRow { natts, has_nulls, bytes }) => {
-                self.deform_parts(natts, has_nulls, &bytes, needed, out)
+                self.deform_parts(natts, has_nulls, &bytes, needed, out)?;
+                Ok(())
             }
         }
     }
 
     /// Writes the `needed` columns of a stored row into `out` (as wide as the table); columns that the row does not have
     /// yet get what the table says they have in old rows. No latch is held, and some snapshot of the caller's sees the
-    /// version, or a lock of his keeps it.
+    /// version, or a lock of his keeps it. Returns the bytes of the values that do not stand in the row as they are.
     ///
     /// # Errors
     /// [`Error::Type`] (XX001) when the bytes are damaged, [`Error::Storage`] (XX001 too) when a value is not whole;
@@ -83,11 +91,11 @@ impl Table {
         bytes: &[u8],
         needed: &ColumnMask,
         out: &mut [Datum],
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let mut apart = Vec::new();
         self.deform_standing(natts, has_nulls, bytes, needed, out, &mut apart)?;
         match self.resolve_all(&apart, out)? {
-            None => Ok(()),
+            None => Ok(apart.iter().map(|(_, apart)| image_bytes(apart)).sum()),
             Some(LostValue { pointer, lost }) => Err(self.lost_value(&pointer, lost)),
         }
     }
@@ -108,9 +116,7 @@ impl Table {
         let mut apart = Vec::new();
         self.deform_standing(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
         apart.retain(|(column, apart)| {
-            let (Apart::Compressed { raw_length, .. }
-            | Apart::OutOfLine(ValuePointer { raw_length, .. })) = *apart;
-            let length = usize::try_from(raw_length).unwrap_or(usize::MAX);
+            let length = image_bytes(apart);
             if length > most {
                 out[*column] = Datum::Null;
                 long(*column, length);
@@ -184,7 +190,7 @@ impl Table {
     }
 
     /// Appends the `needed` columns of a stored row to the vectors in their places; columns that the row does not have yet get
-    /// what the table says they have in old rows. As for [`Table::deform_parts`].
+    /// what the table says they have in old rows. As for [`Table::deform_parts`], and it returns the same.
     ///
     /// # Errors
     /// As [`Table::deform_parts`]; the vectors are then of different lengths.
@@ -194,7 +200,7 @@ impl Table {
         row: RowRef<'_>,
         needed: &ColumnMask,
         out: &mut [Vector],
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let columns = &self.definition.columns;
         let mut view = RowView::new(columns, usize::from(row.natts), row.has_nulls, row.bytes)?;
         let mut apart = Vec::new();
@@ -206,13 +212,15 @@ impl Table {
                 }
             }
         }
+        let mut bytes = 0;
         for (column, apart) in &apart {
             match self.resolve(*column, apart)? {
                 Ok(value) => out[*column].replace_last(&value),
                 Err(LostValue { pointer, lost }) => return Err(self.lost_value(&pointer, lost)),
             }
+            bytes += image_bytes(apart);
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Reads values into their places in `out`, up to the first that is not whole.

@@ -147,7 +147,7 @@ impl Session {
         Ok(Running::Query { execution, snapshot })
     }
 
-    /// Runs a query up to `max_rows` rows (0: all).
+    /// Runs a query up to `max_rows` rows (0: all), or until `out` is full.
     pub(super) fn advance(
         &mut self,
         running: &mut Running,
@@ -437,7 +437,7 @@ pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Gives up to `max_rows` rows (0: all) of a query that has run.
+/// Gives up to `max_rows` rows (0: all) of a query that has run, or until `out` is full.
 fn give(
     rows: &mut KeptReader,
     completion: Completion,
@@ -446,7 +446,7 @@ fn give(
 ) -> Result<Progress> {
     let mut given = 0;
     let mut row = vec![Datum::Null; rows.width()];
-    while max_rows == 0 || given < max_rows {
+    while max_rows == 0 || given == 0 || (given < max_rows && !out.is_full()) {
         if !rows.next(&mut row)? {
             return Ok(Progress::Complete(completion));
         }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_env::seeded_bug;
 use niwaki_sql::store::{
-    InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath,
-    ScanState, Sees, SharedStore, Store, TableLock,
+    BATCH_BYTES, InsertOutcome, JudgedRow, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort,
+    ScanPath, ScanState, Sees, SharedStore, Store, TableLock,
 };
 use niwaki_sql::{CommandTag, FiredTrigger, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
@@ -19,6 +19,7 @@ use niwaki_table::{
 use niwaki_txn::{
     Error as TxnError, Isolation, Readers, Snapshot, TableLockMode, Transaction, WaitPolicy,
 };
+use niwaki_types::growing::value_bytes;
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use super::environment::UNIX_TO_POSTGRES_US;
@@ -147,6 +148,11 @@ fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> 
     };
     let end = end.min(blocks);
     first.min(end)..end
+}
+
+/// Bytes of values, roughly, beside their places.
+fn large_bytes(row: &[Datum]) -> usize {
+    row.iter().map(value_bytes).sum()
 }
 
 fn table(relation: &Relation) -> Result<&Table> {
@@ -352,14 +358,15 @@ impl Store for TableStore<'_> {
                 let mut taken = 0;
                 loop {
                     while let Some(stored) = page.get(*next) {
-                        if taken >= limit {
+                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
                             return Ok(true);
                         }
                         *next += 1;
                         taken += 1;
                         let start = out.values.len();
                         out.values.resize(start + width, Datum::Null);
-                        table.deform(stored, mask, &mut out.values[start..]).map_err(failed)?;
+                        let row = &mut out.values[start..];
+                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
                         out.tids.push(stored.root);
                     }
                     *next = 0;
@@ -378,7 +385,7 @@ impl Store for TableStore<'_> {
                 let mut taken = 0;
                 loop {
                     while let Some(stored) = page.get(*next) {
-                        if taken >= limit {
+                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
                             return Ok(true);
                         }
                         *next += 1;
@@ -388,7 +395,8 @@ impl Store for TableStore<'_> {
                         taken += 1;
                         let start = out.values.len();
                         out.values.resize(start + width, Datum::Null);
-                        table.deform(stored, mask, &mut out.values[start..]).map_err(failed)?;
+                        let row = &mut out.values[start..];
+                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
                         out.tids.push(stored.root);
                     }
                     *next = 0;
@@ -407,14 +415,15 @@ impl Store for TableStore<'_> {
                 let mut taken = 0;
                 loop {
                     while let Some(stored) = page.get(*next) {
-                        if taken >= limit {
+                        if taken >= limit || out.large_bytes >= BATCH_BYTES {
                             return Ok(true);
                         }
                         *next += 1;
                         taken += 1;
                         let start = out.values.len();
                         out.values.resize(start + width, Datum::Null);
-                        table.deform(stored, mask, &mut out.values[start..]).map_err(failed)?;
+                        let row = &mut out.values[start..];
+                        out.large_bytes += table.deform(stored, mask, row).map_err(failed)?;
                         out.tids.push(stored.root);
                     }
                     *next = 0;
@@ -430,7 +439,7 @@ impl Store for TableStore<'_> {
                 }
             }
             Scan::Index(scan, mask) => {
-                for _ in 0..limit {
+                for taken in 0..limit {
                     let start = out.values.len();
                     out.values.resize(start + width, Datum::Null);
                     let row = &mut out.values[start..];
@@ -441,11 +450,16 @@ impl Store for TableStore<'_> {
                         mask,
                         row,
                     );
-                    match found.map_err(failed)? {
-                        Some(tid) => out.tids.push(tid),
-                        None => {
-                            out.values.truncate(start);
-                            return Ok(false);
+                    let Some(tid) = found.map_err(failed)? else {
+                        out.values.truncate(start);
+                        return Ok(false);
+                    };
+                    out.tids.push(tid);
+                    // A scan that finds one row, as most do, need not count.
+                    if taken > 0 {
+                        out.large_bytes += large_bytes(&out.values[start..]);
+                        if out.large_bytes >= BATCH_BYTES {
+                            break;
                         }
                     }
                 }
@@ -456,7 +470,7 @@ impl Store for TableStore<'_> {
             Scan::Tids { tids, next, mask } => {
                 let mut taken = 0;
                 while let Some(tid) = tids.get(*next) {
-                    if taken == limit {
+                    if taken == limit || out.large_bytes >= BATCH_BYTES {
                         return Ok(true);
                     }
                     *next += 1;
@@ -472,6 +486,7 @@ impl Store for TableStore<'_> {
                     );
                     if found.map_err(failed)? {
                         out.tids.push(*tid);
+                        out.large_bytes += large_bytes(&out.values[start..]);
                         taken += 1;
                     } else {
                         out.values.truncate(start);
@@ -499,28 +514,40 @@ impl Store for TableStore<'_> {
         let table = table(relation)?;
         let failed = |e| of_table(e, relation, self.state);
         self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
-        let mut rows = 0;
-        // Pages are taken whole: a batch may have a page's rows more than it should.
-        while rows < limit {
+        let (mut rows, mut large) = (0, 0);
+        // Pages are taken whole, unless their values are large: a batch may have a page's rows more
+        // than it should.
+        while rows < limit && large < BATCH_BYTES {
             let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
-            let (more, page) = match scan.downcast_mut::<Scan>() {
-                Some(Scan::Sequential { scan, page, .. }) => {
+            let (more, page, next) = match scan.downcast_mut::<Scan>() {
+                Some(Scan::Sequential { next, page, .. } | Scan::Bitmap { next, page, .. })
+                    if *next > 0 =>
+                {
+                    (Ok(true), page, next)
+                }
+                Some(Scan::Sequential { scan, page, next, .. }) => {
                     if columns.is_empty() && !page.is_counting() {
                         *page = PageRows::counting();
                     }
-                    (scan.next_page(table, tx, snapshot, page), page)
+                    (scan.next_page(table, tx, snapshot, page), page, next)
                 }
-                Some(Scan::Bitmap { scan, page, .. }) => {
-                    (scan.next_page(table, tx, snapshot, page), page)
+                Some(Scan::Bitmap { scan, page, next, .. }) => {
+                    (scan.next_page(table, tx, snapshot, page), page, next)
                 }
                 _ => return Err(SqlError::internal("a scan of another store")),
             };
             if !more.map_err(failed)? {
                 return Ok((rows, false));
             }
-            rows += page.len();
-            for stored in page.iter() {
-                table.deform_vectors(stored, columns, out).map_err(failed)?;
+            let first = std::mem::take(next);
+            rows += page.len() - first;
+            for (at, stored) in page.iter().enumerate().skip(first) {
+                large += table.deform_vectors(stored, columns, out).map_err(failed)?;
+                if large >= BATCH_BYTES && at + 1 < page.len() {
+                    *next = at + 1;
+                    rows -= page.len() - *next;
+                    break;
+                }
             }
         }
         Ok((rows, true))

@@ -10,6 +10,7 @@ use niwaki_env::memory;
 use niwaki_types::Datum;
 
 use super::join_table::{Chains, Keys, Table, column, put, slots};
+use super::large::{large_slots, row_bytes};
 use super::rows::RowBatches;
 use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given, measure};
 use crate::error::{Result, SqlError};
@@ -21,6 +22,7 @@ use crate::exec::spill::SpaceUse;
 use crate::exec::{Demand, Running, start_for};
 use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
+use crate::store::BATCH_BYTES;
 
 /// A hash join.
 pub(super) struct BatchJoin {
@@ -30,6 +32,8 @@ pub(super) struct BatchJoin {
     /// The outer rows at hand, where pairs are made of them.
     batch: Batch,
     kept: Kept,
+    /// The slots of those rows that may have large values.
+    large: Vec<usize>,
     /// For each outer row that counts, the first inner row with its key.
     found: Vec<u32>,
     /// The outer row, by its place among those that count, and the inner row that make the next pair.
@@ -100,6 +104,7 @@ impl BatchJoin {
             inner: Inner::New,
             batch: Batch::default(),
             kept: Kept::default(),
+            large: Vec::new(),
             found: Vec::new(),
             place: 0,
             next: END,
@@ -160,7 +165,7 @@ impl BatchJoin {
             let both = [join.outer_slots.as_slice(), &join.inner_slots].concat();
             return Ok(Inner::Rows(RowBatches::new(step, both)));
         }
-        table.unique = table.chains.is_unique();
+        table.finish();
         if let Some(measures) = &mut rt.state.measures {
             let mut space = SpaceUse::default();
             space.table(table.memory(), table.chains.len());
@@ -229,7 +234,9 @@ impl BatchJoin {
     fn pairs(&mut self, rows: Rows<'_>) -> Pairs {
         let mut pairs = Pairs::default();
         let Inner::Table(table) = &self.inner else { return pairs };
-        while pairs.inner.len() < BATCH_ROWS {
+        let counts = table.has_large || !self.large.is_empty();
+        let mut bytes = 0;
+        while pairs.inner.len() < BATCH_ROWS && bytes < BATCH_BYTES {
             if self.next == END {
                 self.place += 1;
                 match self.found.get(self.place) {
@@ -238,7 +245,11 @@ impl BatchJoin {
                 }
                 continue;
             }
-            pairs.outer.push(rows.number(self.place) as u32);
+            let outer = rows.number(self.place);
+            if counts {
+                bytes += table.row_bytes(self.next) + row_bytes(&self.batch, &self.large, outer);
+            }
+            pairs.outer.push(outer as u32);
             pairs.places.push(self.place as u32);
             pairs.inner.push(self.next);
             self.next = table.chains.behind(self.next);
@@ -293,6 +304,7 @@ impl BatchJoin {
         let found = self.find(join, &batch, kept.rows(&batch), rt);
         (self.batch, self.kept) = (batch, kept);
         found?;
+        self.large = large_slots(&self.batch, &join.outer_slots);
         self.matched.clear();
         self.matched.resize(self.found.len(), false);
         (self.place, self.next) = (0, self.found.first().copied().unwrap_or(END));
@@ -399,9 +411,13 @@ impl BatchJoin {
         self.next_pairs(join, batch, kept, rt)
     }
 
-    /// Whether each outer row meets one inner row at most, or it does not matter which.
+    /// Whether each outer row meets one inner row at most, or it does not matter which, and none is large.
     fn stays_in_place(&self, join: &JoinPlan) -> bool {
         let Inner::Table(table) = &self.inner else { return false };
+        // As many copies of an inner row as there are outer ones may be too many.
+        if table.has_large && (join.kind != JoinKind::Semi || join.condition.is_some()) {
+            return false;
+        }
         match join.kind {
             JoinKind::Anti => join.condition.is_none(),
             JoinKind::Semi => table.unique || join.condition.is_none(),

@@ -2,6 +2,7 @@
 
 use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData};
 
+use super::large::{bytes_of, has_large_row};
 use crate::error::Result;
 use crate::exec::key_chains::{END, KeyChains, NumberChains};
 use crate::exec::value_bytes;
@@ -94,6 +95,8 @@ pub(super) struct Table {
     /// One row of each key is enough: it is asked only whether there is one.
     once: bool,
     pub(super) unique: bool,
+    /// Some row is so large that a batch of copies of it ends by bytes.
+    pub(super) has_large: bool,
 }
 
 pub(super) fn slots(ranges: &[SlotRange]) -> impl Iterator<Item = usize> {
@@ -119,7 +122,26 @@ pub(super) fn nulls(count: usize) -> Vector {
 impl Table {
     pub(super) fn new(join: &JoinPlan) -> Self {
         let once = matches!(join.kind, JoinKind::Semi | JoinKind::Anti) && join.condition.is_none();
-        Self { chains: Chains::of(join), columns: Vec::new(), pointed: 0, once, unique: false }
+        Self {
+            chains: Chains::of(join),
+            columns: Vec::new(),
+            pointed: 0,
+            once,
+            unique: false,
+            has_large: false,
+        }
+    }
+
+    /// All rows were added.
+    pub(super) fn finish(&mut self) {
+        self.unique = self.chains.is_unique();
+        let columns = self.columns.iter().map(|(_, values)| values);
+        self.has_large = has_large_row(columns, self.chains.len());
+    }
+
+    /// Bytes of a row's values beside their places.
+    pub(super) fn row_bytes(&self, row: u32) -> usize {
+        self.columns.iter().map(|(_, values)| bytes_of(values, row as usize)).sum()
     }
 
     /// Adds the rows of a batch that count, whose keys these are.

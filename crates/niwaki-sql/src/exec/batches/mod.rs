@@ -3,6 +3,7 @@
 mod append;
 mod join;
 mod join_table;
+mod large;
 mod nested;
 mod rows;
 mod single;
@@ -23,7 +24,7 @@ use crate::expr::{Batch, Expr, Rows, Runtime};
 use crate::plan::{PathPlan, PlanNode, ScanPlan};
 use crate::store::{ScanEffort, ScanPath, ScanState};
 
-/// Rows of a batch, about.
+/// Rows of a batch, about, unless large values end it ([`crate::store::BATCH_BYTES`]).
 const BATCH_ROWS: usize = 1_024;
 
 /// A step of a plan that gives its rows column by column.

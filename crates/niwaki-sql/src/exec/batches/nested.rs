@@ -5,13 +5,15 @@ use std::sync::Arc;
 use niwaki_types::{Datum, Vector};
 
 use super::join_table::{column, put, slots};
+use super::large::{large_slots, row_bytes};
 use super::{BATCH_ROWS, BatchStep, Below, Kept, clock, given};
 use crate::error::{Result, SqlError};
 use crate::exec::parallel::Division;
-use crate::exec::{Demand, Running, start_for};
+use crate::exec::{Demand, Running, start_for, value_bytes};
 use crate::expr::{Batch, Expr, Runtime};
 use crate::plan::{JoinKind, JoinPlan, PathPlan, PlanNode, ScanPlan};
 use crate::query::reads_slots;
+use crate::store::BATCH_BYTES;
 
 /// A nested loop into a scan.
 pub(super) struct BatchNested {
@@ -21,6 +23,9 @@ pub(super) struct BatchNested {
     batch: Batch,
     kept: Kept,
     place: usize,
+    /// The slots of those rows that may have large values, and the bytes of the row that was begun.
+    large: Vec<usize>,
+    outer_bytes: usize,
     /// What is still to come for that row, once it was begun, and whether it has a match.
     inner: Option<Running>,
     matched: bool,
@@ -81,6 +86,8 @@ impl BatchNested {
             batch: Batch::default(),
             kept: Kept::default(),
             place: 0,
+            large: Vec::new(),
+            outer_bytes: 0,
             inner: None,
             matched: false,
             row: Vec::new(),
@@ -93,6 +100,7 @@ impl BatchNested {
     fn next_outer(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.place = 0;
         let more = self.outer.next(&mut self.batch, &mut self.kept, rt)?;
+        self.large = large_slots(&self.batch, &join.outer_slots);
         let end = join.outer_slots.iter().chain(&join.inner_slots).map(|range| range.end).max();
         self.row.resize(end.unwrap_or(0), Datum::Null);
         Ok(more)
@@ -109,7 +117,8 @@ impl BatchNested {
         let vectors = scan.columns.iter().map(|column| Vector::for_type(inner_type(column)));
         let mut pairs = Pairs { outer: Vec::new(), inner: vectors.collect() };
         let rows = self.kept.rows(&self.batch);
-        while pairs.outer.len() < BATCH_ROWS && self.place < rows.len() {
+        let mut bytes = 0;
+        while pairs.outer.len() < BATCH_ROWS && bytes < BATCH_BYTES && self.place < rows.len() {
             rt.tick()?;
             let number = rows.number(self.place);
             let step = match &mut self.inner {
@@ -121,12 +130,14 @@ impl BatchNested {
                         }
                     }
                     self.matched = false;
+                    self.outer_bytes = row_bytes(&self.batch, &self.large, number);
                     none.insert(start_for(&join.inner, Demand::Around, rt.state))
                 }
             };
             if !step.next(&mut self.row, rt)? {
                 if !self.matched && matches!(join.kind, JoinKind::Left | JoinKind::Anti) {
                     pairs.outer.push(number as u32);
+                    bytes += self.outer_bytes;
                     pairs.inner.iter_mut().for_each(Vector::push_null);
                 }
                 self.inner = None;
@@ -141,8 +152,11 @@ impl BatchNested {
             self.matched = true;
             if join.kind != JoinKind::Anti {
                 pairs.outer.push(number as u32);
+                bytes += self.outer_bytes;
                 for (values, column) in pairs.inner.iter_mut().zip(scan.columns.iter()) {
-                    values.push(&self.row[scan.start + column]);
+                    let value = &self.row[scan.start + column];
+                    bytes += value_bytes(value);
+                    values.push(value);
                 }
             }
             if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) {

@@ -4,9 +4,10 @@ use niwaki_types::{Datum, Vector};
 
 use super::{BATCH_ROWS, BatchStep, Kept};
 use crate::error::Result;
-use crate::exec::Running;
+use crate::exec::{Running, value_bytes};
 use crate::expr::{Batch, Runtime};
 use crate::plan::SlotRange;
+use crate::store::BATCH_BYTES;
 
 /// Batches of the rows of a step.
 pub(super) struct RowBatches {
@@ -33,8 +34,8 @@ impl BatchStep for RowBatches {
         let width = self.slots.iter().map(|range| range.end).max().unwrap_or(0);
         self.row.resize(width.max(self.row.len()), Datum::Null);
         let mut columns: Vec<Vec<Datum>> = vec![Vec::new(); width];
-        let mut count = 0;
-        while count < BATCH_ROWS && !self.done {
+        let (mut count, mut bytes) = (0, 0);
+        while count < BATCH_ROWS && bytes < BATCH_BYTES && !self.done {
             if !self.step.next(&mut self.row, rt)? {
                 self.done = true;
                 break;
@@ -42,7 +43,9 @@ impl BatchStep for RowBatches {
             rt.tick()?;
             count += 1;
             for slot in self.slots.iter().flat_map(|range| range.start..range.end) {
-                columns[slot].push(self.row.get(slot).cloned().unwrap_or(Datum::Null));
+                let value = self.row.get(slot).cloned().unwrap_or(Datum::Null);
+                bytes += value_bytes(&value);
+                columns[slot].push(value);
             }
         }
         if batch.columns.len() < width {

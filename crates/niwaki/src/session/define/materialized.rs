@@ -12,7 +12,9 @@ use niwaki_catalog::{
     Column, IndexEntry, Oid, Relation, RelationDefinition, RelationKind, RelationStats,
 };
 use niwaki_sql::utility::{CreateTableAs, Name, Persistence, RowsOf};
-use niwaki_sql::{Planned, Progress, RowKeeper, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows};
+use niwaki_sql::{
+    Planned, Progress, RowKeeper, RowSink, SqlError, TEMP_CHUNK_BYTES, analyze_view_rows,
+};
 use niwaki_storage::Tid;
 use niwaki_table::{InsertOptions, Modify, RowTarget};
 use niwaki_txn::TableLockMode;
@@ -169,8 +171,8 @@ impl Definer<'_> {
         loop {
             let mut rows = StoredRows::default();
             let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
-            session.write_anew(&into, &rows.0, options)?;
-            count += rows.0.len() as u64;
+            session.write_anew(&into, &rows.rows, options)?;
+            count += rows.rows.len() as u64;
             if matches!(progress, Progress::Complete(_)) {
                 session.next_command()?;
                 return Ok(count);
@@ -311,16 +313,16 @@ impl Definer<'_> {
         })?;
         self.session.next_command()?;
         let mut added = added.finish()?.read();
-        let mut rows = Vec::new();
+        let mut rows = StoredRows::default();
         loop {
             let mut row = vec![Datum::Null; added.width()];
             let more = added.next(&mut row)?;
             if more {
                 rows.push(row);
             }
-            if !rows.is_empty() && (!more || rows.len() as u64 == BATCH_ROWS) {
-                self.insert_rows(view, &rows)?;
-                rows.clear();
+            if !rows.rows.is_empty() && (rows.is_full() || !more) {
+                self.insert_rows(view, &rows.rows)?;
+                rows = StoredRows::default();
             }
             if !more {
                 return self.session.next_command();
@@ -361,7 +363,7 @@ impl Definer<'_> {
         loop {
             let mut rows = StoredRows::default();
             let progress = self.session.advance(&mut running, BATCH_ROWS, &mut rows)?;
-            for row in &rows.0 {
+            for row in &rows.rows {
                 take(self, row)?;
             }
             if matches!(progress, Progress::Complete(_)) {

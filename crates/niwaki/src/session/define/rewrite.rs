@@ -6,32 +6,48 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationDefinition, RelationStats};
+use niwaki_sql::store::BATCH_BYTES;
 use niwaki_sql::{Progress, RowExpression, RowSink, SqlError};
 use niwaki_table::{Error as TableError, InsertOptions};
 use niwaki_types::Datum;
+use niwaki_types::growing::value_bytes;
 
 use super::Definer;
 use crate::Result;
 use crate::session::Session;
 use crate::session::errors::{key_text, of_table};
 
-/// Rows that are written at once.
+/// Rows that are written at once, at most.
 pub(super) const BATCH_ROWS: u64 = 1000;
 
 /// Values that a rewrite computes: column, expression.
 pub(super) type Computed = Vec<(usize, RowExpression)>;
 
-/// Rows as they are stored: objects are numbers, not names.
+/// Rows as they are stored, to be written at once: objects are numbers, not names. They end by bytes too.
 #[derive(Default)]
-pub(super) struct StoredRows(pub(super) Vec<Vec<Datum>>);
+pub(super) struct StoredRows {
+    pub(super) rows: Vec<Vec<Datum>>,
+    /// Bytes of their values.
+    bytes: usize,
+}
+
+impl StoredRows {
+    pub(super) fn push(&mut self, row: Vec<Datum>) {
+        self.bytes += row.iter().map(value_bytes).sum::<usize>();
+        self.rows.push(row);
+    }
+}
 
 impl RowSink for StoredRows {
     fn row(&mut self, row: &[Datum]) -> Result<()> {
-        self.0.push(row.to_vec());
+        self.push(row.to_vec());
         Ok(())
     }
     fn takes_numbers(&self, _column: usize) -> bool {
         true
+    }
+    fn is_full(&self) -> bool {
+        self.rows.len() as u64 >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 }
 
@@ -72,7 +88,7 @@ impl Definer<'_> {
             loop {
                 let mut rows = StoredRows::default();
                 let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
-                let rows = session.converted(old, &now, rows.0, computed, derived)?;
+                let rows = session.converted(old, &now, rows.rows, computed, derived)?;
                 session.write_anew(&now, &rows, InsertOptions::default())?;
                 if matches!(progress, Progress::Complete(_)) {
                     // What the same statement looks at next are these rows.
