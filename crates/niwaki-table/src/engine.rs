@@ -210,6 +210,11 @@ impl Engine {
         Ok(TempFiles::remove_all(self.storage.env())?)
     }
 
+    /// Closes temporary files whose handles outlive the database, as cursors of idle sessions do.
+    pub fn close_temporary_files(&self) {
+        self.temp_files.close_all();
+    }
+
     /// Bytes written to temporary files since the database was opened.
     pub fn temporary_bytes(&self) -> u64 {
         self.temp_files.bytes_written()

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
 use niwaki_storage::{Error as StorageError, WriteGate};
@@ -21,6 +23,8 @@ const UNLIMITED: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub struct TempFiles {
     next: AtomicU64,
+    /// Those that are open, by their numbers: their handles may outlive the database.
+    open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Bytes written to all of them.
     written: AtomicU64,
     /// How many were made.
@@ -109,7 +113,7 @@ pub struct TempSpace {
 pub struct TempFile {
     space: TempSpace,
     path: String,
-    file: Arc<dyn VfsFile>,
+    number: u64,
     len: u64,
 }
 
@@ -131,6 +135,11 @@ impl TempFiles {
     /// Temporary files made since the database was opened.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
+    }
+
+    /// Closes all files, for good: the database is closed. Handles of them fail from now on.
+    pub(crate) fn close_all(&self) {
+        self.open.lock().clear();
     }
 
     /// Removes what a crash left behind. Nobody uses temporary files yet.
@@ -174,22 +183,30 @@ impl TempSpace {
         let vfs = &self.env.vfs;
         vfs.create_dir(DIR).map_err(|e| failed("create the folder of", &path, e))?;
         let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| failed("create", &path, e))?;
+        self.files.open.lock().insert(number, file);
         self.files.made.fetch_add(1, Ordering::Relaxed);
         self.quota.counts.made.fetch_add(1, Ordering::Relaxed);
-        Ok(TempFile { space: self.clone(), path, file, len: 0 })
+        Ok(TempFile { space: self.clone(), path, number, len: 0 })
     }
 }
 
 impl TempFile {
+    fn file(&self) -> Result<Arc<dyn VfsFile>> {
+        let file = self.space.files.open.lock().get(&self.number).cloned();
+        let closed = || StorageError::Refused("the database is closed".to_owned()).into();
+        file.ok_or_else(closed)
+    }
+
     /// Appends bytes.
     ///
     /// # Errors
     /// The file system's; [`Error::TempFileLimit`]; why nothing is written any more.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.space.files.gate.pass()?;
+        let file = self.file()?;
         let more = bytes.len() as u64;
         self.space.quota.take(more)?;
-        if let Err(error) = self.file.write_at(bytes, self.len) {
+        if let Err(error) = file.write_at(bytes, self.len) {
             self.space.quota.give_back(more);
             return Err(failed("write to", &self.path, error).into());
         }
@@ -214,11 +231,11 @@ impl TempFile {
     /// # Errors
     /// The file system's, also if there are fewer.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let file = self.file()?;
         let mut done = 0;
         // Ends: every turn reads something, or fails.
         while done < buffer.len() {
-            let read = self
-                .file
+            let read = file
                 .read_at(&mut buffer[done..], offset + done as u64)
                 .map_err(|e| failed("read", &self.path, e))?;
             if read == 0 {
@@ -234,6 +251,8 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         self.space.quota.give_back(self.len);
+        let file = self.space.files.open.lock().remove(&self.number);
+        drop(file);
         // What is not removed now goes at the next start.
         if !self.space.files.gate.is_closed() {
             let _ = self.space.env.vfs.remove(&self.path);

@@ -90,6 +90,12 @@ impl TransactionManager {
         self.log.set(log).map_err(|_| refused("the transaction manager is open already"))
     }
 
+    /// Closes the file that states were spilled to: the storage was shut down, and nobody asks for the
+    /// state of a transaction any more.
+    pub fn close_files(&self) {
+        self.states.close_file();
+    }
+
     pub(crate) fn log(&self) -> Result<&dyn CommitLog> {
         Ok(&**self.log.get().ok_or_else(|| refused("the transaction manager has no log yet"))?)
     }

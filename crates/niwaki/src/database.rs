@@ -560,6 +560,9 @@ impl Inner {
         self.engine.settle()?;
         self.databases.end_temporary();
         self.engine.storage().shutdown(&[&*self.transactions])?;
+        // Sessions that are kept have no file open either.
+        self.engine.close_temporary_files();
+        self.transactions.close_files();
         *closed = true;
         Ok(())
     }

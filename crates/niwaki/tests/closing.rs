@@ -133,7 +133,13 @@ fn a_closed_database_has_no_file_open() {
     let db = Database::open_with(Env::os(&folder), Options::new().background(true)).unwrap();
     let mut kept = db.session();
     kept.execute("create table t (a int primary key)", ()).unwrap();
-    assert!(open_files() > before + 3, "the lock, the log, and relations");
+    kept.execute("set work_mem = '64kB'", ()).unwrap();
+    let cursor =
+        "declare c cursor with hold for select repeat('x', i) from generate_series(1, 999) i";
+    kept.execute(cursor, ()).unwrap();
+    let temporary = std::fs::read_dir(folder.join("tmp")).unwrap();
+    assert_eq!(temporary.count(), 1, "the rows of the cursor");
+    assert!(open_files() > before + 4, "the lock, the log, relations, and that");
     db.close().unwrap();
     assert_eq!(open_files(), before);
     assert_eq!(kept.query("select * from t", ()).unwrap_err().sqlstate, "57P01");

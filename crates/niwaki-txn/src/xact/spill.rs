@@ -113,7 +113,8 @@ impl Drop for Slot {
 #[derive(Debug)]
 struct SpillFile {
     env: Env,
-    file: Arc<dyn VfsFile>,
+    /// Absent when the database is closed.
+    file: RwLock<Option<Arc<dyn VfsFile>>>,
     /// Another process may have a file of this name when it is closed.
     gate: WriteGate,
 }
@@ -140,7 +141,12 @@ impl SpillFile {
         let file = env.vfs.open(PATH, OpenMode::CreateIfAbsent);
         let file = file.map_err(|error| failed("open", error))?;
         file.set_len(0).map_err(|error| failed("empty", error))?;
-        Ok(Self { env: env.clone(), file, gate: gate.clone() })
+        Ok(Self { env: env.clone(), file: RwLock::new(Some(file)), gate: gate.clone() })
+    }
+
+    fn file(&self) -> Result<Arc<dyn VfsFile>> {
+        let closed = || StorageError::Refused("the database is closed".to_owned());
+        Ok(self.file.read().clone().ok_or_else(closed)?)
     }
 
     fn write(&self, segment: &SpilledSegment, states: &[u64]) -> Result<()> {
@@ -154,13 +160,13 @@ impl SpillFile {
             let checksum = checksum(segment.number, block, &bytes[start + WORD..]);
             bytes[start..start + WORD].copy_from_slice(&checksum.to_le_bytes());
         }
-        let written = self.file.write_at(&bytes, segment.slot.offset(0));
+        let written = self.file()?.write_at(&bytes, segment.slot.offset(0));
         Ok(written.map_err(|error| failed("write to", error))?)
     }
 
     fn read(&self, segment: &SpilledSegment, block: usize) -> Result<Block> {
         let mut bytes = [0; BLOCK_BYTES];
-        let read = self.file.read_at(&mut bytes, segment.slot.offset(block));
+        let read = self.file()?.read_at(&mut bytes, segment.slot.offset(block));
         let read = read.map_err(|error| failed("read", error))?;
         let (words, _) = bytes.as_chunks::<WORD>();
         let (first, states) = words.split_first().expect("a checksum stands in front");
@@ -301,7 +307,7 @@ impl Spilled {
         let Some(file) = self.file.get() else { return Ok(()) };
         let mut slots = self.slots.lock();
         if slots.used > 0 && slots.free.len() as u64 == slots.used && !file.gate.is_closed() {
-            file.file.set_len(0).map_err(|error| failed("empty", error))?;
+            file.file()?.set_len(0).map_err(|error| failed("empty", error))?;
             *slots = Slots::default();
         }
         Ok(())
@@ -309,6 +315,13 @@ impl Spilled {
 }
 
 impl XactStates {
+    /// Closes the file, if there is one; states that are in it alone cannot be read from now on.
+    pub(crate) fn close_file(&self) {
+        if let Some(file) = self.spilled.file.get() {
+            *file.file.write() = None;
+        }
+    }
+
     /// See [`Spilled::state`].
     pub(crate) fn spilled_state(&self, xid: Xid) -> Option<Result<u64>> {
         self.spilled.state(xid)

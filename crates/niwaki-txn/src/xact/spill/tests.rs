@@ -299,3 +299,21 @@ fn a_segment_in_which_many_run_stays_in_memory() {
     });
     assert!(states.write_segment(storage, segment_of(first)).unwrap().is_some());
 }
+
+/// A session that was kept held the manager, and with it the file.
+#[test]
+fn a_closed_database_has_no_file_of_states_open() {
+    let database = Database::open(Arc::new(MemoryVfs::new()));
+    let states = &database.manager.states;
+    let (early, _) = database.commit();
+    database.use_up_segment();
+    database.commit();
+    let written = states.write_segment(&database.storage, segment_of(early)).unwrap();
+    states.set_aside(written.unwrap());
+    let file = states.spilled.file.get().unwrap();
+    assert!(file.file.read().is_some());
+    database.manager.close_files();
+    assert!(file.file.read().is_none());
+    let error = states.spilled_state(early).unwrap().unwrap_err();
+    assert!(error.to_string().contains("the database is closed"), "{error}");
+}
