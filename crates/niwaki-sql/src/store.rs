@@ -311,8 +311,8 @@ pub trait Store {
     ) -> Result<bool>;
 
     /// Appends about `limit` visible rows as vectors, one for each column of the table, of which those that were asked for in
-    /// [`Store::open_scan`] are filled; returns how many rows, and whether there may be more after them. They end by bytes as in
-    /// [`Store::next_rows`].
+    /// [`Store::open_scan`] are filled; returns how many rows, and whether there may be more after them.
+    /// Large values end them as in [`Store::next_rows`].
     ///
     /// # Errors
     /// As [`Store::next_rows`].

@@ -411,7 +411,8 @@ impl BatchJoin {
         self.next_pairs(join, batch, kept, rt)
     }
 
-    /// Whether each outer row meets one inner row at most, or it does not matter which, and none is large.
+    /// Whether each outer row meets one inner row at most, or it does not matter which. Not where
+    /// inner rows are large.
     fn stays_in_place(&self, join: &JoinPlan) -> bool {
         let Inner::Table(table) = &self.inner else { return false };
         // As many copies of an inner row as there are outer ones may be too many.

@@ -23,7 +23,8 @@ pub(super) const BATCH_ROWS: u64 = 1000;
 /// Values that a rewrite computes: column, expression.
 pub(super) type Computed = Vec<(usize, RowExpression)>;
 
-/// Rows as they are stored, to be written at once: objects are numbers, not names. They end by bytes too.
+/// Rows as they are stored, to be written at once: objects are numbers, not names. Large values end
+/// them early.
 #[derive(Default)]
 pub(super) struct StoredRows {
     pub(super) rows: Vec<Vec<Datum>>,
