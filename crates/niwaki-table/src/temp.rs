@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use hashbrown::{HashMap, HashSet};
+use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::atomic::{AtomicI32, Ordering};
 use niwaki_storage::Xid;

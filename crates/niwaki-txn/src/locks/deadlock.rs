@@ -21,7 +21,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::MutexGuard;
 use niwaki_storage::Xid;
