@@ -3,8 +3,8 @@
 use num_bigint::{BigInt, Sign};
 
 use super::{
-    Numeric, PRECISION_MAX, Repr, SCALE_MAX, SIGNIFICANT_DIGITS_MIN, big_power, divide_rounded,
-    divide_rounded_small, small_power,
+    Numeric, PRECISION_MAX, Repr, SCALE_MAX, SIGNIFICANT_DIGITS_MIN, big_power, count_pairs,
+    divide_rounded, divide_rounded_small, small_power,
 };
 use crate::error::{Result, TypeError};
 
@@ -67,6 +67,7 @@ impl Numeric {
         match (self.parts(), other.parts()) {
             (Some((a, scale_a)), Some((b, scale_b))) => {
                 let scale = scale_a + scale_b;
+                count_pairs(&a, &b)?;
                 let product = a.as_ref() * b.as_ref();
                 if scale > SCALE_MAX {
                     let rounded = divide_rounded(&product, &big_power(scale - SCALE_MAX));
@@ -115,6 +116,7 @@ impl Numeric {
             }
         }
         let (a, b, _) = self.aligned_big(other);
+        count_pairs(&a, &b)?;
         Self::from_parts(a / b, 0)
     }
 
@@ -141,6 +143,7 @@ impl Numeric {
             }
         }
         let (a, b, scale) = self.aligned_big(other);
+        count_pairs(&a, &b)?;
         Self::from_parts(a % b, scale)
     }
 
@@ -289,6 +292,7 @@ impl Numeric {
         } else {
             divisor *= big_power(power);
         }
+        count_pairs(&dividend, &divisor)?;
         Self::from_parts(divide_rounded(&dividend, &divisor), scale)
     }
 

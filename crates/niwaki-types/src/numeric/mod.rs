@@ -28,6 +28,7 @@ use std::hash::{Hash, Hasher};
 use num_bigint::{BigInt, Sign};
 
 use crate::error::{Result, TypeError};
+use crate::work;
 
 /// Most digits after the decimal point.
 pub(crate) const SCALE_MAX: u32 = 16383;
@@ -85,23 +86,32 @@ fn small_digits(magnitude: u128) -> u32 {
     if magnitude == 0 { 0 } else { magnitude.ilog10() + 1 }
 }
 
+/// Least and greatest count of decimal digits of what has so many bits, one or more.
+fn digits_between(bits: u64) -> (u32, u32) {
+    // 0.301029995 < log10(2) < 0.301029996
+    let digits = |bits: u64, log: u64| bits.saturating_mul(log) / 1_000_000_000 + 1;
+    let (least, most) = (digits(bits - 1, 301_029_995), digits(bits, 301_029_996));
+    let count = |digits: u64| u32::try_from(digits).unwrap_or(u32::MAX);
+    (count(least), count(most))
+}
+
 /// Count of decimal digits of `value` without its sign; zero has none.
 fn big_digits(value: &BigInt) -> u32 {
     if value.sign() == Sign::NoSign {
         return 0;
     }
-    // bits * log10(2), rounded down, is the count or one less: a comparison settles it.
-    let bits = value.bits();
-    let estimate = u32::try_from((bits - 1).saturating_mul(30_103) / 100_000).unwrap_or(u32::MAX);
-    let mut digits = estimate.max(1);
-    // The estimate uses 0.30103 > log10(2): for very long numbers it may be too high by a few.
-    while digits > 1 && value.magnitude() < big_power(digits - 1).magnitude() {
-        digits -= 1;
-    }
-    while value.magnitude() >= big_power(digits).magnitude() {
+    let (mut digits, most) = digits_between(value.bits());
+    // Ends: the bounds are one apart, or two. A power that long takes milliseconds.
+    while digits < most && value.magnitude() >= big_power(digits).magnitude() {
         digits += 1;
     }
     digits
+}
+
+/// Counts the work of a product or a quotient: as many steps as pairs of words.
+fn count_pairs(a: &BigInt, b: &BigInt) -> Result<()> {
+    let words = |value: &BigInt| usize::try_from(value.bits() / 64).unwrap_or(usize::MAX);
+    work::tick(words(a).saturating_mul(words(b)))
 }
 
 impl Numeric {
@@ -153,8 +163,11 @@ impl Numeric {
         match i128::try_from(&coefficient) {
             Ok(small) => Ok(Self(Repr::Small(small, scale))),
             Err(_) => {
-                let digits = big_digits(&coefficient);
-                if digits > INTEGER_DIGITS_MAX + u32::from(scale) {
+                let bits = coefficient.bits();
+                work::tick(usize::try_from(bits / 8).unwrap_or(usize::MAX))?;
+                let most = INTEGER_DIGITS_MAX + u32::from(scale);
+                // A value that was just read is far from the limit nearly always.
+                if digits_between(bits).1 > most && big_digits(&coefficient) > most {
                     return Err(overflow());
                 }
                 Ok(Self(Repr::Big(Box::new(coefficient), scale)))
@@ -317,9 +330,18 @@ impl Numeric {
         if a.sign() != b.sign() {
             return a.sign().cmp(&b.sign());
         }
+        if scale_a == scale_b || a.sign() == Sign::NoSign {
+            return a.as_ref().cmp(b.as_ref());
+        }
         // Numbers of different magnitude need no multiplication.
-        let by_exponent = self.leading_exponent().cmp(&other.leading_exponent());
-        if by_exponent != Ordering::Equal {
+        let exponents = |value: &BigInt, scale: u32| {
+            let (least, most) = digits_between(value.bits());
+            (i64::from(least) - i64::from(scale), i64::from(most) - i64::from(scale))
+        };
+        let (least_a, most_a) = exponents(a.as_ref(), scale_a);
+        let (least_b, most_b) = exponents(b.as_ref(), scale_b);
+        if most_a < least_b || most_b < least_a {
+            let by_exponent = least_a.cmp(&least_b);
             return if a.sign() == Sign::Minus { by_exponent.reverse() } else { by_exponent };
         }
         match scale_a.cmp(&scale_b) {

@@ -140,6 +140,33 @@ pub(crate) fn any_numeric() -> impl Strategy<Value = Numeric> {
     ]
 }
 
+#[test]
+fn digits_are_counted_at_powers_of_ten_and_of_two() {
+    for exponent in (1..700).chain([16_383, 40_000, 131_071]) {
+        let power = big_power(exponent);
+        assert_eq!(big_digits(&power), exponent + 1, "10^{exponent}");
+        assert_eq!(big_digits(&(&power - 1)), exponent, "10^{exponent} - 1");
+    }
+    for bits in (1..3_000).chain([54_427, 435_411]) {
+        let (least, most) = digits_between(bits);
+        assert!(least <= most && most - least <= 1, "{bits} bits: {least} to {most} digits");
+    }
+}
+
+#[test]
+fn long_numbers_of_different_scales_compare() {
+    let number = |text: String| Numeric::parse(&text).expect("a number");
+    let whole = number(format!("1{}", "0".repeat(60)));
+    let same = number(format!("1{}.000", "0".repeat(60)));
+    let above = number(format!("1{}.001", "0".repeat(60)));
+    assert_eq!(whole.cmp(&same), Ordering::Equal);
+    assert_eq!(whole.cmp(&above), Ordering::Less);
+    assert_eq!(whole.neg().cmp(&above.neg()), Ordering::Greater);
+    let small = number(format!("0.{}1", "0".repeat(50)));
+    assert_eq!(small.cmp(&whole), Ordering::Less);
+    assert_eq!(whole.neg().cmp(&small), Ordering::Less);
+}
+
 proptest! {
     #[test]
     fn images_read_back(value in any_numeric()) {
