@@ -345,6 +345,7 @@ impl LockManager {
 #[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
 mod tests {
     use niwaki_env::Env;
+    use niwaki_storage::{Storage, StorageOptions};
 
     use super::*;
     use crate::{
@@ -476,7 +477,11 @@ mod tests {
     /// for, by its own and by a subtransaction's number, is found all the same.
     #[test]
     fn waits_for_transactions_and_subtransactions_lead_to_who_runs_them() {
-        let manager = manager();
+        let env = Env::memory();
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let managers = vec![Arc::clone(&manager) as _];
+        let (storage, _) = Storage::open(env, StorageOptions::default(), managers).unwrap();
+        manager.attach(&storage).unwrap();
         let [first, second, third] = [1, 2, 3].map(|table| holder(&manager, table));
         let idle: Vec<Transaction> = (4..40).map(|table| holder(&manager, table)).collect();
         let ids = |transaction: &Transaction| {

@@ -306,6 +306,9 @@ fn a_closed_database_has_no_file_of_states_open() {
     let database = Database::open(Arc::new(MemoryVfs::new()));
     let states = &database.manager.states;
     let (early, _) = database.commit();
+    // Its segment does not shrink.
+    let running = database.begin();
+    running.write_xid().unwrap();
     database.use_up_segment();
     database.commit();
     let written = states.write_segment(&database.storage, segment_of(early)).unwrap();
