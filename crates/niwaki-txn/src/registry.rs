@@ -52,7 +52,7 @@ impl Registry {
     /// waits for now.
     pub(crate) fn owners(sessions: &[Arc<SessionControl>]) -> HashMap<Xid, usize> {
         let wanted: HashSet<Xid> = sessions.iter().filter_map(|it| it.awaited_xid()).collect();
-        let mut owners = HashMap::new();
+        let mut owners = HashMap::default();
         if wanted.is_empty() {
             return owners;
         }

@@ -43,6 +43,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
         if source.path.starts_with("crates/") && !source.path.starts_with("crates/niwaki-env/") {
             found.extend(of_the_machine(source));
+            found.extend(hashed_by_chance(source));
         }
     }
     for (path, name, _) in ALLOWED {
@@ -82,6 +83,17 @@ fn of_the_machine(source: &Source) -> Vec<Finding> {
         Finding::new(&source.path, line, format!("{name}: use what niwaki_env has"))
     })
     .collect()
+}
+
+/// Hash tables that only a build without a scheduler can make: the others have another hasher.
+fn hashed_by_chance(source: &Source) -> Vec<Finding> {
+    const MADE: [&str; 4] =
+        ["HashMap::new(", "HashSet::new(", "HashMap::with_capacity(", "HashSet::with_capacity("];
+    let made = source.lines().filter(|(line, code)| {
+        !source.is_test(*line) && MADE.iter().any(|made| code.contains(made))
+    });
+    made.map(|(line, _)| Finding::new(&source.path, line, "a hash table is made by default()"))
+        .collect()
 }
 
 /// Every use of a name of [`OF_THE_MACHINE`], with its line: as a path, or in the braces of an import.
@@ -132,6 +144,15 @@ mod tests {
 
     fn found(path: &str, code: &str) -> Vec<String> {
         check(&tree(&[(path, code)])).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn hash_tables_are_made_by_default() {
+        let made = "fn f() { let a: HashMap<u8, u8> = HashMap::new(); }";
+        assert_eq!(found("crates/niwaki-heap/src/x.rs", made).len(), 1);
+        assert_eq!(found("crates/niwaki-env/src/hash.rs", made), [""; 0]);
+        let default = "fn f() { let a: HashMap<u8, u8> = HashMap::default(); }";
+        assert_eq!(found("crates/niwaki-heap/src/x.rs", default), [""; 0]);
     }
 
     #[test]
