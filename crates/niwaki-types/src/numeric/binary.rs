@@ -228,7 +228,7 @@ impl Numeric {
             }
         }
         let sign = if negative { Sign::Minus } else { Sign::Plus };
-        Self::from_parts(BigInt::from_bytes_le(sign, magnitude), scale.into())
+        Self::within_limits(BigInt::from_bytes_le(sign, magnitude), scale.into())
             .map_err(|_| corrupt("has too many digits"))
     }
 }

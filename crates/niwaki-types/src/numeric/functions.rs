@@ -85,7 +85,7 @@ impl Numeric {
         if !self.is_finite() {
             return Ok(self.clone());
         }
-        let scale = result_scale(SIGNIFICANT_DIGITS_MIN - self.logarithm_weight(), &[self]);
+        let scale = result_scale(SIGNIFICANT_DIGITS_MIN - self.logarithm_weight()?, &[self]);
         let bits = bits_for_digits(scale.into()) + 32;
         from_fixed(&self.ln_fixed(bits), bits, scale)
     }
@@ -106,10 +106,11 @@ impl Numeric {
             (false, true) => return Ok(Self::ZERO),
             (true, false) => return Ok(Self::INFINITY),
         }
-        let weight = self.logarithm_weight() - base.logarithm_weight();
+        let base_weight = base.logarithm_weight()?;
+        let weight = self.logarithm_weight()? - base_weight;
         let scale = result_scale(SIGNIFICANT_DIGITS_MIN - weight, &[base, self]);
         // The quotient loses as many digits as the logarithm of the base is small.
-        let small = i64::from(base.logarithm_weight().min(0).abs()) * 2;
+        let small = i64::from(base_weight.min(0).abs()) * 2;
         let large = i64::from(weight.max(0));
         let bits = bits_for_digits(i64::from(scale) + small + large) + 64;
         let divisor = base.ln_fixed(bits);
@@ -333,16 +334,16 @@ impl Numeric {
     }
 
     /// PostgreSQL's estimate of the decimal weight of the natural logarithm.
-    fn logarithm_weight(&self) -> i32 {
+    fn logarithm_weight(&self) -> Result<i32> {
         if self.is_negative() || self.is_zero() {
-            return 0;
+            return Ok(0);
         }
         if *self >= Self::new(9, 1) && *self <= Self::new(11, 1) {
             // ln(1 + x) is nearly x.
-            let Ok(distance) = self.sub(&Self::new(1, 0)) else { return 0 };
-            return distance.leading_exponent().unwrap_or(0);
+            let distance = self.sub(&Self::new(1, 0))?;
+            return Ok(distance.leading_exponent().unwrap_or(0));
         }
-        self.ln_estimate().abs().log10() as i32
+        Ok(self.ln_estimate().abs().log10() as i32)
     }
 
     /// `e` to the power of `logarithm / 2^bits`, rounded to `scale`.

@@ -154,25 +154,38 @@ impl Numeric {
         }
     }
 
-    /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits.
+    /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits. Counts the work.
     ///
     /// # Errors
-    /// `22003` when there are too many digits before or after the decimal point.
+    /// `22003` when there are too many digits before or after the decimal point; what ends the
+    /// statement.
     fn from_parts(coefficient: BigInt, scale: u32) -> Result<Self> {
+        Self::within_limits(coefficient, scale)?.counted()
+    }
+
+    /// The same without counting, so that nothing but the digits makes it fail: where a failure means
+    /// damage, or is not told.
+    fn within_limits(coefficient: BigInt, scale: u32) -> Result<Self> {
         let scale = checked_scale(scale)?;
         match i128::try_from(&coefficient) {
             Ok(small) => Ok(Self(Repr::Small(small, scale))),
             Err(_) => {
-                let bits = coefficient.bits();
-                work::tick(usize::try_from(bits / 8).unwrap_or(usize::MAX))?;
                 let most = INTEGER_DIGITS_MAX + u32::from(scale);
                 // A value that was just read is far from the limit nearly always.
-                if digits_between(bits).1 > most && big_digits(&coefficient) > most {
+                if digits_between(coefficient.bits()).1 > most && big_digits(&coefficient) > most {
                     return Err(overflow());
                 }
                 Ok(Self(Repr::Big(Box::new(coefficient), scale)))
             }
         }
+    }
+
+    /// The value itself, once its bytes are counted as work.
+    fn counted(self) -> Result<Self> {
+        if let Repr::Big(value, _) = &self.0 {
+            work::tick(usize::try_from(value.bits() / 8).unwrap_or(usize::MAX))?;
+        }
+        Ok(self)
     }
 
     /// Digits shown after the decimal point; 0 for the special values.

@@ -1,5 +1,6 @@
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -165,6 +166,36 @@ fn long_numbers_of_different_scales_compare() {
     let small = number(format!("0.{}1", "0".repeat(50)));
     assert_eq!(small.cmp(&whole), Ordering::Less);
     assert_eq!(whole.neg().cmp(&small), Ordering::Less);
+}
+
+/// A statement that ended while a long number was read found damage in its table; a `float8` became
+/// `NaN`, and a logarithm got another scale.
+#[test]
+fn the_end_of_a_statement_is_no_damage_and_changes_no_value() {
+    let refuses: work::Asker = Arc::new(|| Err(TypeError::new("57014", "cancelled")));
+    let long = Numeric::parse(&"7".repeat(60)).expect("a number");
+    let mut stored = Vec::new();
+    long.write_stored(&mut stored);
+    let near_one = Numeric::parse(&format!("1.{}1", "0".repeat(49))).expect("a number");
+    let base = Numeric::parse(&format!("1.0{}", "5".repeat(40))).expect("a number");
+    let logarithm = near_one.log(&base).expect("a logarithm").to_string();
+    let _asking = work::asking(Some(refuses));
+    // What is counted beyond these units asks.
+    let leave = |units| {
+        assert!(work::tick(usize::MAX).is_err());
+        work::tick(work::UNITS - units).expect("as many were left");
+    };
+    leave(0);
+    assert!(Numeric::from_stored(&stored).expect("no damage").same_image(&long));
+    assert_eq!(Numeric::from_f64(-1e300).to_string(), format!("-1{}", "0".repeat(300)));
+    assert_eq!(Numeric::parse(&"7".repeat(60)).expect_err("cancelled").sqlstate, "57014");
+    for units in 0..32 {
+        leave(units);
+        match near_one.log(&base) {
+            Ok(same) => assert_eq!(same.to_string(), logarithm),
+            Err(error) => assert_eq!(error.sqlstate, "57014"),
+        }
+    }
 }
 
 proptest! {

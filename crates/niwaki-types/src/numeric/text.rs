@@ -39,10 +39,11 @@ impl Numeric {
         if !digits_only(integer) || !digits_only(fraction) || integer.len() + fraction.len() == 0 {
             return Err(invalid());
         }
-        Self::from_digits(negative, integer, fraction, exponent)
+        Self::from_digits(negative, integer, fraction, exponent)?.counted()
     }
 
     /// The value of `integer.fraction` times ten to the power of `exponent`; both are ASCII digits.
+    /// Fails for its digits alone: the caller counts the work.
     pub(super) fn from_digits(
         negative: bool,
         integer: &str,
@@ -85,7 +86,7 @@ impl Numeric {
         digits.push_str(fraction);
         let value = BigInt::parse_bytes(digits.as_bytes(), 10).ok_or_else(overflow)?;
         let value = value * big_power(zeros);
-        Self::from_parts(if negative { -value } else { value }, shown.into())
+        Self::within_limits(if negative { -value } else { value }, shown.into())
     }
 
     /// Appends the value as PostgreSQL shows it: all digits, with exactly [`Numeric::scale`] of them
