@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use niwaki_env::memory;
 use niwaki_table::{KeyedRows, Run, RunReader, RunWriter, TempSpace};
 use niwaki_types::{Datum, read_tagged_into, write_tagged_row};
 
+use super::key_chains::grown;
 use super::row_bytes;
 use super::spill::checked;
 use crate::context::{ExecContext, RowSink};
@@ -32,6 +34,12 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Whether there is memory for one more row of so many values.
+    pub(super) fn has_room(&self, width: usize) -> bool {
+        let (now, then) = (grown(&self.values, 0), grown(&self.values, width));
+        then <= now || memory::has_room(then)
+    }
+
     /// Adds a row behind the others.
     pub(super) fn push(&mut self, row: &[Datum]) {
         self.width = row.len();
@@ -86,7 +94,8 @@ impl RowKeeper {
         if self.file.is_none() {
             // The vector may be as large again as what is in it.
             self.held += row_bytes(row) + size_of_val(row);
-            if self.held <= self.budget || self.temp.is_none() {
+            let fits = self.held <= self.budget && self.rows.has_room(row.len());
+            if fits || self.temp.is_none() {
                 self.rows.push(row);
                 return Ok(());
             }

@@ -127,7 +127,7 @@ impl NumberedRows {
         let in_memory = self.blocks.is_empty() && self.last.starts.is_empty();
         // The vector may be as large again as what is in it.
         let bytes = row_bytes(row) + size_of_val(row);
-        if in_memory && self.held + bytes <= self.budget {
+        if in_memory && self.held + bytes <= self.budget && self.rows.has_room(row.len()) {
             self.held += bytes;
             self.rows.push(row);
         } else {

@@ -5,6 +5,7 @@
 //! are read once, for as many rows in doubt as there is room for. As few rows that are new are in doubt, a long chain
 //! does not read the files at each of its links.
 
+use niwaki_env::memory;
 use niwaki_table::{KeyedRows, Run, RunWriter};
 use niwaki_types::{ColumnType, Datum, read_tagged_into, write_tagged_row};
 
@@ -93,12 +94,7 @@ impl SeenRows {
         }
         let beyond = match &mut self.beyond {
             Some(beyond) => beyond,
-            none => none.insert(Beyond {
-                filter: vec![0; (rt.exec.hash_mem / FILTER_SHARE / size_of::<u64>()).max(1)],
-                runs: Vec::new(),
-                keys: Writer::new(rt)?,
-                in_doubt: Writer::new(rt)?,
-            }),
+            none => none.insert(Beyond::new(rt)?),
         };
         if beyond.note(&self.key) {
             beyond.keys.push(&self.key, &[])?;
@@ -177,6 +173,17 @@ impl SeenRows {
 }
 
 impl Beyond {
+    /// Nothing in it yet. Its filter is as large as may be.
+    fn new(rt: &Runtime<'_, '_>) -> Result<Self> {
+        let mut words = rt.exec.hash_mem / FILTER_SHARE / size_of::<u64>();
+        // Ends: a small one may always be taken. It leaves more rows in doubt.
+        while !memory::has_room(words * size_of::<u64>()) {
+            words /= 2;
+        }
+        let (keys, in_doubt) = (Writer::new(rt)?, Writer::new(rt)?);
+        Ok(Self { filter: vec![0; words.max(1)], runs: Vec::new(), keys, in_doubt })
+    }
+
     /// Puts a key into the filter; true if it was certainly not there.
     fn note(&mut self, key: &[u8]) -> bool {
         let (first, second) = (hash_key(key, 0), hash_key(key, 1) | 1);

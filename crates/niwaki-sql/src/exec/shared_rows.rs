@@ -68,12 +68,12 @@ fn with_step(
 
 /// Computes more rows; false if there are none.
 fn compute(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
-    let (held, count) = {
-        let state = state_of(plan, rt);
-        (state.held, state.count)
-    };
-    let width = plan.columns.len();
-    let in_memory = rt.exec.temp.is_none() || held <= rt.exec.work_mem;
+    let (work_mem, width) = (rt.exec.work_mem, plan.columns.len());
+    let state = state_of(plan, rt);
+    let count = state.count;
+    // What comes behind a file goes to files.
+    let fits = state.files.is_empty() && state.held <= work_mem && state.rows.has_room(width);
+    let in_memory = fits || rt.exec.temp.is_none();
     with_step(plan, rt, |step, rt| {
         let mut row = Vec::new();
         if in_memory {

@@ -10,6 +10,7 @@
 
 use std::cmp::Ordering;
 
+use niwaki_env::memory;
 use niwaki_table::{KeyedRows, Sorter, TempFile};
 
 use crate::error::{Result, SqlError};
@@ -96,8 +97,9 @@ impl SortedKeys {
             let begun = fences.ends.last().map(|(_, begin)| offset - begin);
             if begun.is_none_or(|bytes| bytes >= stretch_bytes) {
                 fences.push(record.key, offset);
+                let too_many = |bytes: usize| bytes > budget || !memory::has_room(bytes);
                 // Ends: each turn leaves half of them.
-                while fences.memory() > budget && fences.ends.len() > 1 {
+                while too_many(fences.memory()) && fences.ends.len() > 1 {
                     fences.thin();
                     stretch_bytes = stretch_bytes.saturating_mul(2);
                 }
