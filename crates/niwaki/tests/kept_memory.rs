@@ -1,8 +1,9 @@
-//! What a statement keeps asks for memory before it takes it, and goes on in files where there is none.
+//! Rows that a statement keeps go to files where there is no memory for them.
 //!
 //! Kept rows grew up to `work_mem`, unasked: a vector of them that doubled had the session refused
-//! (53200), or under `ulimit -v` the server ended. A recursive UNION without memory for its table took
-//! an eighth of `hash_mem` at once, for its filter. A test of its own: the limit is the process's.
+//! (53200), or under `ulimit -v` the server ended. A recursive UNION without memory for its table
+//! took an eighth of `hash_mem` at once, for its filter. A test of its own: the limit is that of
+//! the process.
 
 #![cfg(target_os = "linux")]
 

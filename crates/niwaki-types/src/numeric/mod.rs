@@ -154,7 +154,7 @@ impl Numeric {
         }
     }
 
-    /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits. Counts the work.
+    /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits. Counts work.
     ///
     /// # Errors
     /// `22003` when there are too many digits before or after the decimal point; what ends the
@@ -163,8 +163,8 @@ impl Numeric {
         Self::within_limits(coefficient, scale)?.counted()
     }
 
-    /// The same without counting, so that nothing but the digits makes it fail: where a failure means
-    /// damage, or is not told.
+    /// The same without counting, so that nothing but the digits makes it fail: where a failure
+    /// means damage, or is not told.
     fn within_limits(coefficient: BigInt, scale: u32) -> Result<Self> {
         let scale = checked_scale(scale)?;
         match i128::try_from(&coefficient) {

@@ -181,7 +181,7 @@ fn the_end_of_a_statement_is_no_damage_and_changes_no_value() {
     let logarithm = near_one.log(&base).expect("a logarithm").to_string();
     let _asking = work::asking(Some(refuses));
     // What is counted beyond these units asks.
-    let leave = |units| {
+    let leave = |units: usize| {
         assert!(work::tick(usize::MAX).is_err());
         work::tick(work::UNITS - units).expect("as many were left");
     };
