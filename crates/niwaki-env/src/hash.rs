@@ -27,6 +27,3 @@ pub type HashMap<K, V> = hashbrown::HashMap<K, V, TableHash>;
 
 /// A set whose order nobody may rely on.
 pub type HashSet<T> = hashbrown::HashSet<T, TableHash>;
-
-/// A map whose keys have [`FixedHash`]es in every build: for keys that clients cannot choose.
-pub type FixedHashMap<K, V> = hashbrown::HashMap<K, V, FixedHash>;

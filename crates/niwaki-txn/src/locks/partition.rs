@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use niwaki_env::hash::{FixedHash, FixedHashMap};
+use niwaki_env::hash::{FixedHash, HashMap};
 
 use super::entry::{Carried, Entry, is};
 use super::page::{PageKey, PageLocks, PageNote};
@@ -15,7 +15,7 @@ const ROOM_KEPT: usize = 256;
 
 /// Gives up most of the room of a map that had many more keys: a million locks of one transaction
 /// would keep 100 MB for ever.
-fn shrink<K: Eq + Hash, V>(map: &mut FixedHashMap<K, V>) {
+fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     if map.capacity() > ROOM_KEPT * 2 && map.len() < map.capacity() / 8 {
         map.shrink_to(ROOM_KEPT.max(map.len() * 2));
     }
@@ -31,16 +31,15 @@ pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
         LockKey::Row(row) => hash(PageKey::of(row)),
         other => hash(other),
     };
-    // The low bits choose the place inside the partition's maps.
     (hash >> 32) as usize % partitions
 }
 
 /// A part of the lock table.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
-    pub(crate) entries: FixedHashMap<LockKey, Entry>,
+    pub(crate) entries: HashMap<LockKey, Entry>,
     /// Pages with locked rows. A row with an entry is promoted here.
-    pub(super) pages: FixedHashMap<PageKey, PageLocks>,
+    pub(super) pages: HashMap<PageKey, PageLocks>,
 }
 
 impl Partition {
@@ -132,5 +131,18 @@ impl Partition {
         let keys = promoted.into_iter().map(|row| LockKey::Row(note.page.row(row)));
         let carried = keys.flat_map(|key| self.drop_modes(session, &key, note.mode)).collect();
         (rows, carried)
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests {
+    use super::*;
+
+    /// Keys of advisory locks are the clients'. One that knew their hashes chose keys that stand in one
+    /// place, and all who lock something there waited while they were compared.
+    #[test]
+    fn clients_do_not_know_the_places_of_keys() {
+        let hash = |of: &Partition| of.entries.hasher().hash_one(LockKey::Notifications);
+        assert_ne!(hash(&Partition::default()), hash(&Partition::default()));
     }
 }
