@@ -116,7 +116,7 @@ pub fn variadic_element(array: TypeOid) -> Option<TypeOid> {
 }
 
 /// Whether a type stands for others in a signature.
-pub(crate) fn is_polymorphic(oid: TypeOid) -> bool {
+pub fn is_polymorphic(oid: TypeOid) -> bool {
     matches!(
         oid,
         ANY_ELEMENT | ANY_ARRAY | ANY_NONARRAY | ANY_ENUM | ANY_COMPATIBLE | ANY_COMPATIBLE_ARRAY

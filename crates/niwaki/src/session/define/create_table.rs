@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Column, Oid, PartitionOf, Relation, RelationDefinition, RelationKind};
+use niwaki_sql::types::{element_of, format_oid, is_polymorphic};
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{RowExpression, SqlError, define_default, nextval_of, read_generated};
-use niwaki_types::ColumnType;
+use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -130,6 +131,30 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Refuses a column of a type that has no stored form: columns of system relations alone have it, and
+    /// a query or LIKE takes it from there.
+    pub(super) fn refuse_unstored(&mut self, column: &str, oid: TypeOid) -> Result<()> {
+        refuse_pseudo(column, oid)?;
+        let inner = element_of(oid).unwrap_or(oid);
+        if inner == TypeOid::INET {
+            return Err(SqlError::unsupported("type inet"));
+        }
+        let Some(number) = inner.user_number().filter(|_| inner.is_composite()) else {
+            return Ok(());
+        };
+        // Tables of users were looked at when they were made, and views have no rows in their columns.
+        let state = self.state();
+        let rows_of = state.relation(Oid(number));
+        let doubtful =
+            |relation: &&Arc<Relation>| relation.is_system() || relation.kind == RelationKind::View;
+        if let Some(relation) = rows_of.filter(doubtful) {
+            for column in &relation.columns {
+                self.refuse_unstored(&column.name, column.column_type().oid)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The stored form of a new column; creates the sequence of a serial or identity column.
     pub(super) fn new_column(
         &mut self,
@@ -141,6 +166,7 @@ impl Definer<'_> {
             Some(wanted) => self.column_type_of(wanted)?,
             None => spec.column_type,
         };
+        self.refuse_unstored(&spec.name, column_type.oid)?;
         let default = match (&spec.generated, &spec.default) {
             // It is read when all columns are there.
             (Some(generated), _) => Some(generated.clone()),
@@ -235,6 +261,15 @@ pub(super) fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
     each_node(expression, |node| nested |= matches!(node, NodeEnum::SubLink(_)))?;
     if nested {
         return Err(SqlError::new("0A000", format!("cannot use subquery in {place}")));
+    }
+    Ok(())
+}
+
+/// Refuses a column of a type that stands for others.
+pub(super) fn refuse_pseudo(column: &str, oid: TypeOid) -> Result<()> {
+    if is_polymorphic(oid) {
+        let message = format!("column \"{column}\" has pseudo-type {}", format_oid(oid));
+        return Err(SqlError::new("42P16", message));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use niwaki_txn::TableLockMode;
 use pg_query::NodeEnum;
 
 use super::collation::undetermined;
+use super::create_table::refuse_pseudo;
 use super::{Definer, options};
 use crate::Result;
 use crate::session::Session;
@@ -34,6 +35,10 @@ impl Definer<'_> {
         let mut columns = Vec::with_capacity(new.columns.len());
         for (at, of) in new.columns.iter().enumerate() {
             let name = names.get(at).unwrap_or(&of.name);
+            match materialized {
+                true => self.refuse_unstored(name, of.column_type.oid)?,
+                false => refuse_pseudo(name, of.column_type.oid)?,
+            }
             if of.collation == Some(Oid::INVALID) {
                 return Err(undetermined(match materialized {
                     true => {
