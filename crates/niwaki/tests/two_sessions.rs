@@ -96,9 +96,13 @@ fn activity_shows_since_when() {
     assert!(is_so(new, "backend_start <= xact_start and xact_start <= query_start"));
     assert!(is_so(new, "query_start <= state_change and state_change <= clock_timestamp()"));
     assert!(is_so(new, waits));
-    // A block that failed has begun, too, until it ends.
+    // A block that failed has no transaction any more, as in PostgreSQL, unless a savepoint failed.
+    a.execute("savepoint s", ()).unwrap();
     a.execute("select 1 / 0", ()).unwrap_err();
     assert!(is_so(new, "backend_start <= xact_start and xact_start <= state_change"));
+    a.execute("rollback to s; release s", ()).unwrap();
+    a.execute("select 1 / 0", ()).unwrap_err();
+    assert!(is_so(new, "xact_start is null and query_start <= state_change"));
     a.execute("rollback", ()).unwrap();
     assert!(is_so(new, "xact_start is null and query_start <= state_change"));
     // Who ends sessions that are idle for long asks for this.

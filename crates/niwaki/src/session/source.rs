@@ -317,8 +317,6 @@ impl SessionSource<'_> {
             // have no state while they do nothing, as in PostgreSQL.
             let has_state = is_client || works;
             let since = activity.state_since_us.unwrap_or(session.started_us);
-            // A block that failed has no transaction any more, and goes on until it is ended.
-            let in_block = session.in_transaction || activity.state == State::InFailedTransaction;
             let mut snapshots = holders.snapshots().iter();
             let oldest = snapshots.find(|snapshot| snapshot.session == session.backend);
             let xmin = oldest.map(|snapshot| transactions.oldest_unseen(snapshot.csn));
@@ -334,7 +332,8 @@ impl SessionSource<'_> {
                 address.unwrap_or(Datum::Null),
                 activity.client_port.map_or(Datum::Null, Datum::Int4),
                 time(Some(session.started_us)),
-                time(session.transaction_us.filter(|_| in_block)),
+                // A block that failed has no transaction any more, as in PostgreSQL.
+                time(session.transaction_us.filter(|_| session.in_transaction)),
                 time(session.statement_us),
                 time(Some(since).filter(|_| has_state)),
                 wait_type,
