@@ -131,8 +131,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses a column of a type that has no stored form: columns of system relations alone have it, and
-    /// a query or LIKE takes it from there.
+    /// Refuses a column of a type that has no stored form: columns of system relations alone have
+    /// one, and a query or LIKE takes it from there.
     pub(super) fn refuse_unstored(&mut self, column: &str, oid: TypeOid) -> Result<()> {
         refuse_pseudo(column, oid)?;
         let inner = element_of(oid).unwrap_or(oid);
@@ -142,7 +142,7 @@ impl Definer<'_> {
         let Some(number) = inner.user_number().filter(|_| inner.is_composite()) else {
             return Ok(());
         };
-        // Tables of users were looked at when they were made, and views have no rows in their columns.
+        // Users' tables were looked at when they were made; views have no rows in their columns.
         let state = self.state();
         let rows_of = state.relation(Oid(number));
         let doubtful =
