@@ -556,7 +556,7 @@ fn notify(session: &mut Session, wire: &mut Wire<'_>) {
     }
 }
 
-/// Whether memory is given back if the client is silent, which it may be for `most`.
+/// Whether to give memory back if the client is silent. It may be silent for `most`.
 fn gives_back_within(most: Option<Duration>) -> bool {
     niwaki_env::memory::may_give_back() && most.is_none_or(|most| most > SILENT)
 }

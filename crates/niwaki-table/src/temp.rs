@@ -23,7 +23,7 @@ const UNLIMITED: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub struct TempFiles {
     next: AtomicU64,
-    /// Those that are open, by their numbers: their handles may outlive the database.
+    /// Open files by their numbers. Handles of them may outlive the database.
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Bytes written to all of them.
     written: AtomicU64,

@@ -155,7 +155,7 @@ impl Process {
         self.shared.state().working += 1;
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
-            // The first thread made this one after the end, so the schedule takes it for living.
+            // The first thread may make a thread after the process ended. The scheduler lets it run.
             if shared.state().end.is_some() {
                 return;
             }

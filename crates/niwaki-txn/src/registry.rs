@@ -48,8 +48,8 @@ impl Registry {
         self.sessions.read().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The places of the sessions that run the transactions, or subtransactions, that one of them
-    /// waits for now.
+    /// Which session runs each transaction, or subtransaction, that one of these sessions waits for
+    /// now, by the session's place in the list.
     pub(crate) fn owners(sessions: &[Arc<SessionControl>]) -> HashMap<Xid, usize> {
         let wanted: HashSet<Xid> = sessions.iter().filter_map(|it| it.awaited_xid()).collect();
         let mut owners = HashMap::default();

@@ -44,7 +44,7 @@ pub struct SessionControl {
     pub(crate) in_transaction: AtomicBool,
     /// Top transaction id, or 0.
     pub(crate) xid: AtomicU64,
-    /// Ids of live subtransactions, ascending, for those who look for the owner of an id.
+    /// Ids of live subtransactions, ascending: a search for the owner of an id reads them.
     pub(crate) subxids: Mutex<Vec<Xid>>,
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
@@ -73,7 +73,7 @@ pub struct SessionControl {
 /// Wakes a session that waits for its client; called by any thread.
 type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Why a session sleeps for a time that it knows.
+/// Why a session sleeps for a fixed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Sleep {
@@ -264,7 +264,7 @@ impl SessionControl {
 
     /// Its transaction began, in microseconds since 1970.
     pub(crate) fn transaction_began(&self, unix_us: i64) {
-        // Relaxed, here and where it is read: to monitoring it stands for itself.
+        // Relaxed, here and where it is read: monitoring reads nothing else that depends on it.
         self.transaction_us.store(unix_us, Ordering::Relaxed);
     }
 
@@ -383,7 +383,7 @@ impl SessionControl {
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
     pub fn sleep(&self, duration: Duration, why: Sleep) -> Result<(), Interrupted> {
-        // Relaxed, here and where it is read: to monitoring it stands for itself.
+        // Relaxed, here and where it is read: monitoring reads nothing else that depends on it.
         self.sleeps.store(why as u8, Ordering::Relaxed);
         let slept = self.sleep_until(self.now().saturating_add(duration));
         self.sleeps.store(0, Ordering::Relaxed);

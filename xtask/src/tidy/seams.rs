@@ -85,7 +85,7 @@ fn of_the_machine(source: &Source) -> Vec<Finding> {
     .collect()
 }
 
-/// Hash tables that only a build without a scheduler can make: the others have another hasher.
+/// Calls of `new()` for hash tables: builds for the deterministic scheduler have another hasher.
 fn hashed_by_chance(source: &Source) -> Vec<Finding> {
     const MADE: [&str; 4] =
         ["HashMap::new(", "HashSet::new(", "HashMap::with_capacity(", "HashSet::with_capacity("];

@@ -34,7 +34,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Whether there is memory for one more row of so many values.
+    /// Whether there is memory for one more row of this width.
     pub(super) fn has_room(&self, width: usize) -> bool {
         let (now, then) = (grown(&self.values, 0), grown(&self.values, width));
         then <= now || memory::has_room(then)

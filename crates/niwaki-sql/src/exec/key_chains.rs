@@ -38,7 +38,7 @@ impl KeyChains {
         self.keys.memory() + grown(&self.ends, 0) + grown(&self.next, 0)
     }
 
-    /// Whether there is room for a row with a key of so many bytes within `budget` bytes, and within
+    /// Whether a row with a key of this length fits within `budget` bytes, and within
     /// the memory that there is.
     pub(super) fn has_room(&self, key_bytes: usize, budget: usize) -> bool {
         let now = grown(&self.ends, 0) + grown(&self.next, 0);

@@ -103,7 +103,7 @@ pub(crate) struct Segments {
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Held while segments are made or removed.
     making: Mutex<()>,
-    /// No segment could be made when it was tried last.
+    /// The last try to make a segment failed.
     is_stuck: AtomicBool,
     /// Closed when the directory may be another process's.
     pub(crate) gate: WriteGate,
@@ -196,8 +196,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether no segment could be made when it was tried last. Those of before a checkpoint are
-    /// the room that can be had then.
+    /// Whether the last try to make a segment failed. Only a checkpoint makes room then: it frees the
+    /// segments before it.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }

@@ -78,7 +78,7 @@ impl Table {
 
     /// Writes the `needed` columns of a stored row into `out` (as wide as the table); columns that the row does not have
     /// yet get what the table says they have in old rows. No latch is held, and some snapshot of the caller's sees the
-    /// version, or a lock of his keeps it. Returns the bytes of the values that do not stand in the row as they are.
+    /// version, or a lock of the caller's keeps it. Returns the bytes of the values that do not stand in the row as they are.
     ///
     /// # Errors
     /// [`Error::Type`] (XX001) when the bytes are damaged, [`Error::Storage`] (XX001 too) when a value is not whole;

@@ -504,7 +504,7 @@ mod tests {
         assert!(!is_victim(&second), "the first one waits no more");
         first.session().prepare_wait(LockKey::Transaction(top_of_third));
         assert!(is_victim(&first));
-        // What was rolled back is nobody's.
+        // No session runs a subtransaction that was rolled back.
         first.rollback_to("s").unwrap();
         assert!(blocking(&third).is_empty());
     }

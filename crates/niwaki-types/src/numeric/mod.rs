@@ -86,7 +86,7 @@ fn small_digits(magnitude: u128) -> u32 {
     if magnitude == 0 { 0 } else { magnitude.ilog10() + 1 }
 }
 
-/// Least and greatest count of decimal digits of what has so many bits, one or more.
+/// Least and greatest count of decimal digits of a number with `bits` bits, at least one.
 fn digits_between(bits: u64) -> (u32, u32) {
     // 0.301029995 < log10(2) < 0.301029996
     let digits = |bits: u64, log: u64| bits.saturating_mul(log) / 1_000_000_000 + 1;
@@ -163,8 +163,8 @@ impl Numeric {
         Self::within_limits(coefficient, scale)?.counted()
     }
 
-    /// The same without counting, so that nothing but the digits makes it fail: where a failure
-    /// means damage, or is not told.
+    /// The same without counting work, so that only too many digits make it fail. For callers that
+    /// take a failure for damage, or drop it.
     fn within_limits(coefficient: BigInt, scale: u32) -> Result<Self> {
         let scale = checked_scale(scale)?;
         match i128::try_from(&coefficient) {

@@ -180,7 +180,7 @@ fn the_end_of_a_statement_is_no_damage_and_changes_no_value() {
     let base = Numeric::parse(&format!("1.0{}", "5".repeat(40))).expect("a number");
     let logarithm = near_one.log(&base).expect("a logarithm").to_string();
     let _asking = work::asking(Some(refuses));
-    // What is counted beyond these units asks.
+    // Work beyond these units asks whether the statement goes on.
     let leave = |units: usize| {
         assert!(work::tick(usize::MAX).is_err());
         work::tick(work::UNITS - units).expect("as many were left");

@@ -20,7 +20,7 @@ use crate::vacuum_options::{by_settings, of_statement};
 /// A table that VACUUM or ANALYZE is to do.
 struct Listed {
     oid: Oid,
-    /// What the statement calls it. A table that it does not name is passed over without a word.
+    /// Its name in the statement. A table that the statement does not name is skipped silently.
     name: Option<String>,
 }
 

@@ -313,8 +313,8 @@ impl SessionSource<'_> {
             let wait = wait.or_else(|| reads.then_some(["Client", "ClientRead"]));
             let [wait_type, wait_event] =
                 wait.map_or([Datum::Null, Datum::Null], |wait| wait.map(text));
-            // One that has not run anything is idle since it is there. Threads without a client
-            // have no state while they do nothing, as in PostgreSQL.
+            // A session that has run nothing is idle since its start. Threads without a client have
+            // no state while they do nothing, as in PostgreSQL.
             let has_state = is_client || works;
             let since = activity.state_since_us.unwrap_or(session.started_us);
             let mut snapshots = holders.snapshots().iter();
@@ -765,7 +765,7 @@ impl<'s> Owners<'s> {
     }
 }
 
-/// Whether a lock is one on a database. `asking`: the catalog of who asks.
+/// Whether a lock is one on a database. `asking`: the catalog of the session that reads the view.
 fn is_database(table: TableId, asking: &CatalogState) -> bool {
     let (database, oid) = of_table_number(table);
     database == FIRST_DATABASE && asking.databases().get(oid).is_some()

@@ -1,7 +1,7 @@
 //! Large values in batches.
 //!
-//! Whoever makes a batch of copies ends it by bytes too: a row of 10 MB that meets a thousand others
-//! is there a thousand times. Where values are small nothing is counted.
+//! A batch that holds copies of rows ends by bytes too: a row of 10 MB that joins a thousand others is
+//! copied a thousand times. Where all values are small, nothing is counted.
 
 use niwaki_types::{Vector, VectorData};
 
@@ -12,9 +12,9 @@ use crate::expr::Batch;
 use crate::plan::SlotRange;
 use crate::store::BATCH_BYTES;
 
-/// Texts of a batch that take no more in all, in bytes, are not looked at one by one.
+/// Total bytes of a batch's texts up to which no text is looked at by itself.
 const SMALL_BYTES: usize = BATCH_BYTES / 8;
-/// A row with more bytes of such values is large: a batch of others has a megabyte.
+/// A row is large if its values have more bytes than this: a batch of smaller rows has a megabyte.
 const ROW_BYTES: usize = 4 * BATCH_BYTES / BATCH_ROWS;
 
 /// Bytes of a value beside its place in the vector, roughly; 0 where all have the same size.

@@ -300,7 +300,7 @@ fn a_segment_in_which_many_run_stays_in_memory() {
     assert!(states.write_segment(storage, segment_of(first)).unwrap().is_some());
 }
 
-/// A session that was kept held the manager, and with it the file.
+/// A session that outlived its database held the manager, and the manager held the file.
 #[test]
 fn a_closed_database_has_no_file_of_states_open() {
     let database = Database::open(Arc::new(MemoryVfs::new()));

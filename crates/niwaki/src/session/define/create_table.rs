@@ -265,7 +265,7 @@ pub(super) fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a column of a type that stands for others.
+/// Refuses a column of a polymorphic type, which stands for other types.
 pub(super) fn refuse_pseudo(column: &str, oid: TypeOid) -> Result<()> {
     if is_polymorphic(oid) {
         let message = format!("column \"{column}\" has pseudo-type {}", format_oid(oid));
