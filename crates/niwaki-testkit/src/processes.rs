@@ -155,7 +155,7 @@ impl Process {
         self.shared.state().working += 1;
         let shared = Arc::clone(&self.shared);
         thread::spawn(move || {
-            // The first thread may make a thread after the process ended. The scheduler lets it run.
+            // The first thread may make this one after the end. The scheduler lets it run then.
             if shared.state().end.is_some() {
                 return;
             }

@@ -56,8 +56,8 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
 /// What a schedule did, step by step.
 pub type Notes = Arc<Mutex<Vec<String>>>;
 
-/// Runs `body` in some schedules of each kind, twice. The notes must be the same: otherwise the seed of
-/// a failing schedule would not find the failure again.
+/// Runs `body` in some schedules of each kind, twice. The notes must be the same: otherwise the seed
+/// of a failing schedule would not find the failure again.
 ///
 /// # Panics
 /// At the first note that differs.

@@ -190,7 +190,7 @@ pub fn room(wanted: usize) -> Result<(), Full> {
     compare(own, wanted)
 }
 
-/// Whether a buffer of this size may be taken; the caller can go on without it. As a session does, it
+/// Whether a buffer of this size may be taken; the caller can go on without it. Like a session, it
 /// always gets [`ALWAYS_BYTES`].
 #[inline]
 pub fn has_room(bytes: usize) -> bool {

@@ -59,7 +59,7 @@ impl KeyTable {
             + self.table.allocation_size()
     }
 
-    /// Whether a key and a row of these bytes together may be added within `budget` bytes, and within
+    /// Whether a key and a row of these bytes together fit within `budget` bytes, and within
     /// the memory that there is. The first may always.
     pub(super) fn has_room(&self, bytes: usize, budget: usize) -> bool {
         if self.ends.is_empty() {

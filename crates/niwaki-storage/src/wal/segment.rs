@@ -196,8 +196,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether the last try to make a segment failed. Only a checkpoint makes room then: it frees the
-    /// segments before it.
+    /// Whether the last try to make a segment failed. Only a checkpoint makes room then: it frees
+    /// the segments before it.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }

@@ -138,8 +138,8 @@ impl Partition {
 mod tests {
     use super::*;
 
-    /// Clients choose the keys of advisory locks. If a client knew the hashes, it could choose keys that
-    /// collide, and every lock in that partition would wait for long searches.
+    /// Clients choose the keys of advisory locks. If a client knew the hashes, it could choose keys
+    /// that collide, and every lock in that partition would wait for long searches.
     #[test]
     fn clients_do_not_know_the_places_of_keys() {
         let hash = |of: &Partition| of.entries.hasher().hash_one(LockKey::Notifications);

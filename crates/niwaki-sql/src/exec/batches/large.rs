@@ -1,7 +1,7 @@
 //! Large values in batches.
 //!
-//! A batch that holds copies of rows ends by bytes too: a row of 10 MB that joins a thousand others is
-//! copied a thousand times. Where all values are small, nothing is counted.
+//! A batch that holds copies of rows ends by bytes too: a row of 10 MB that joins a thousand others
+//! is copied a thousand times. Where all values are small, nothing is counted.
 
 use niwaki_types::{Vector, VectorData};
 
