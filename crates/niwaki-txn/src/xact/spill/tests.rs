@@ -50,6 +50,19 @@ impl Database {
         self.manager.set_next_xid(Xid(end));
     }
 
+    /// Spills a segment: a commit in it, and a transaction that runs, so that it does not shrink.
+    fn spill_a_segment(&self) -> (Xid, Transaction) {
+        let (early, _) = self.commit();
+        let running = self.begin();
+        running.write_xid().unwrap();
+        self.use_up_segment();
+        self.commit();
+        let states = &self.manager.states;
+        let written = states.write_segment(&self.storage, segment_of(early)).unwrap();
+        states.set_aside(written.unwrap());
+        (early, running)
+    }
+
     fn spilled(&self) -> usize {
         self.manager.states.spilled.count()
     }
@@ -260,13 +273,7 @@ fn answers_are_those_of_a_map() {
 fn a_damaged_block_is_no_answer() {
     let database = Database::open(Arc::new(MemoryVfs::new()));
     let states = &database.manager.states;
-    let (early, _) = database.commit();
-    let running = database.begin();
-    running.write_xid().unwrap();
-    database.use_up_segment();
-    database.commit();
-    let written = states.write_segment(&database.storage, segment_of(early)).unwrap();
-    states.set_aside(written.unwrap());
+    let (early, running) = database.spill_a_segment();
     let file = database.vfs.open(PATH, OpenMode::Existing).unwrap();
     let damage = |at: u64| {
         let mut byte = [0];
@@ -305,14 +312,7 @@ fn a_segment_in_which_many_run_stays_in_memory() {
 fn a_closed_database_has_no_file_of_states_open() {
     let database = Database::open(Arc::new(MemoryVfs::new()));
     let states = &database.manager.states;
-    let (early, _) = database.commit();
-    // Its segment does not shrink.
-    let running = database.begin();
-    running.write_xid().unwrap();
-    database.use_up_segment();
-    database.commit();
-    let written = states.write_segment(&database.storage, segment_of(early)).unwrap();
-    states.set_aside(written.unwrap());
+    let (early, _running) = database.spill_a_segment();
     let file = states.spilled.file.get().unwrap();
     assert!(file.file.read().is_some());
     database.manager.close_files();
