@@ -1,4 +1,4 @@
-//! Pruning by readers: who walks past versions that nobody sees any more takes them away.
+//! Pruning by readers: a reader that passes versions which no snapshot sees any more removes them.
 //!
 //! ```text
 //! under the shared latch   rows are copied out, versions not seen are counted
@@ -7,11 +7,11 @@
 //! latch given back         exclusive latch, if that needs no waiting ─► one pass, by that horizon
 //! ```
 //!
-//! A reader walks a chain under one latch hold and keeps nothing of the page afterwards, so neither it
-//! nor another reader can be in the middle of what is removed (rule 9b.5).
+//! A reader walks a chain under one latch hold and keeps nothing of the page afterwards. So neither
+//! this reader nor another one can be in the middle of a removed chain (rule 9b.5).
 //!
-//! An index-only scan that comes to a page for want of a bit in the visibility map has a reason of its own for a pass:
-//! the next scan need not come ([`Heap::show_to_all`]).
+//! An index-only scan visits a page if its bit in the visibility map is not set. The scan then has
+//! a reason of its own for a pass: the next scan need not visit the page ([`Heap::show_to_all`]).
 
 use niwaki_env::SIMULATED;
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
@@ -25,39 +25,40 @@ use crate::prune::PruneOptions;
 use crate::relation::Heap;
 use crate::visibility::PageVisibility;
 
-/// A page with less room than this runs short of it: the next update may not fit.
+/// Bytes of room below which a page runs short of it: the next update may not fit.
 const ROOM_MIN: usize = PAGE_SIZE / 10;
-/// Versions that a reader walks past before it minds on a page with room: walking past them costs each
-/// reader about as much as one pass costs.
+/// Number of unseen versions that a reader passes before it prunes a page with room. Passing this
+/// number of versions costs each reader about as much as one pass costs.
 const PASSED_MAX: u16 = 16;
-/// So many removable versions on a page that has become quiet are worth a pass.
+/// Number of removable versions that make a pass over a quiet page worth its cost.
 const LOOKED_FOR_MIN: usize = if SIMULATED { 1 } else { 16 };
-/// Room from which a page whose rows went is offered to insertions. Less is left to updates of the rows
-/// that stay.
+/// Bytes of room from which a page that lost rows is offered to insertions. Less room is left to
+/// updates of the rows that stay.
 const ROOM_OFFERED: usize = PAGE_SIZE / 2;
 
-/// What a look at a page came to ([`Heap::look_after`]).
+/// The result of a look at a page ([`Heap::look_after`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// There was a pass over it.
+    /// A pass was made over the page.
     Passed,
-    /// Somebody changed it a moment ago.
+    /// Another session changed the page a moment ago.
     Busy,
-    /// Nothing is to be done now.
+    /// The page needs nothing now.
     Nothing,
     /// The page is not in the pool, or was never used.
     Absent,
 }
 
 impl Heap<'_> {
-    /// Whether `passed` versions that a reader did not see are reason enough to look closer.
+    /// Returns whether `passed` versions that a reader did not see are reason enough to look
+    /// closer.
     #[inline]
     fn minds(&self, page: &Page, passed: u16) -> bool {
         passed >= PASSED_MAX || page.free_bytes() < ROOM_MIN.max(self.relation.reserve())
     }
 
-    /// After a walk along the chain at `root` past `passed` versions: the horizon by which a pass would
-    /// shorten it.
+    /// Returns the horizon by which a pass would shorten the chain at `root`, after a walk past
+    /// `passed` versions.
     pub(crate) fn chain_to_prune(&self, page: &Page, root: u16, passed: u16) -> Option<Horizon> {
         if !self.minds(page, passed) {
             return None;
@@ -66,7 +67,8 @@ impl Heap<'_> {
         self.chain_has_gone(page, root, &horizon).then_some(horizon)
     }
 
-    /// After a scan of the page past `passed` versions: the horizon by which a pass would remove some.
+    /// Returns the horizon by which a pass would remove versions, after a scan of the page past
+    /// `passed` versions.
     pub(crate) fn page_to_prune(&self, page: &Page, passed: u16) -> Option<Horizon> {
         if !self.minds(page, passed) {
             return None;
@@ -77,8 +79,9 @@ impl Heap<'_> {
         versions.any(|tuple| self.is_gone(base, tuple, None, &horizon).0).then_some(horizon)
     }
 
-    /// Whether a pass by this horizon takes something out of the chain. Each version's inserter is whoever
-    /// ended the one before: one look-up a version.
+    /// Returns whether a pass by this horizon removes a version of the chain. Each version's
+    /// inserter is the transaction that ended the version before, so each version costs one
+    /// look-up.
     fn chain_has_gone(&self, page: &Page, root: u16, horizon: &Horizon) -> bool {
         let base = page::base(page);
         let mut inserted = None;
@@ -89,8 +92,9 @@ impl Heap<'_> {
         })
     }
 
-    /// The verdict that a pass by this horizon gives, and what became of whoever ended the version, if that was
-    /// asked. `inserted`: what became of its inserter, if that is known.
+    /// Returns the verdict of a pass by this horizon, and the state of the transaction that ended
+    /// the version, if it was looked up. `inserted` is the state of the version's inserter, if it
+    /// is known.
     pub(crate) fn is_gone(
         &self,
         base: u64,
@@ -118,8 +122,9 @@ impl Heap<'_> {
         (gone, Some(ended))
     }
 
-    /// For a scan that had to come to this page because the visibility map does not say that all see it: sees to it that
-    /// the map does from now on, if that takes no waiting. Whether it does now. `horizon` was taken a short while ago.
+    /// Makes the visibility map say that all snapshots see this page, if that takes no waiting.
+    /// Returns whether the map says so now. The caller is a scan that had to visit the page because
+    /// the map did not say so. `horizon` was taken a short while ago.
     ///
     /// # Errors
     /// Storage's.
@@ -136,8 +141,9 @@ impl Heap<'_> {
         Ok(self.page_visibility(block) != PageVisibility::Unknown)
     }
 
-    /// One look at a page by who has time: a pass over it if something may go, or all may see what is left. Only at pages
-    /// in the pool, which nobody has changed since the log ended at `quiet`.
+    /// Looks at one page on behalf of a background task. Makes a pass over the page if something
+    /// may go, or if all snapshots may see everything that is left. Only pages in the pool qualify,
+    /// and only if they have not changed since the log ended at `quiet`.
     pub fn look_after(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Look {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
             return Look::Absent;
@@ -163,7 +169,8 @@ impl Heap<'_> {
         Look::Passed
     }
 
-    /// Whether a pass removes enough to be worth it, also of what an old snapshot is too old to see.
+    /// Returns whether a pass removes enough to be worth its cost, including versions that are too
+    /// young for an old snapshot.
     fn many_are_gone(&self, page: &Page, horizon: &Horizon) -> bool {
         let base = page::base(page);
         let versions = (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset));
@@ -173,8 +180,9 @@ impl Heap<'_> {
             .is_some()
     }
 
-    /// [`Heap::look_after`] in a heap without a map, which does not say where nothing is to be done: [`Look::Nothing`] where
-    /// something will go later, `None` where it is all done.
+    /// Looks at a page as [`Heap::look_after`] does, in a heap without a map, where nothing else
+    /// records finished pages. Returns [`Look::Nothing`] if something will go later, `None` if the
+    /// page is finished.
     pub fn look_after_unmapped(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Option<Look> {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
             return Some(Look::Absent);
@@ -207,7 +215,7 @@ impl Heap<'_> {
         Some(Look::Passed)
     }
 
-    /// Whether a version may be removable later although nobody changes its page any more.
+    /// Returns whether a version may become removable later without any further change of its page.
     fn may_go_later(&self, base: u64, tuple: Tuple<'_>) -> bool {
         if tuple.has(flags::STUB) {
             return true;
@@ -219,7 +227,7 @@ impl Heap<'_> {
             || (!old && inserted() == XidStatus::InProgress)
     }
 
-    /// Whether a pass by this horizon probably leaves only what all see.
+    /// Returns whether a pass by this horizon probably leaves only versions that all snapshots see.
     fn may_be_seen_by_all(&self, page: &Page, block: u32, horizon: &Horizon) -> bool {
         let base = page::base(page);
         let is_heap = page.kind() == PageKind::Heap;
@@ -253,13 +261,16 @@ impl Heap<'_> {
             })
     }
 
-    /// One pass by a reader, if the page can be latched without waiting. `pin` is not latched.
+    /// Makes one pass for a reader, if the page can be latched without waiting. `pin` is not
+    /// latched.
     #[cold]
     pub(crate) fn prune_on_access(&self, pin: &Pin<'_>, horizon: &Horizon) {
         let room = {
-            // The reader has its rows; that the log is full is for those to say who must write.
+            // The reader has its rows. A full log is an error for sessions that must write, not for
+            // this one.
             let Ok(()) = self.open_visibility_map() else { return };
-            // A report that comes right behind the end of an old snapshot finds what this one kept on each page.
+            // Passes stop while the clean-up has no room for more. A report right behind the end of
+            // an old snapshot finds on each page versions that the snapshot kept.
             if self.sees_to_enough() {
                 return;
             }
@@ -269,7 +280,7 @@ impl Heap<'_> {
                 PruneOptions { free: &free, settle: true, map: true, ..PruneOptions::default() };
             let Ok(pruned) = self.prune(&mut page, horizon, options) else { return };
             self.relation.shared.space.count_reader_pass();
-            // Line pointers too are room: a page that had no other left reads as full.
+            // Line pointers are room too: a page that has no other room reads as full.
             (pruned.chains + pruned.freed > 0).then(|| self.room_left(&page))
         };
         if let Some(room) = room.filter(|&room| room >= ROOM_OFFERED) {

@@ -1,14 +1,15 @@
-//! Rows that are read and ended by address alone: the pieces of large values.
+//! Rows that are read and ended by address alone: the pieces of large values (TOAST chunks).
 //!
-//! Nobody looks for such a row. A version of another heap says where it is, and whoever may see that version
-//! may read it: visibility was decided there. It is ended by the transaction that ends the last version
-//! which says so, and so it lives exactly as long as those do together: `[begin of the first, end of the last)`.
-//! Pruning judges it by that life, as any other row. Since no index names it, its line pointer is free at once
-//! when it goes ([`crate::HeapRegistry::open_pieces`]).
+//! No index or scan leads to such a row. A version of another heap holds its address, and every
+//! reader that may see that version may read the row: visibility was decided there. The transaction
+//! that ends the last version with the address ends the row. So the row lives exactly as long as
+//! those versions do together: `[begin of the first, end of the last)`. Pruning judges the row by
+//! this lifetime, as any other row. Since no index names the row, its line pointer is free at once
+//! when the row goes ([`crate::HeapRegistry::open_pieces`]).
 //!
-//! One reader cares for no snapshot: the gardener, who asks removed versions for their keys. Rows
-//! that keys are made of are marked when they are inserted. They outlast their life until somebody
-//! names them, or vacuum comes that visits all entries.
+//! One reader uses no snapshot: the gardener, which reads the keys of removed versions. Rows that
+//! are pieces of keys are marked when they are inserted. They outlast their lifetime until a caller
+//! names them, or until a vacuum that visits all entries.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{PageKind, Tid};
@@ -23,15 +24,15 @@ use crate::page;
 use crate::prune::PruneOptions;
 use crate::relation::Heap;
 
-/// What the header of a row that keys are made of has for its number of columns; others have 0.
+/// Number of columns in the header of a row that is a piece of a key; other rows have 0.
 const OF_KEY: u16 = 1;
 
-/// Whether keys are made of this row.
+/// Returns whether the row is a piece of a key.
 pub(crate) fn is_of_key(tuple: Tuple<'_>) -> bool {
     tuple.natts() == OF_KEY
 }
 
-/// The row at an address, if one is there.
+/// Returns the row at an address, if there is one.
 fn row_at(page: &Page, tid: Tid) -> Option<Tuple<'_>> {
     if page.kind() != PageKind::Heap {
         return None;
@@ -39,20 +40,21 @@ fn row_at(page: &Page, tid: Tid) -> Option<Tuple<'_>> {
     page::tuple(page, tid.offset.0).filter(|tuple| !tuple.has(flags::HEAP_ONLY | flags::STUB))
 }
 
-/// What becomes of a row.
+/// The fate of a row, by some horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// A pass takes it away, or did.
+    /// A pass removes the row, or did.
     Gone,
-    /// It is ended, but somebody may see it yet, or who ended it is in progress.
+    /// The row has ended, but a snapshot may still see it, or the transaction that ended it is in
+    /// progress.
     GoesLater,
-    /// Nobody ended it, or who did rolled back.
+    /// No transaction has ended the row, or the one that did was rolled back.
     Stays,
 }
 
 impl Heap<'_> {
-    /// Inserts a row that is found by its address alone, which it returns. `of_key`: keys are made
-    /// of it.
+    /// Inserts a row that is found by its address alone, and returns the address. `of_key` means
+    /// that the row is a piece of a key.
     ///
     /// # Errors
     /// As [`Heap::insert`].
@@ -68,8 +70,8 @@ impl Heap<'_> {
         self.insert(transaction, row, options)
     }
 
-    /// Gives the values of the row at `tid`, whoever sees it, to `read`, under the page's shared latch: `read` must
-    /// not wait, nor come back here. `None` when there is no row.
+    /// Passes the values of the row at `tid` to `read`, under the page's shared latch, regardless
+    /// of visibility. `read` must not wait, or call this heap. Returns `None` when there is no row.
     ///
     /// # Errors
     /// Storage's.
@@ -82,8 +84,9 @@ impl Heap<'_> {
         Ok(row_at(&page, tid).map(|tuple| read(tuple.data())))
     }
 
-    /// Ends the row at `tid`, for `transaction`, if `read` takes its values for those that are meant. `None`, and nothing
-    /// done, when there is no such row, or a transaction that did not abort has ended it.
+    /// Ends the row at `tid` for `transaction`, if `read` accepts its values as the expected ones.
+    /// Returns `None`, with nothing done, when there is no such row, or when a transaction that did
+    /// not abort has ended it.
     ///
     /// # Errors
     /// Storage's; a read-only transaction's.
@@ -109,15 +112,15 @@ impl Heap<'_> {
             return Ok(None);
         }
         let Some(found) = read(tuple.data()) else { return Ok(None) };
-        // The command that ends it is never asked for.
+        // No snapshot reads the number of the command that ends the row.
         let xmax_flags = flags::KEYS_UPDATED;
         let end = EndVersion { offset: tid.offset.0, link: NO_LINK, xmax_flags, cid: None };
         self.end_version(&mut page, xid, &end, kind::DELETE)?;
         Ok(Some(found))
     }
 
-    /// What becomes of the row at `tid` by this horizon. It is gone, too, where what is there is
-    /// not what `is_it` recognizes.
+    /// Returns the fate of the row at `tid` by this horizon. A row that `is_it` does not recognize
+    /// counts as gone.
     ///
     /// # Errors
     /// Storage's.
@@ -147,7 +150,8 @@ impl Heap<'_> {
     }
 
     /// Prunes a block by this horizon, if that needs no waiting, and offers its room to insertions.
-    /// Of the rows that keys are made of only those at `named` go. False: somebody else is there.
+    /// Of the pieces of keys, only the rows at `named` go. Returns false if another session has
+    /// latched the page.
     ///
     /// # Errors
     /// Storage's.
@@ -157,7 +161,7 @@ impl Heap<'_> {
         }
         let pin = self.pin(block)?;
         let room = {
-            // Whoever is there inserts, or vacuums.
+            // The session that has latched the page inserts, or vacuums.
             let Some(mut page) = pin.try_write() else { return Ok(false) };
             if page.kind() != PageKind::Heap {
                 return Ok(true);

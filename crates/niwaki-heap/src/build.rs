@@ -1,4 +1,4 @@
-//! The heap's part of an index build: every version that somebody may see.
+//! The heap's part of an index build: visits every version that some snapshot may see.
 
 use niwaki_storage::{Csn, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
@@ -10,20 +10,21 @@ use crate::read::row_ref;
 use crate::relation::Heap;
 use crate::rows::RowRef;
 
-/// Which versions count as live.
+/// The rule for which versions count as live.
 #[derive(Clone, Copy)]
 pub enum Live<'a> {
-    /// The newest of each row for the transaction whose numbers this recognizes, at the moment of
-    /// the visit. Pages are visited one after the other: where others write, a row that moves may
-    /// be live on two of them, or on none.
+    /// The newest version of each row for a transaction, at the moment of the visit. The function
+    /// recognizes the ids of this transaction. Pages are visited one after the other. If other
+    /// sessions write, a row that moves may be live on two pages, or on none.
     AtVisit(&'a dyn Fn(Xid) -> bool),
-    /// Those that a snapshot of this number sees, whenever they are visited.
+    /// Versions that a snapshot of this number sees, whenever they are visited.
     At(Csn),
 }
 
 impl Heap<'_> {
-    /// Gives every version of a block to `visit` that is neither aborted nor removable, with whether
-    /// it is live. Under the page's shared latch: `visit` must not wait, nor come back here.
+    /// Passes every version of a block that is neither aborted nor removable to `visit`, and
+    /// whether the version is live. Holds the page's shared latch: `visit` must not wait, or call
+    /// this heap.
     ///
     /// # Errors
     /// Storage's.
@@ -42,7 +43,7 @@ impl Heap<'_> {
         let base = page::base(&page);
         for offset in 1..=page.item_count() {
             let root = Tid { block: pin.id().block, offset: OffsetNumber(offset) };
-            // Empty where the line pointer is no root.
+            // The chain is empty if the line pointer is no root.
             for (_, tuple) in Chain::new(&page, offset) {
                 if tuple.has(flags::STUB | flags::XMIN_ABORTED) {
                     continue;

@@ -1,4 +1,4 @@
-//! What the chains of a heap look like now, page by page.
+//! Statistics of a heap's chains, collected page by page.
 
 use niwaki_storage::page::{ItemState, PAGE_SIZE};
 use niwaki_storage::{Mixed, OffsetNumber, PageKind};
@@ -9,25 +9,25 @@ use crate::header::flags;
 use crate::page::{self, SPECIAL_SIZE};
 use crate::relation::Heap;
 
-/// What was found on the pages visited so far.
+/// Statistics of the pages visited so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainStats {
-    /// Pages.
+    /// Number of pages.
     pub pages: u64,
-    /// Versions per root that has any; those of aborted updates are among them until a pass takes them away.
+    /// Versions per root that has any. Versions of aborted updates count until a pass removes them.
     pub versions: Distribution,
-    /// Of those roots, how many are mixed.
+    /// Mixed roots with a version.
     pub mixed: u64,
-    /// Roots of which a stub is left: their rows live on other pages.
+    /// Roots that are only a stub: their rows live on other pages.
     pub stubs: u64,
-    /// Line pointers that wait for index entries to go.
+    /// Line pointers that wait for the removal of their index entries.
     pub dead: u64,
     /// Bytes between line pointers and tuples, of all pages together.
     pub free_bytes: u64,
 }
 
 impl Heap<'_> {
-    /// Adds what a page holds, under one hold of its shared latch.
+    /// Adds the statistics of a page, under one hold of its shared latch.
     ///
     /// # Errors
     /// Storage's.
@@ -36,7 +36,7 @@ impl Heap<'_> {
         let page = pin.read();
         stats.pages += 1;
         if page.kind() != PageKind::Heap {
-            // Added to the file, and not used yet.
+            // The page was added to the file, and is not used yet.
             let empty = PAGE_SIZE - niwaki_storage::page::HEADER_SIZE - SPECIAL_SIZE;
             stats.free_bytes += empty as u64;
             return Ok(());

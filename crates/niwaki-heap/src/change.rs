@@ -1,5 +1,7 @@
-//! Changes of a heap page: the same function makes each change when it happens and in redo, so that
-//! redo is the change (W3). Also the bytes by which the log describes it (`docs/format.md`).
+//! Changes of a heap page, made by the same function at run time and in redo.
+//!
+//! So redo is the change (W3). The bytes that describe a change in the log are here too
+//! (`docs/format.md`).
 #![deny(clippy::indexing_slicing)]
 
 use niwaki_env::seeded_bug;
@@ -18,7 +20,7 @@ pub(crate) mod kind {
     pub(crate) const MULTI_INSERT: u8 = 2;
     /// A new version on the same page.
     pub(crate) const UPDATE: u8 = 3;
-    /// A new version on another page: page 0 is the old one's, page 1 the new one's.
+    /// A new version on another page: page 0 holds the old version, page 1 the new one.
     pub(crate) const MOVE: u8 = 4;
     /// A row deleted.
     pub(crate) const DELETE: u8 = 5;
@@ -87,13 +89,13 @@ pub(crate) struct PlaceRow<'a> {
     pub(crate) natts: u16,
     pub(crate) has_nulls: bool,
     pub(crate) has_external: bool,
-    /// Committed before all (COPY FREEZE).
+    /// The row counts as committed before all transactions (COPY FREEZE).
     pub(crate) frozen: bool,
     pub(crate) data: &'a [u8],
 }
 
 impl<'a> PlaceRow<'a> {
-    /// Bytes before the values in a record.
+    /// Encodes the bytes before the values in a record.
     pub(crate) fn head(&self) -> [u8; 5] {
         let mut bits = 0;
         bits |= if self.has_nulls { bits::HAS_NULLS } else { 0 };
@@ -115,14 +117,14 @@ impl<'a> PlaceRow<'a> {
         })
     }
 
-    /// Reads what [`PlaceRow::head`] and the values after it say.
+    /// Decodes the bytes of [`PlaceRow::head`] and the values after them.
     pub(crate) fn decode(record: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(record);
         let head = Self::decode_head(&mut fields)?;
         Some(Self { data: fields.0, ..head })
     }
 
-    /// Reads one row of several: its values have their length (u16) in front.
+    /// Decodes one row of several; the length of its values (u16) stands in front of them.
     pub(crate) fn decode_one(fields: &mut Fields<'a>) -> Option<Self> {
         let head = Self::decode_head(fields)?;
         let len = usize::from(fields.u16()?);
@@ -134,8 +136,8 @@ impl<'a> PlaceRow<'a> {
         nulls | if self.has_external { flags::HAS_EXTERNAL } else { 0 }
     }
 
-    /// Puts the row there. False, and nothing changed, when the line pointer is taken, there is no
-    /// room, or `xid` is out of the page's range.
+    /// Puts the row at its line pointer. Returns false, with nothing changed, when the line pointer
+    /// is taken, the page has no room, or `xid` is out of the page's range.
     pub(crate) fn apply(&self, page: &mut Page, xid: Xid, cid: u32) -> bool {
         let xid = if self.frozen { Xid::FROZEN } else { xid };
         let Some(xmin) = relative(page::base(page), xid) else { return false };
@@ -151,7 +153,8 @@ impl<'a> PlaceRow<'a> {
         store(page, self.offset, header, &[self.data])
     }
 
-    /// The same as the new root of a row that was elsewhere before.
+    /// Puts the row there as [`PlaceRow::apply`] does, as the new root of a row that was on another
+    /// place before.
     pub(crate) fn apply_moved_in(&self, page: &mut Page, xid: Xid, cid: u32) -> bool {
         if !self.apply(page, xid, cid) {
             return false;
@@ -170,7 +173,7 @@ fn set_moved_in(page: &mut Page, offset: u16) {
     page.set_item_id(number, id.with_moved_in(true));
 }
 
-/// Stores a header and the values behind it at a free line pointer.
+/// Stores a header and values at a free line pointer. Returns false if this is not possible.
 fn store(page: &mut Page, offset: u16, header: Header, data: &[&[u8]]) -> bool {
     let len = data.iter().map(|piece| piece.len()).sum::<usize>();
     let Some(len) = len.checked_add(TUPLE_HEADER_SIZE) else { return false };
@@ -193,20 +196,22 @@ fn put_u16(header: &mut [u8; TUPLE_HEADER_SIZE], at: usize, value: u16) {
     }
 }
 
-/// How a version ends: who ended or locked it, and where the next one is.
+/// The end of a version: its xmax, from an ender or a locker, and the link to the next version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndVersion {
     pub(crate) offset: u16,
-    /// Next version, or [`NO_LINK`].
+    /// The next version, or [`NO_LINK`].
     pub(crate) link: Tid,
-    /// Some of [`flags::XMAX_LOCK_ONLY`], [`flags::KEYS_UPDATED`], [`flags::HEAP_UPDATED`], [`flags::MOVED`].
+    /// A subset of [`flags::XMAX_LOCK_ONLY`], [`flags::KEYS_UPDATED`], [`flags::HEAP_UPDATED`] and
+    /// [`flags::MOVED`].
     pub(crate) xmax_flags: u16,
-    /// The new command field; `None` leaves it (locks do not need one).
+    /// The new command field; `None` leaves the field as it is (locks do not need it).
     pub(crate) cid: Option<TupleCid>,
 }
 
 impl EndVersion {
-    /// Marks the version. False when there is none or `xid` is out of the page's range.
+    /// Marks the version. Returns false when there is no version, or `xid` is out of the page's
+    /// range.
     pub(crate) fn apply(&self, page: &mut Page, xid: Xid) -> bool {
         let Some(xmax) = relative(page::base(page), xid) else { return false };
         let Some(bytes) = page::header_mut(page, self.offset) else { return false };
@@ -228,7 +233,7 @@ impl EndVersion {
     }
 }
 
-/// A new version on the page of the old one, described by what it has not in common with it.
+/// A new version on the page of the old one, encoded as the difference between both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateOnPage<'a> {
     pub(crate) old: u16,
@@ -240,17 +245,20 @@ pub(crate) struct UpdateOnPage<'a> {
     pub(crate) heap_only: bool,
     /// The chain's root becomes mixed.
     pub(crate) mixed: bool,
-    /// Values' bytes that are the same at the front and at the end.
+    /// Number of bytes of the values that are the same in both versions, at the front (`prefix`)
+    /// and at the end (`suffix`).
     pub(crate) prefix: u16,
     pub(crate) suffix: u16,
-    /// The bytes in between.
+    /// The bytes of the new values between prefix and suffix.
     pub(crate) middle: &'a [u8],
 }
 
 impl<'a> UpdateOnPage<'a> {
-    /// How many bytes two images share at their front and, apart from those, at their end.
+    /// Returns the number of bytes that two images share at their front and, without these, at
+    /// their end.
     pub(crate) fn shared(old: &[u8], new: &[u8]) -> (usize, usize) {
-        // A chunk at a time: a wide row of which one column changed takes as long to compare as to copy.
+        // Compare a chunk at a time: for a wide row with one changed column, comparing takes as
+        // long as copying.
         const CHUNK: usize = 16;
         let chunks = old.as_chunks::<CHUNK>().0.iter().zip(new.as_chunks::<CHUNK>().0);
         let begin = CHUNK * chunks.take_while(|(a, b)| a == b).count();
@@ -266,7 +274,7 @@ impl<'a> UpdateOnPage<'a> {
         (prefix, suffix)
     }
 
-    /// The record's bytes before `middle`.
+    /// Encodes the record's bytes before `middle`.
     pub(crate) fn head(&self) -> [u8; 11] {
         let mut bits = 0;
         bits |= if self.has_nulls { bits::HAS_NULLS } else { 0 };
@@ -298,9 +306,9 @@ impl<'a> UpdateOnPage<'a> {
         })
     }
 
-    /// Makes the change; `cids` are the command fields of the new and the old version. False, and
-    /// nothing changed, when the old version or its root is not there, the new one has no room, or `xid`
-    /// is out of the page's range.
+    /// Makes the change; `cids` are the command fields of the new and the old version. Returns
+    /// false, with nothing changed, in three cases. The old version, or the root that becomes
+    /// mixed, is missing. The page has no room. `xid` is out of the page's range.
     pub(crate) fn apply(
         &self,
         page: &mut Page,
@@ -363,8 +371,8 @@ impl<'a> UpdateOnPage<'a> {
     }
 }
 
-/// The old version's side of a cross-page update, or a deletion (no link), or a lock: what the log
-/// says of an [`EndVersion`].
+/// Encodes an [`EndVersion`] for the log: the old version's side of a cross-page update, a deletion
+/// (no link), or a lock.
 pub(crate) fn encode_end(end: &EndVersion) -> [u8; 10] {
     let [a, b] = end.offset.to_le_bytes();
     let [c, d] = end.xmax_flags.to_le_bytes();
@@ -373,7 +381,7 @@ pub(crate) fn encode_end(end: &EndVersion) -> [u8; 10] {
     [a, b, c, d, e, f, g, h, i, j]
 }
 
-/// Reads [`encode_end`]; the command field means nothing after a crash.
+/// Decodes the bytes of [`encode_end`]; the command field means nothing after a crash.
 pub(crate) fn decode_end(record: &[u8]) -> Option<EndVersion> {
     let mut fields = Fields(record);
     let (offset, xmax_flags) = (fields.u16()?, fields.u16()?);
@@ -389,8 +397,8 @@ pub(crate) fn decode_end(record: &[u8]) -> Option<EndVersion> {
     Some(EndVersion { offset, link, xmax_flags, cid })
 }
 
-/// A moved-in root that becomes a stub, or another version that takes over the end of the one behind
-/// it: its xmax and link change.
+/// A version that takes over the end of a removed version behind it, also a moved-in root that
+/// becomes a stub. Its xmax and link change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Relink {
     pub(crate) offset: u16,
@@ -400,20 +408,20 @@ pub(crate) struct Relink {
     pub(crate) heap_updated: bool,
     /// The removed version's end was as strong as FOR UPDATE.
     pub(crate) keys_updated: bool,
-    /// Its end took the row to another table.
+    /// The removed version's end moved the row to another table.
     pub(crate) moved: bool,
 }
 
-/// What one pruning pass does to a page.
+/// All changes that one pruning pass makes to a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PrunePlan {
-    /// Roots that become REDIRECT, and where they lead.
+    /// Roots that become REDIRECT, each with its target.
     pub(crate) redirected: Vec<(u16, u16)>,
     /// Roots that become DEAD.
     pub(crate) dead: Vec<u16>,
     /// Heap-only line pointers that become UNUSED.
     pub(crate) unused: Vec<u16>,
-    /// DEAD line pointers that no index entry names any more: UNUSED.
+    /// DEAD line pointers that no index entry names any more: they become UNUSED.
     pub(crate) freed: Vec<u16>,
     /// Moved-in roots that shrink to a stub.
     pub(crate) stubs: Vec<Relink>,
@@ -421,27 +429,27 @@ pub(crate) struct PrunePlan {
     pub(crate) relinked: Vec<Relink>,
     /// Versions whose xmax aborted or only locked: xmax and link are cleared.
     pub(crate) cleared: Vec<u16>,
-    /// Versions whose inserter every snapshot sees.
+    /// Versions to freeze, whose inserter every snapshot sees.
     pub(crate) frozen: Vec<u16>,
-    /// Roots that are mixed no more.
+    /// Roots whose `mixed` flag is cleared.
     pub(crate) unmixed: Vec<u16>,
     /// The page's next prune hint.
     pub(crate) prune_xid: u32,
 }
 
-/// Bits of the byte that says which lists of a [`PrunePlan`] its record has, behind those of its lists of
-/// offsets.
+/// Bits of the byte that says which lists of a [`PrunePlan`] its record contains. They follow the
+/// bits of the lists of offsets.
 const REDIRECTED: u8 = 6;
 const RELINKED: u8 = 7;
 
 impl PrunePlan {
-    /// An empty plan in which as many versions may go without its lists growing.
+    /// Returns an empty plan. Its lists have room for the removal of `versions` versions.
     pub(crate) fn with_room(versions: usize) -> Self {
         let (redirected, unused) = (Vec::with_capacity(versions), Vec::with_capacity(versions));
         Self { redirected, unused, ..Self::default() }
     }
 
-    /// At least the bytes of [`PrunePlan::encode`].
+    /// Returns an upper bound for the bytes of [`PrunePlan::encode`].
     pub(crate) fn encoded_max(&self) -> usize {
         const HEAD: usize = 5 + 2 * 9;
         let offsets: usize = self.lists().into_iter().map(Vec::len).sum();
@@ -449,7 +457,7 @@ impl PrunePlan {
         HEAD + 2 * offsets + 4 * self.redirected.len() + 13 * relinks
     }
 
-    /// Whether nothing would change, apart from the hint.
+    /// Returns whether the plan changes nothing, apart from the prune hint.
     pub(crate) fn is_empty(&self) -> bool {
         self.redirected.is_empty()
             && self.dead.is_empty()
@@ -462,12 +470,12 @@ impl PrunePlan {
             && self.unmixed.is_empty()
     }
 
-    /// The lists of offsets, in the order of the record.
+    /// Returns the lists of offsets, in the order of the record.
     fn lists(&self) -> [&Vec<u16>; 6] {
         [&self.dead, &self.unused, &self.freed, &self.cleared, &self.frozen, &self.unmixed]
     }
 
-    /// Most passes change one or two things: a byte says which lists are there.
+    /// Encodes the plan. Most passes change one or two things, so a byte says which lists follow.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.prune_xid.to_le_bytes());
         let mut there = u8::from(!self.redirected.is_empty()) << REDIRECTED;
@@ -535,7 +543,7 @@ impl PrunePlan {
                     let bits = fields.u8()?;
                     let (heap_updated, keys_updated) = (bits & 1 != 0, bits & 2 != 0);
                     let moved = bits & 4 != 0;
-                    // Who went to another table was deleted here.
+                    // A row that went to another table was deleted here.
                     if moved && (heap_updated || link != NO_LINK) {
                         return None;
                     }
@@ -559,8 +567,8 @@ impl PrunePlan {
         fields.0.is_empty().then_some(plan)
     }
 
-    /// Makes the change and compacts the page. False when a line pointer is not what the plan says;
-    /// the page is then half changed.
+    /// Makes the change and compacts the page. Returns false when a line pointer is not as the plan
+    /// says; the page is then half changed.
     pub(crate) fn apply(&self, page: &mut Page) -> bool {
         let mut fine = true;
         for relink in &self.relinked {
@@ -607,8 +615,9 @@ impl PrunePlan {
     }
 }
 
-/// Gives a version another end. False, and nothing changed, when it is not there, or the end leads to a
-/// version of this page that somebody else inserted (H3).
+/// Gives a version another end. Returns false, with nothing changed, when the version is missing.
+/// The same applies when the end leads to a version of this page that another transaction inserted
+/// (H3).
 fn end_otherwise(page: &mut Page, relink: &Relink, more_flags: u16) -> bool {
     let goes_on = |next: Tuple<'_>| next.has(flags::HEAP_ONLY) && next.xmin() == relink.xmax;
     if relink.heap_updated && !page::tuple(page, relink.link.offset.0).is_some_and(goes_on) {
@@ -629,7 +638,7 @@ fn end_otherwise(page: &mut Page, relink: &Relink, more_flags: u16) -> bool {
     true
 }
 
-/// Leaves only the header of a root, with the end of the last version removed behind it.
+/// Shrinks a root to its header, with the end of the last version removed behind it.
 fn shrink_to_stub(page: &mut Page, relink: &Relink) -> bool {
     if !end_otherwise(page, relink, flags::STUB) {
         return false;
@@ -661,7 +670,7 @@ fn freeze_xmin(page: &mut Page, offset: u16) -> bool {
     true
 }
 
-/// Gives roots this `mixed` flag.
+/// Sets the `mixed` flag of roots. Returns false if some line pointer is UNUSED.
 pub(crate) fn set_mixed(page: &mut Page, roots: impl Iterator<Item = u16>, mixed: Mixed) -> bool {
     let mut fine = true;
     for root in roots {

@@ -1,12 +1,15 @@
-//! Which tables were changed since somebody asked: so that who looks after tables need not go through all of them.
+//! The list of tables that were changed since the list was taken, for background tasks that look
+//! after tables.
+//!
+//! With the list, such a task need not go through all tables.
 //!
 //! ```text
 //!  change of a heap ──► told already? yes, as a rule: one load
-//!                       no: the table goes to the list             list ──► taken, and each may be told of again
+//!                       no: the table goes to the list    list ──► taken; each may be listed again
 //! ```
 //!
-//! Who takes the list comes to each table once more after the visit that follows: a change that was made at the moment
-//! when its table was taken may have met the old word.
+//! A task that takes the list visits each table once more after the visit that follows. The reason:
+//! a change that was made at the moment when its table was taken may have found the old flag.
 
 use std::fmt;
 use std::sync::Weak;
@@ -25,7 +28,7 @@ impl fmt::Debug for ChangedTables {
     }
 }
 
-/// Whether it was told that a table was changed.
+/// Flag that a table's change is on the list.
 #[derive(Debug)]
 pub struct ChangeTold {
     table: TableId,
@@ -34,19 +37,19 @@ pub struct ChangeTold {
 }
 
 impl Default for ChangeTold {
-    /// Of a heap about which nobody asks.
+    /// Returns the flag of a heap whose changes no task wants.
     fn default() -> Self {
         Self { table: TableId(0), told: AtomicBool::new(true), list: Weak::new() }
     }
 }
 
 impl ChangeTold {
-    /// Of the table with this number, which was not changed yet.
+    /// Returns the flag of a table with this number, which was not changed yet.
     pub fn new(table: TableId, list: &Arc<ChangedTables>) -> Arc<Self> {
         Arc::new(Self { table, told: AtomicBool::new(false), list: Arc::downgrade(list) })
     }
 
-    /// The table has been changed, or there is something else to see to.
+    /// Lists the table, because it was changed or needs care for another reason.
     #[inline]
     pub fn tell(self: &Arc<Self>) {
         if !self.told.load(Ordering::Relaxed) {
@@ -65,13 +68,14 @@ impl ChangeTold {
 }
 
 impl ChangedTables {
-    /// Numbers of the tables that were changed since they were taken last.
+    /// Takes the list: the numbers of the tables that were changed since it was taken last.
     pub fn take(&self) -> Vec<TableId> {
         let taken = std::mem::take(&mut *self.0.lock());
         taken
             .into_iter()
             .map(|of| {
-                // Relaxed, here and above: who takes it comes again later (see the module).
+                // Relaxed, here and above: the task that takes the list visits the table again
+                // later (see the module).
                 of.told.store(false, Ordering::Relaxed);
                 of.table
             })

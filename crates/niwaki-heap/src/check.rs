@@ -1,5 +1,6 @@
-//! What must hold on heap pages (H1, H3, and the format), each finding with the name of its
-//! invariant. H2 and X1-X4 need the indexes: the table checks them.
+//! Checks of the invariants of heap pages (H1, H3, V1, V2, G2, and the format).
+//!
+//! Each finding names its invariant. H2 and X1-X4 need the indexes: the table checks them.
 
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_storage::page::{ItemState, Page};
@@ -19,26 +20,27 @@ use crate::visibility::PageVisibility;
 pub enum ItemKind {
     /// The root of a chain, or DEAD: index entries may name it.
     Root {
-        /// Whether stale entries are allowed (X3).
+        /// True if stale entries are allowed (X3).
         mixed: bool,
     },
     /// Heap-only: no entry may name it (H2).
     HeapOnly,
 }
 
-/// A version that no verdict allows to be removed yet, for checks against indexes.
+/// A version that must stay for now, for checks against indexes.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveVersion<'a> {
-    /// Its row, with the root that index entries must name.
+    /// The version's row, with the root that index entries must name.
     pub row: RowRef<'a>,
-    /// Its inserter committed, and nobody who committed replaced or deleted it: there is one at most
-    /// per chain.
+    /// True if the version's inserter committed, and no committed transaction replaced or deleted
+    /// the version. There is at most one such version per chain.
     pub current: bool,
 }
 
 impl Heap<'_> {
-    /// Checks one page, appending what is wrong to `report`; `versions` is given every version whose
-    /// inserter did not abort, `items` every line pointer in use. Nobody else may write the table.
+    /// Checks one page, and appends faults to `report`. `versions` gets every version whose
+    /// inserter did not abort, `items` every line pointer in use. No other session may write the
+    /// table.
     ///
     /// # Errors
     /// Storage's: the page cannot be read at all.
@@ -104,9 +106,11 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Checks that no version is left on a page that `horizon` allowed to be removed, and no stub that nobody
-    /// follows (G2), after a vacuum by it or a later one: an old snapshot keeps what it sees, and nothing else.
-    /// Nobody else may be at work since the horizon was taken: what has settled since has no time of its own.
+    /// Checks that a page has no version left that `horizon` allowed to be removed, and no stub
+    /// without followers (G2). The check applies after a vacuum by `horizon` or a later one: an old
+    /// snapshot keeps the versions that it sees, and nothing else. No other session may have worked
+    /// since the horizon was taken. Otherwise, commits may have become older than every snapshot
+    /// since then, and such commits have no number of their own any more.
     ///
     /// # Errors
     /// Storage's: the page cannot be read at all.
@@ -167,7 +171,8 @@ impl<'c> Checker<'c, '_> {
         });
     }
 
-    /// What the map says of the page: the same in memory and on its own page (V1).
+    /// Returns the map's state of the page, which must be the same in memory and on the map's page
+    /// (V1).
     fn map_page(&mut self) -> Result<PageVisibility> {
         let known = self.heap.page_visibility(self.block);
         let stored = self.heap.visibility_on_page(self.block)?;
@@ -178,7 +183,8 @@ impl<'c> Checker<'c, '_> {
         Ok(known.max(stored))
     }
 
-    /// V1, and V2 where the directory was not shut down: what the map says of the page is so.
+    /// Checks V1, or V2 if the directory was not shut down: the map's statement about the page is
+    /// true.
     fn visibility(&mut self, said: PageVisibility, horizon: &Horizon) {
         if said == PageVisibility::Unknown {
             return;
@@ -259,8 +265,8 @@ impl<'c> Checker<'c, '_> {
         }
     }
 
-    /// H1: every version is reached from one root; those of aborted updates need not be. Gives the
-    /// root by offset.
+    /// Checks H1: one root reaches every version, except versions of aborted updates. Returns the
+    /// root of each offset.
     fn chains(&mut self) -> HashMap<u16, u16> {
         let mut reached: HashMap<u16, u16> = HashMap::default();
         let mut twice = Vec::new();
@@ -287,8 +293,9 @@ impl<'c> Checker<'c, '_> {
         reached
     }
 
-    /// H3: the link of a version that was replaced by a committed transaction leads on, on this page,
-    /// to a version inserted by it; one whose row went to another table was deleted, and leads nowhere.
+    /// Checks H3. If a committed transaction replaced a version, the version's link leads to a
+    /// version on this page that this transaction inserted. A version whose row went to another
+    /// table was deleted, and has no link.
     fn links(&mut self) {
         let base = page::base(self.page);
         let mut seen = HashSet::default();

@@ -1,4 +1,5 @@
-//! Is what a chain holds dead to everyone? Asked by indexes before they mark or delete entries.
+//! Probes for chains that are dead to every snapshot; indexes ask before they mark or delete
+//! entries.
 
 use niwaki_storage::buffer::PageRead;
 use niwaki_storage::page::{ItemState, Page};
@@ -12,28 +13,31 @@ use crate::read::row_ref;
 use crate::relation::Heap;
 use crate::rows::RowRef;
 
-/// Whether versions are dead to all: `None` if not, else the union of their lifetimes, if any
-/// snapshot could ever have seen one of them.
+/// The answer for a chain: `None` if some version is not dead to all snapshots. Otherwise the union
+/// of the versions' lifetimes, if any snapshot could ever have seen one of them.
 pub type DeadVersions = Option<Option<(Csn, Csn)>>;
 
-/// What versions of a chain mean to snapshots, present and future.
+/// The state of a chain's versions for all snapshots, present and future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadness {
-    /// Some snapshot sees one of them, or will; or the line pointer is UNUSED, which says nothing.
+    /// Some snapshot sees one of the versions, or will. Or the line pointer is UNUSED, which proves
+    /// nothing.
     Alive,
-    /// The first that is not dead waits for the end of this transaction, which made or ended it.
+    /// The first version that is not dead waits for the end of this transaction, which inserted or
+    /// ended it.
     Pending(Xid),
-    /// None of them is seen by anyone.
+    /// No snapshot sees any of the versions.
     Dead {
-        /// Union of their lifetimes, if any snapshot could ever have seen one.
+        /// Union of the versions' lifetimes, if any snapshot could ever have seen one.
         lifetime: Option<(Csn, Csn)>,
-        /// The commits that justify it are flushed, so that a mark, which is not logged, may say so
-        /// (rule 9b.13). A logged deletion need not wait for that: its record is behind theirs.
+        /// True if the commits that justify the answer are flushed, so that a mark, which is not
+        /// logged, may rely on it (rule 9b.13). A logged deletion need not wait for the flush,
+        /// because its record follows the records of these commits.
         durable: bool,
     },
 }
 
-/// One page, latched, whose chains are asked about.
+/// One latched page, to ask about its chains.
 #[derive(Debug)]
 pub struct DeadProbe<'h> {
     heap: Heap<'h>,
@@ -42,7 +46,8 @@ pub struct DeadProbe<'h> {
 }
 
 impl<'e> Heap<'e> {
-    /// Latches a page to ask about its chains: nothing may be waited for until the probe is gone.
+    /// Latches a page to ask about its chains. The caller must not wait for anything until the
+    /// probe is dropped.
     ///
     /// # Errors
     /// Storage's.
@@ -51,21 +56,21 @@ impl<'e> Heap<'e> {
         Ok(DeadProbe { heap: *self, page, flushed: self.storage.wal().flushed() })
     }
 
-    /// [`Heap::probe_dead`], if the page is in memory.
+    /// Latches a page as [`Heap::probe_dead`] does, if the page is in memory.
     pub fn probe_resident(&self, block: u32) -> Option<DeadProbe<'e>> {
         let page = self.storage.pool().pin_if_resident(self.page_id(block))?.into_read();
         Some(DeadProbe { heap: *self, page, flushed: self.storage.wal().flushed() })
     }
 
-    /// Brings a page near that is asked about soon.
+    /// Prefetches a page that the caller will soon ask about.
     #[inline]
     pub fn bring_near(&self, block: u32) {
         self.storage.pool().bring_near(self.page_id(block));
     }
 
-    /// Whether the chain at `root` has nothing that any snapshot sees or will see, and the commits
-    /// that justify this are flushed: an index may mark its entries dead (rule 9b.13). A line pointer
-    /// that is UNUSED says nothing.
+    /// Returns whether no snapshot sees or will see a version of the chain at `root`, and the
+    /// commits that justify this are flushed. Then an index may mark its entries dead (rule 9b.13).
+    /// An UNUSED line pointer proves nothing.
     ///
     /// # Errors
     /// Storage's.
@@ -73,7 +78,8 @@ impl<'e> Heap<'e> {
         Ok(self.dead_versions(root, horizon, |_| true)?.is_some())
     }
 
-    /// As [`Heap::is_dead`], for the versions of the chain that `matches` says matter.
+    /// Asks as [`Heap::is_dead`] does, for the versions of the chain for which `matches` returns
+    /// true.
     ///
     /// # Errors
     /// Storage's.
@@ -90,8 +96,9 @@ impl<'e> Heap<'e> {
         })
     }
 
-    /// How many of these chains of a block were pruned away, and whether the page's hint says that more may be
-    /// pruned. `None`: the block is not in memory.
+    /// Takes an optimistic look at a block. Returns the number of these chains that were pruned
+    /// away, and whether the page's hint says that more may be pruned. Returns `None` if the block
+    /// is not in memory.
     pub fn glance(&self, block: u32, roots: &[OffsetNumber]) -> Option<(usize, bool)> {
         let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
         if roots.is_empty() {
@@ -102,10 +109,10 @@ impl<'e> Heap<'e> {
         Some((roots.iter().filter(is_dead).count(), page::prune_xid(&page) != 0))
     }
 
-    /// Keeps those of these chains of a block that are likely to be dead to all: which were pruned away, or
-    /// whose last version is removable. What an aborted transaction inserted counts once it was
-    /// pruned. None, where the block is not in memory. `waits` is told who must end first before others
-    /// can be.
+    /// Keeps only the chains of a block that are likely to be dead to all snapshots. Such a chain
+    /// was pruned away, or its last version is removable. A version of an aborted transaction
+    /// counts once it was pruned. No chain is kept if the block is not in memory. `waits` gets each
+    /// transaction that must end before another chain can be dead.
     pub fn keep_removable(
         &self,
         block: u32,
@@ -122,8 +129,8 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Whether the last version of one of these chains has ended, and an open snapshot keeps it. False, where the block is
-    /// not in memory.
+    /// Returns whether the last version of one of these chains has ended, and an open snapshot
+    /// keeps it. Returns false if the block is not in memory.
     pub fn keeps_some(&self, block: u32, roots: &[OffsetNumber], horizon: &Horizon) -> bool {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
             return false;
@@ -179,7 +186,7 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Reads a block in, if it is not in memory.
+    /// Reads a block into memory, if it is not there.
     ///
     /// # Errors
     /// Storage's.
@@ -189,26 +196,28 @@ impl<'e> Heap<'e> {
 }
 
 impl DeadProbe<'_> {
-    /// Whether the root is mixed: an index may have several entries for it, or get another.
+    /// Returns whether the root is mixed: an index may have several entries for it, or get another.
     pub fn is_mixed(&self, root: Tid) -> bool {
         self.page.item_id(root.offset).mixed() != Mixed::No
     }
 
-    /// Whether the line pointer is free: no entry may name it (X4).
+    /// Returns whether the line pointer is free: then no entry may name it (X4).
     pub fn is_unused(&self, root: Tid) -> bool {
         self.page.item_id(root.offset).state() == ItemState::Unused
     }
 
-    /// The versions of the chain at `root`, whatever became of them. Not all that belong to it: those of an
-    /// aborted update may be outside.
+    /// Returns the versions of the chain at `root`, whatever their state. Some versions of the root
+    /// may be missing: versions of an aborted update may lie outside the chain.
     pub fn versions(&self, root: Tid) -> impl Iterator<Item = RowRef<'_>> {
         let page = &*self.page;
         let versions = Chain::new(page, root.offset.0).filter(|(_, tuple)| !tuple.has(flags::STUB));
         versions.map(move |(_, tuple)| row_ref(page, root, tuple))
     }
 
-    /// Since when no snapshot sees any of the versions of the chain at `root`, on this page, that `matches` says matter: the last of them ended
-    /// then. `None` when some version has not ended, or nobody can say so yet; an older snapshot may see them.
+    /// Returns the commit since which no new snapshot sees any version of the chain at `root`, on
+    /// this page, for which `matches` returns true. This is the end of the last such version; an
+    /// older snapshot may see them. Returns `None` when some version has not ended, or its end is
+    /// still uncertain.
     pub fn over_since(
         &self,
         root: Tid,
@@ -235,8 +244,8 @@ impl DeadProbe<'_> {
         since
     }
 
-    /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion
-    /// of index entries with one key looks at the versions with that key.
+    /// Judges the versions of the chain at `root`, on this page, for which `matches` returns true.
+    /// A deletion of index entries with one key asks about the versions with this key.
     pub fn deadness(
         &self,
         root: Tid,
@@ -244,9 +253,10 @@ impl DeadProbe<'_> {
         mut matches: impl FnMut(RowRef<'_>) -> bool,
     ) -> Deadness {
         let (heap, page) = (&self.heap, &*self.page);
-        // What a pass removed took along who ended it. Their commits were published before the pass, so
-        // they are flushed if all that are published now are, or if the pass itself is: its record is
-        // behind them, and the page's last change is behind that.
+        // Removed versions are gone together with their xmax. Their commits were published before
+        // the pass, so they are flushed in two cases. Either all commits published now are flushed,
+        // or the pass itself is: its record follows their records, and the page's last change
+        // follows that record.
         let unflushed = heap.txns.published().0 > self.flushed.0 && page.lsn() > self.flushed;
         let id = page.item_id(root.offset);
         let removed = match id.state() {
@@ -265,7 +275,7 @@ impl DeadProbe<'_> {
         for (_, tuple) in Chain::new(page, root.offset.0) {
             found = true;
             if tuple.has(flags::STUB) {
-                // What it was is gone, and who ended that may be lost yet.
+                // The stub's version is gone, and a crash may still lose the commit that ended it.
                 durable &= !(logged && unflushed);
                 continue;
             }

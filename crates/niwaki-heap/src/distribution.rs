@@ -1,9 +1,9 @@
-//! How often small numbers occurred.
+//! Distribution of small numbers.
 
 use std::collections::BTreeMap;
 
-/// Numbers, each with how often it occurred. Exact: memory grows with the different numbers, not with
-/// how many there are.
+/// Numbers, each with its frequency. The distribution is exact. Memory grows with the number of
+/// different values, not with the number of occurrences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     times: BTreeMap<u64, u64>,
@@ -11,7 +11,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Notes a number that occurred so often.
+    /// Adds a number that occurred `times` times.
     pub fn add(&mut self, number: u64, times: u64) {
         if times > 0 {
             *self.times.entry(number).or_default() += times;
@@ -19,12 +19,13 @@ impl Distribution {
         }
     }
 
-    /// How many numbers were noted.
+    /// Returns how many numbers were added.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The smallest number that `percent` of all (1 to 100) do not exceed; `None` when there is none.
+    /// Returns the smallest number that `percent` of all numbers (1 to 100) do not exceed; `None`
+    /// when there is none.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let wanted = (u128::from(self.total) * u128::from(percent)).div_ceil(100);
         let mut passed = 0;
@@ -34,7 +35,7 @@ impl Distribution {
         })
     }
 
-    /// The largest number; `None` when there is none.
+    /// Returns the largest number; `None` when there is none.
     pub fn max(&self) -> Option<u64> {
         self.times.last_key_value().map(|(number, _)| *number)
     }

@@ -1,8 +1,8 @@
-//! What a heap operation can fail with.
+//! Errors of heap operations.
 
 use niwaki_storage::{Corruption, Error as StorageError, PageId};
 
-/// Errors of heap operations.
+/// An error of a heap operation.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Storage failed, or the heap is damaged.
@@ -19,8 +19,8 @@ pub enum Error {
         /// Largest size allowed.
         max: usize,
     },
-    /// A page keeps a version of a transaction that is too old for the page's 32-bit ids (54000):
-    /// something has been open for four thousand million transactions.
+    /// A page keeps a version of a transaction that is too old for the page's 32-bit ids (54000).
+    /// Some transaction or snapshot has been open for four thousand million transactions.
     #[error("cannot write to {page}: it holds versions of transactions that are too old")]
     XidRange {
         /// The page.
@@ -39,7 +39,7 @@ pub enum Error {
 /// Result of heap operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Damage found on a heap page.
+/// Builds the error for damage found on a heap page.
 #[cold]
 pub(crate) fn corruption(
     page: PageId,

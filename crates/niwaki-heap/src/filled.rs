@@ -1,10 +1,12 @@
-//! Pages that transactions filled which may be rolled back yet.
+//! Pages that transactions filled which may still be rolled back.
 //!
 //! A transaction that inserts more than a page leaves full pages behind. If it is rolled back, all
-//! its rows are garbage, and nothing on those pages tells of it. So each is noted here, with its
-//! transaction, when it is left; who needs a page asks what became of the transactions.
+//! its rows are garbage, and nothing on those pages shows it. So each page is noted here, with its
+//! transaction, when the transaction leaves it. A session that needs a page asks for the fate of
+//! these transactions.
 //!
-//! It is in memory and bounded. What it has no room for is handed out, to be looked at.
+//! The notes are in memory and bounded. A page without room for its note is handed out, to be
+//! looked at.
 
 use std::ops::RangeInclusive;
 
@@ -14,23 +16,23 @@ use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_storage::Xid;
 use niwaki_txn::XidStatus;
 
-/// Most runs of pages that are noted, of 24 bytes each.
+/// The most runs of pages that are noted, of 16 bytes each.
 const RUNS_MAX: usize = 1024;
-/// So many of the last runs may grow.
+/// Number of the latest runs that may grow.
 const GROWING_MAX: usize = 4;
 
-/// Blocks, from the first to the last.
+/// A range of blocks, from the first to the last.
 pub(crate) type Blocks = RangeInclusive<u32>;
 
-/// What is noted of one heap.
+/// The notes of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
-    /// How many runs there are, as a hint for who asks.
+    /// Number of runs, as a hint.
     count: AtomicUsize,
     runs: Mutex<Vec<Run>>,
 }
 
-/// Neighbours that one transaction filled.
+/// Neighbouring pages that one transaction filled.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     xid: Xid,
@@ -39,7 +41,8 @@ struct Run {
 }
 
 impl Filled {
-    /// Notes a page with a transaction that is running. Gives back what there was no room for.
+    /// Notes a page with a transaction that is running. Returns the pages of a run for which there
+    /// is no room any more.
     pub(crate) fn note(&self, xid: Xid, block: u32) -> Option<Blocks> {
         let mut runs = self.runs.lock();
         let mut late = runs.iter_mut().rev().take(GROWING_MAX);
@@ -57,8 +60,8 @@ impl Filled {
         forgotten.map(|run| run.first..=run.last)
     }
 
-    /// Takes the pages of transactions that were rolled back, and forgets those of transactions
-    /// that committed. `status` is not asked under a lock.
+    /// Takes the pages of transactions that were rolled back, and forgets the pages of transactions
+    /// that committed. `status` is called without a lock.
     pub(crate) fn take_rolled_back(&self, status: impl Fn(Xid) -> XidStatus) -> Vec<Blocks> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -77,7 +80,7 @@ impl Filled {
             known.1 == XidStatus::InProgress
         });
         let mut now = self.runs.lock();
-        // What others noted meanwhile is the latest.
+        // Runs that others noted meanwhile are the latest.
         runs.append(&mut now);
         *now = runs;
         self.count.store(now.len(), Ordering::Relaxed);

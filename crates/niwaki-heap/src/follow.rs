@@ -1,4 +1,4 @@
-//! Links from page to page: from a replaced version to those that came after it.
+//! Links from page to page: from a replaced version to the versions after it.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
@@ -11,18 +11,19 @@ use crate::page::{self, Chain};
 use crate::read::sees;
 use crate::relation::Heap;
 
-/// Pages that a follower crosses before the links must be running in a circle.
+/// Number of pages after which a follower concludes that the links form a circle.
 pub(crate) const HOPS_MAX: u32 = 1 << 20;
 
 impl Heap<'_> {
-    /// Where the version is that `view` sees of a row which had its root at `root` for this transaction or an open snapshot,
-    /// also if it has gone to other pages since: the root of its chain. `None` when no version is seen.
+    /// Returns the chain root of the version of a row that `view` sees, even if the row has gone to
+    /// other pages since. The row had its root at `root` for this transaction or an open snapshot.
+    /// Returns `None` when no version is seen.
     ///
     /// # Errors
     /// Storage's, and corruption.
     pub fn root_seen(&self, view: &View<'_>, root: Tid) -> Result<Option<Tid>> {
         let mut at = root;
-        // Who inserted the version that is linked there, of another page (rule 9b.7).
+        // The inserter of the version behind the link from another page (rule 9b.7).
         let mut expected = None;
         for _ in 0..HOPS_MAX {
             if at.block == BlockNumber::INVALID || !self.has_block(at)? {
@@ -57,8 +58,8 @@ impl Heap<'_> {
     }
 }
 
-/// The version at a link, if it is still the one that was linked: inserted by `expected`
-/// (rule 9b.7). Anything else there means that the row was deleted.
+/// Returns the version at a link, if it is still the linked one, inserted by `expected` (rule
+/// 9b.7). Anything else there means that the row was deleted.
 pub(crate) fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple<'_>> {
     if page.kind() != PageKind::Heap
         || page.item_id(OffsetNumber(offset)).state() != ItemState::Normal

@@ -1,4 +1,4 @@
-//! `docs/format.md` says what the code does.
+//! Tests that `docs/format.md` describes the code's formats.
 
 use niwaki_storage::Tid;
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
@@ -8,7 +8,7 @@ use crate::page::{self, SPECIAL_SIZE};
 
 const FORMAT: &str = include_str!("../../../docs/format.md");
 
-/// Offset, size and name of each field in the table under a heading.
+/// Returns offset, size and name of each field in the table under a heading.
 fn table(heading: &str) -> Vec<(usize, usize, &'static str)> {
     let (_, section) = FORMAT.split_once(&format!("### {heading}\n")).expect("the section");
     let rows = section.lines().skip_while(|line| !line.starts_with("| offset")).skip(2);
@@ -22,7 +22,8 @@ fn table(heading: &str) -> Vec<(usize, usize, &'static str)> {
         .collect()
 }
 
-/// The fields lie one behind the other, end at `end`, and hold what is expected, in order.
+/// Checks that the fields lie one behind the other, end at `end`, and hold the expected values, in
+/// order.
 fn assert_fields(heading: &str, bytes: &[u8], end: usize, expected: &[(&str, u64)]) {
     let fields = table(heading);
     assert_eq!(fields.len(), expected.len(), "{heading}");

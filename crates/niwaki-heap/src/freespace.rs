@@ -1,24 +1,28 @@
 //! The free space map: about how much room each page has.
 //!
-//! One byte a page, in units of 32 bytes, resident while the heap is open. It is a hint: whoever goes
-//! to a page looks again. Vacuum and a clean stop write it to its own fork, where it is found again.
+//! The map has one byte for each page, in units of 32 bytes, and is resident while the heap is
+//! open. It is a hint: an inserter that goes to a page looks again. Vacuum and a clean stop write
+//! the map to its own fork, from which it is loaded.
 //!
-//! After a crash the fork is old. Where it says that there is much room, that is tried; every other page is
-//! **unknown**. Before a page is used by which the heap has grown, [`LOOKS`] unknown ones are looked at, each once; it grows
-//! by many at once, and the looks for those are owed until they are used, so that nobody waits for all of them. So a
-//! crash costs at most one reading of the heap, spread over the insertions that follow, and room that
-//! was forgotten lets the heap grow by 1 / [`LOOKS`] at most.
+//! After a crash the fork is old. Pages with much room according to the fork are tried; every other
+//! page is **unknown**. Before an inserter uses a page by which the heap has grown, it looks at
+//! [`LOOKS`] unknown pages, each once. The heap grows by many pages at once. The looks for these
+//! pages are owed until the pages are used, so that no inserter waits for all of them. So a crash
+//! costs at most one reading of the heap, spread over the insertions that follow. Forgotten room
+//! lets the heap grow by 1 / [`LOOKS`] at most.
 //!
-//! A nearly full page is unknown again when a row on it is deleted, or moves away: its room comes back once nobody
-//! sees the row, and who needs room finds it there although no reader comes by. What cannot go yet stays unknown,
-//! and is looked at again, in rounds, when the oldest snapshot is another one.
+//! A nearly full page becomes unknown again when a row on it is deleted, or moves away. The row's
+//! room comes back once no snapshot sees the row. An inserter that needs room finds it there even
+//! if no reader visits the page. A page whose versions cannot go yet stays unknown. Inserters look
+//! at it again, in rounds, when the oldest snapshot has changed.
 //!
-//! Rows that were rolled back leave nothing on their page that tells of them. So the session whose
-//! page they filled looks before it goes to another one. Where their inserter is still running
-//! then, the page is noted with it (`filled.rs`), and is unknown again once that was rolled back.
+//! Rolled-back rows leave no hint on their page. So the session that filled a page looks at it
+//! before it goes to another one. If an inserter of the page is still running at that time, the
+//! page is noted with that transaction (`filled.rs`). The page becomes unknown again once the
+//! transaction is rolled back.
 //!
-//! A page that is handed out reads as full until its holder gives it back, so that concurrent
-//! inserters work on different pages.
+//! A page that an inserter has taken reads as full until the inserter gives it back, so that
+//! concurrent inserters work on different pages.
 
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -32,47 +36,49 @@ use crate::header::{TUPLE_HEADER_SIZE, flags};
 use crate::page::{self, MAX_ITEMS};
 use crate::relation::Heap;
 
-/// Bytes that one unit of the map stands for.
+/// Bytes of room that one unit of the map stands for. One byte per page then covers a whole page.
 const UNIT: usize = 32;
-/// Heap pages that one page of the map describes.
+/// Number of heap pages that one page of the map describes.
 pub const PAGES_PER_MAP_PAGE: usize = PAGE_SIZE - HEADER_SIZE;
-/// Pages that inserters work on at the same time.
+/// Number of groups of sessions; each group inserts into a page of its own.
 const TARGETS: usize = 8;
-/// Room that rows which leave their pages leave on others: for new versions of those that live there, and
-/// for line pointers of old ones that indexes still name.
+/// Bytes that must stay free on a page to which a row moves. New versions of the rows of that page
+/// need this room, and so do line pointers of old versions that indexes still name.
 const ROOM_FOR_UPDATES: usize = PAGE_SIZE / 20;
-/// Most blocks a heap grows by at once.
+/// The most blocks by which a heap grows at once.
 const EXTEND_MAX: u32 = 64;
-/// Units of a page that has to be looked at. Real room of so few bytes is none.
+/// Map value of a page to look at. One unit of real room is recorded as 0, because it is too small
+/// to use.
 const UNKNOWN: u8 = 1;
-/// A page with more room is offered as it is, whatever goes from it later: it takes any row whose large values are out of
-/// line.
+/// The most bytes of room on a page that counts as nearly full. A page with more room is offered as
+/// it is, whatever goes from it later. It takes any row whose large values are out of line.
 const NEARLY_FULL: usize = PAGE_SIZE / 4;
-/// Rows of a full page that were rolled back are worth a pass over it if they take so much.
+/// The least bytes of rolled-back rows on a full page for which a pass over the page is worth its
+/// cost.
 const ROLLED_BACK_MIN: usize = PAGE_SIZE / 8;
-/// Unknown pages looked at for each page that the heap grows by.
+/// Number of unknown pages to look at for each page by which the heap grows.
 const LOOKS: u32 = 16;
 
-/// What is known about a heap's room.
+/// The known room of one heap's pages.
 #[derive(Debug)]
 pub(crate) struct FreeSpace {
     loaded: AtomicBool,
     map: RwLock<Vec<AtomicU8>>,
-    /// No entry of the map is larger, as far as known.
+    /// Upper bound of the map's entries, as far as known.
     largest: AtomicU8,
-    /// Where the next search begins.
+    /// The page where the next search begins.
     cursor: AtomicU32,
-    /// The page each group of sessions inserts into, plus one; 0 for none.
+    /// The page into which each group of sessions inserts, plus one; 0 for none.
     targets: [AtomicU32; TARGETS],
-    /// Where looking at unknown pages goes on.
+    /// The page where the search for unknown pages continues.
     looked: AtomicU32,
-    /// Looks for pages by which the heap has grown and which nobody uses yet.
+    /// Looks owed for pages by which the heap has grown, and which no session uses yet.
     owed: AtomicU32,
-    /// The oldest snapshot of when the last round of looking began.
+    /// The oldest snapshot at the time when the last round of looking began.
     round: AtomicU64,
-    /// Passes that readers made.
+    /// The number of passes that readers made.
     reader_passes: AtomicU32,
-    /// Pages that transactions filled which may be rolled back yet.
+    /// Pages filled by transactions that may still be rolled back.
     filled: Filled,
 }
 
@@ -98,13 +104,13 @@ fn units(free_bytes: usize) -> u8 {
     if units == UNKNOWN { 0 } else { units }
 }
 
-/// Units that guarantee `bytes`; the largest value stands for an empty page.
+/// Returns the units that guarantee `bytes`; the largest value stands for an empty page.
 fn units_needed(bytes: usize) -> u8 {
     u8::try_from(bytes.div_ceil(UNIT)).unwrap_or(u8::MAX)
 }
 
 impl FreeSpace {
-    /// Notes how much room a page has.
+    /// Records the room of a page.
     pub(crate) fn record(&self, block: u32, free_bytes: usize) {
         let value = units(free_bytes);
         let at = block as usize;
@@ -123,7 +129,7 @@ impl FreeSpace {
         self.largest.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// Takes a page with at least `bytes` of room out of the map.
+    /// Finds a page with at least `bytes` of room, and marks it as full in the map.
     fn take(&self, bytes: usize) -> Option<u32> {
         let needed = units_needed(bytes);
         if self.largest.load(Ordering::Relaxed) < needed {
@@ -140,7 +146,8 @@ impl FreeSpace {
                 return Some(at as u32);
             }
         }
-        // A page noted meanwhile may be missed until something else is noted: it is a hint.
+        // The search may miss a page that was recorded meanwhile, until another page is recorded:
+        // the map is a hint.
         self.largest.fetch_min(needed.saturating_sub(1), Ordering::Relaxed);
         None
     }
@@ -154,12 +161,13 @@ impl FreeSpace {
         self.targets[slot % TARGETS].store(value, Ordering::Relaxed);
     }
 
-    /// Any page that some session inserts into.
+    /// Returns a page into which some session inserts.
     fn any_target(&self) -> Option<u32> {
         (0..TARGETS).find_map(|slot| self.target(slot))
     }
 
-    /// A page gets room back, sooner or later: it is to be looked at, unless it has some anyway.
+    /// Marks a page as unknown, because it gets room back sooner or later, unless more than
+    /// [`NEARLY_FULL`] bytes are free anyway.
     fn expect_room(&self, block: u32) {
         let map = self.map.read();
         let Some(entry) = map.get(block as usize) else { return };
@@ -171,26 +179,28 @@ impl FreeSpace {
         {
             return;
         }
-        // Most are deleted where looking has not come by.
+        // Most rows are deleted on pages that the search has not reached yet.
         if self.looked.load(order) > block {
             self.looked.fetch_min(block, order);
         }
     }
 
-    /// A page is full, among others of rows of a transaction that is running.
+    /// Notes a full page with rows of a transaction that is running.
     fn note_filled(&self, xid: Xid, block: u32) {
-        // What there is no room for is looked at, whatever became of it.
+        // Pages for which the note has no room become unknown, whatever the outcome of their
+        // transactions.
         if let Some(pages) = self.filled.note(xid, block) {
             pages.for_each(|block| self.expect_room(block));
         }
     }
 
-    /// Whether a page has to be looked at.
+    /// Returns whether a page is unknown.
     fn is_unknown(&self, block: u32) -> bool {
         self.map.read().get(block as usize).is_some_and(|it| it.load(Ordering::Relaxed) == UNKNOWN)
     }
 
-    /// Begins another round of looking at unknown pages, if that may find more than the last one did.
+    /// Begins another round of looking at unknown pages, if it may find more than the last one.
+    /// Returns whether it did.
     fn look_again(&self, oldest: Csn) -> bool {
         let again = self.round.swap(oldest.0, Ordering::Relaxed) != oldest.0;
         if again {
@@ -199,7 +209,7 @@ impl FreeSpace {
         again
     }
 
-    /// The next unknown page; each is given once a round.
+    /// Returns the next unknown page; a round returns each page once.
     fn next_unknown(&self) -> Option<u32> {
         let map = self.map.read();
         // Ends at the end of the map, where it stays.
@@ -218,15 +228,16 @@ impl FreeSpace {
         }
     }
 
-    /// The heap has grown by so many pages, one of which is used at once.
+    /// Adds the looks that are owed after the heap has grown by `pages` pages; one page is used at
+    /// once.
     fn owe(&self, pages: u32) {
         let looks = pages.saturating_sub(1) * LOOKS;
         let add = |owed: u32| Some(owed.saturating_add(looks));
-        // Always some.
+        // The update always succeeds.
         let _ = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// Looks that are owed for one page, owed no more.
+    /// Takes the looks that are owed for one page, and returns their number.
     fn take_owed(&self) -> u32 {
         let less = |owed: u32| (owed > 0).then(|| owed.saturating_sub(LOOKS));
         let before = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -237,8 +248,8 @@ impl FreeSpace {
         self.reader_passes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The heap has its first `blocks` pages only, from now on: nobody inserts into others. The caller keeps everybody
-    /// else from the heap.
+    /// Forgets all pages but the first `blocks`, because the heap was cut: no session inserts into
+    /// others any more. The caller keeps all other sessions from the heap.
     pub(crate) fn cut(&self, blocks: u32) {
         self.map.write().truncate(blocks as usize);
         for slot in 0..TARGETS {
@@ -249,31 +260,33 @@ impl FreeSpace {
     }
 }
 
-/// Whether a tuple of `len` bytes can be placed on the page as it is.
+/// Returns whether a tuple of `len` bytes can be placed on the page as it is.
 pub(crate) fn has_room(page: &Page, len: usize) -> bool {
     page.free_for_item() >= len
         && (page.item_count() < MAX_ITEMS || (page.has_unused() && page.first_unused().is_some()))
 }
 
-/// The line pointer that the next tuple gets.
+/// Returns the line pointer that the next tuple gets.
 pub(crate) fn next_offset(page: &Page) -> u16 {
     let unused = if page.has_unused() { page.first_unused() } else { None };
     unused.map_or_else(|| page.item_count() + 1, |number| number.0)
 }
 
 impl<'e> Heap<'e> {
-    /// Whether an insertion of `len` bytes, header included, may go to this page.
+    /// Returns whether an insertion of `len` bytes, header included, may go to this page.
     pub(crate) fn takes_insert(&self, page: &Page, len: usize) -> bool {
         self.takes(page, len, self.relation.reserve())
     }
 
-    /// Whether a row of `len` bytes that leaves its page may go to this one, where it will be updated again:
-    /// some room stays for that, else it soon had to leave this page too.
+    /// Returns whether a row of `len` bytes that leaves its page may go to this one. The row will
+    /// be updated again here, so some room must remain: otherwise the row would soon have to leave
+    /// this page too.
     pub(crate) fn takes_moved(&self, page: &Page, len: usize) -> bool {
         self.takes(page, len, self.relation.reserve_of_moved().max(ROOM_FOR_UPDATES))
     }
 
-    /// Whether `len` bytes fit a page beside a reserve; the first row of a page needs none.
+    /// Returns whether `len` bytes fit on a page beside a reserve; the first row of a page needs no
+    /// reserve.
     fn takes(&self, page: &Page, len: usize, reserve: usize) -> bool {
         if page.is_new() {
             return true;
@@ -285,8 +298,8 @@ impl<'e> Heap<'e> {
         has_room(page, len) && page.free_bytes() >= len + reserve
     }
 
-    /// A page with room for a tuple of `len` bytes, latched, with `xid` in range of its ids. A page
-    /// that is still new has to be initialised.
+    /// Returns a latched page with room for a tuple of `len` bytes. `xid` is in the range of the
+    /// page's ids. The caller must initialise a page that is still new.
     pub(crate) fn page_for_insert(
         &self,
         session: usize,
@@ -299,7 +312,8 @@ impl<'e> Heap<'e> {
         let own = space.target(session);
         if let Some(block) = own.or_else(|| space.any_target()) {
             let pin = self.pin(block)?;
-            // Somebody else's page only if it is free: otherwise this session gets its own.
+            // Use the page of another session only if it is not latched. Otherwise this session
+            // gets its own.
             let fine = own.is_some() || pin.try_write().is_some();
             if fine {
                 let mut page = pin.into_write();
@@ -320,7 +334,7 @@ impl<'e> Heap<'e> {
         loop {
             let block = self.new_target(session, len)?;
             let mut page = self.pin_write(block)?;
-            // Line pointers that are free by now are used before there are more.
+            // Free line pointers are used before new ones are added.
             let fine = self.takes_insert(&page, len) && self.known_free(&page).is_empty();
             if fine || self.takes_pruned(&mut page, len)? {
                 self.bring_in_range(&mut page, xid)?;
@@ -331,7 +345,7 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Whether a page takes a row once it has lost what can go.
+    /// Returns whether a page takes a row once a pass has removed what can go.
     fn takes_pruned(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
         if !page.is_new() && page.kind() == PageKind::Heap {
             self.prune_if_useful(page)?;
@@ -339,17 +353,18 @@ impl<'e> Heap<'e> {
         Ok(self.takes_insert(page, len))
     }
 
-    /// Whether a page that is full `takes` a row once it has lost those that were rolled back.
-    /// Nothing else tells of them: they leave no hint on their page, and nobody may ever read past
-    /// them. If the page is `left`, it is noted with those who have inserted there and are running
-    /// still.
+    /// Returns whether a full page `takes` a row once a pass has removed its rolled-back rows. Only
+    /// this check finds such rows: they leave no hint on their page, and readers may never pass
+    /// them. `left` means that the session leaves the page. Then the page is noted with each of its
+    /// inserters that is still running.
     pub(crate) fn takes_after_rollbacks(
         &self,
         page: &mut PageWrite<'_>,
         left: bool,
         takes: impl Fn(&Page) -> bool,
     ) -> Result<bool> {
-        // Pieces of large values go together, by the first of them (`alone.rs`).
+        // In a heap of pieces (TOAST chunks), all pieces of a value go together, found by the first
+        // of them (`alone.rs`).
         if page.is_new() || page.kind() != PageKind::Heap || self.relation.pieces {
             return Ok(false);
         }
@@ -380,7 +395,7 @@ impl<'e> Heap<'e> {
         Ok(takes(page))
     }
 
-    /// Pages that transactions filled which were rolled back since are to be looked at.
+    /// Marks pages as unknown whose filling transactions were rolled back since.
     fn expect_room_of_rollbacks(&self) {
         let space = &self.relation.shared.space;
         for pages in space.filled.take_rolled_back(|xid| self.txns.status(xid)) {
@@ -388,7 +403,7 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Room that insertions may use.
+    /// Returns the room of a page that insertions may use.
     pub(crate) fn room_left(&self, page: &Page) -> usize {
         if !page.is_new() && (page.kind() != PageKind::Heap || !has_room(page, 1)) {
             return 0;
@@ -409,7 +424,7 @@ impl<'e> Heap<'e> {
             space.set_target(session, Some(block));
             return Ok(block);
         }
-        // While this session looks another one may make room.
+        // While this session looks at pages, another session may make room.
         let found = match self.look_for_room(len, LOOKS)? {
             None => self.take_known(len)?,
             found => found,
@@ -422,7 +437,7 @@ impl<'e> Heap<'e> {
         if blocks >= BlockNumber::INVALID.0 - EXTEND_MAX {
             return Err(Error::TooManyBlocks { file: self.relation.file.id.0, blocks });
         }
-        // A small heap stays small; a growing one asks the system seldom.
+        // A small heap stays small; a large one seldom asks the system for pages.
         let count = (blocks / 16).clamp(1, EXTEND_MAX);
         let grown = self.storage.pool().extend(self.relation.file, Fork::Main, count)?;
         space.owe(grown.count);
@@ -434,14 +449,15 @@ impl<'e> Heap<'e> {
         Ok(first)
     }
 
-    /// Takes a page out of the map that has room for `len` bytes.
+    /// Takes a page with room for `len` bytes out of the map.
     fn take_known(&self, len: usize) -> Result<Option<u32>> {
-        // The map may know blocks that were cut off since.
+        // The map may still contain blocks that were cut off.
         let blocks = self.blocks()?;
         Ok(self.relation.shared.space.take(len).filter(|block| *block < blocks))
     }
 
-    /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. What can go there goes.
+    /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. Prunes the pages on
+    /// the way.
     fn look_for_room(&self, len: usize, looks: u32) -> Result<Option<u32>> {
         let space = &self.relation.shared.space;
         for _ in 0..looks {
@@ -456,7 +472,7 @@ impl<'e> Heap<'e> {
                 return Ok(None);
             }
             let pin = self.pin(block)?;
-            // Whoever is there knows the page.
+            // The session that has latched the page knows its room.
             let Some(mut page) = pin.try_write() else { continue };
             let takes = |page: &Page| self.takes_insert(page, len);
             if takes(&page)
@@ -470,14 +486,15 @@ impl<'e> Heap<'e> {
         Ok(None)
     }
 
-    /// A row of this page was deleted, or moved to another one.
+    /// Notes that a row of this page was deleted, or moved to another page.
     pub(crate) fn expect_room(&self, block: u32) -> Result<()> {
         self.load_map()?;
         self.relation.shared.space.expect_room(block);
         Ok(())
     }
 
-    /// A page other than `not` for a cross-page update; the caller looks at its room itself.
+    /// Returns a page other than `not` for a cross-page update; the caller itself looks at the
+    /// page's room.
     pub(crate) fn target_for_move(
         &self,
         session: usize,
@@ -498,7 +515,7 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Reads the map from its fork, once, before anything is noted in it.
+    /// Reads the map from its fork, once, before anything is recorded in it.
     pub(crate) fn load_map(&self) -> Result<()> {
         let space = &self.relation.shared.space;
         if space.loaded.load(Ordering::Acquire) {
@@ -510,7 +527,7 @@ impl<'e> Heap<'e> {
         let mut units = vec![UNKNOWN; self.blocks()? as usize];
         for number in 0..pool.blocks(file, Fork::FreeSpace)? {
             let id = PageId { file, fork: Fork::FreeSpace, block: BlockNumber(number) };
-            // A damaged map is worth nothing, and nothing depends on it.
+            // A damaged page of the map is ignored, because nothing depends on it.
             let Ok(pin) = pool.pin(id) else { continue };
             let page = pin.read();
             if page.kind() != PageKind::FreeSpace {
@@ -518,13 +535,14 @@ impl<'e> Heap<'e> {
             }
             let first = number as usize * PAGES_PER_MAP_PAGE;
             for (known, &saved) in units.iter_mut().skip(first).zip(page.raw()) {
-                // What was nearly full may have lost rows since.
+                // A page that was nearly full may have lost rows since.
                 if !killed || saved > much {
                     *known = saved;
                 }
             }
         }
-        // Where a load stopped, or the room is that nobody had used yet: looked at first.
+        // The last page is tried first: a load may have stopped there, or its room may not have
+        // been used yet.
         if let (Some(last), true) = (units.last_mut(), killed) {
             *last = u8::MAX;
         }
@@ -533,21 +551,21 @@ impl<'e> Heap<'e> {
             let largest = units.iter().copied().max().unwrap_or(0);
             space.largest.fetch_max(largest, Ordering::Relaxed);
             *map = units.into_iter().map(AtomicU8::new).collect();
-            // Release: who sees it loaded sees the entries (they are hints all the same).
+            // Release: a thread that sees `loaded` sees the entries (they are hints all the same).
             space.loaded.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Writes the map to its fork, if the fork may be behind; vacuum does this at its end, the database
-    /// when it is closed.
+    /// Writes the map to its fork, if the fork may be out of date. Vacuum calls this at its end,
+    /// and the database when it closes.
     ///
     /// # Errors
     /// Storage's.
     pub fn save_free_space(&self) -> Result<()> {
         let (pool, file) = (self.storage.pool(), self.relation.file);
         let space = &self.relation.shared.space;
-        // What a crash made doubtful is unknown from now on, used or not.
+        // Pages that a crash made doubtful are unknown from now on, even if the heap was not used.
         if self.storage.was_killed() {
             self.load_map()?;
         }
@@ -558,7 +576,7 @@ impl<'e> Heap<'e> {
             let map = space.map.read();
             map.iter().map(|entry| entry.load(Ordering::Relaxed)).collect()
         };
-        // Pages that sessions insert into have what is left of them.
+        // For pages into which sessions insert, the real room is saved.
         for block in (0..TARGETS).filter_map(|slot| space.target(slot)) {
             if block >= self.blocks()? {
                 continue;
@@ -574,7 +592,8 @@ impl<'e> Heap<'e> {
             }
             let id = PageId { file: file.id, fork: Fork::FreeSpace, block: BlockNumber(number) };
             let mut page = pool.pin(id)?.into_write();
-            // Nothing behind the end: of a heap that was cut it would speak of pages which come later.
+            // Entries behind the end must be 0. In a heap that was cut, they would describe pages
+            // that come later.
             let ends = |raw: &[u8]| raw[chunk.len()..].iter().all(|&unit| unit == 0);
             let same = page.raw().starts_with(chunk) && ends(page.raw());
             if page.kind() == PageKind::FreeSpace && same {
@@ -592,18 +611,20 @@ impl<'e> Heap<'e> {
         Ok(())
     }
 
-    /// Notes how much room a page has, for insertions. The map is loaded.
+    /// Records the room of a page for insertions. The map is loaded.
     pub(crate) fn note_room(&self, page: &PageWrite<'_>) {
         let space = &self.relation.shared.space;
         let (block, room) = (page.id().block.0, self.room_left(page));
-        // Little yet, but some row will go: its turn comes again with the next round of looking.
+        // The page has little room now, but will lose some row. It stays unknown until the next
+        // round of looking.
         let later = room <= NEARLY_FULL && !page.is_new() && page::prune_xid(page) != 0;
         if !(later && space.is_unknown(block)) {
             space.record(block, room);
         }
     }
 
-    /// Notes the room of a page whose rows went, unless the map cannot be read.
+    /// Records the room of a page that lost rows, unless the map cannot be read or a session
+    /// inserts into the page.
     pub(crate) fn offer(&self, block: u32, room: usize) {
         let space = &self.relation.shared.space;
         let held = (0..TARGETS).any(|slot| space.target(slot) == Some(block));
@@ -612,12 +633,12 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Passes that readers made since the heap was opened.
+    /// Returns the number of passes that readers made since the heap was opened.
     pub fn reader_passes(&self) -> u32 {
         self.relation.shared.space.reader_passes.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that `xid` can be written on this page; moves the page's xid base if needed.
+    /// Ensures that `xid` can be written on this page; moves the page's xid base if necessary.
     #[inline]
     pub(crate) fn bring_in_range(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
         if page.is_new() || crate::header::relative(page::base(page), xid).is_some() {

@@ -17,7 +17,7 @@ use niwaki_txn::TupleCid;
 /// Bytes of a tuple header.
 pub const TUPLE_HEADER_SIZE: usize = 24;
 
-/// Link of a version that nobody replaced.
+/// Link of a version that has no next version.
 pub(crate) const NO_LINK: Tid = Tid { block: BlockNumber::INVALID, offset: OffsetNumber(0) };
 
 /// Flags of a tuple header. Numbers are part of the format.
@@ -28,20 +28,21 @@ pub mod flags {
     pub const HAS_EXTERNAL: u16 = 1 << 1;
     /// xmax only locks the row.
     pub const XMAX_LOCK_ONLY: u16 = 1 << 2;
-    /// xmax is as strong as FOR UPDATE: it deletes, changes a key, or locks so. Without it, as
-    /// FOR NO KEY UPDATE.
+    /// xmax is as strong as FOR UPDATE: the transaction deletes the row, changes a key, or locks
+    /// the row in that mode. Without this flag, xmax is as strong as FOR NO KEY UPDATE.
     pub const KEYS_UPDATED: u16 = 1 << 3;
     /// This version was made by an update.
     pub const UPDATED: u16 = 1 << 4;
-    /// No index entry points here; the root does (H2).
+    /// No index entry points to this line pointer; entries point to the chain root (H2).
     pub const HEAP_ONLY: u16 = 1 << 5;
     /// The next version is heap-only, on this page.
     pub const HEAP_UPDATED: u16 = 1 << 6;
-    /// Header only: a moved-in root whose version went while the row lives (rule 9b.6).
+    /// A stub: only the header of a moved-in chain root is left. Its version was removed while the
+    /// row lives on (rule 9b.6).
     pub const STUB: u16 = 1 << 7;
     /// `cid` is a combo number.
     pub const COMBO_CID: u16 = 1 << 8;
-    /// xmax and link were taken over from a removed successor (relinking, design section 4).
+    /// xmax and link come from a removed successor (relinking, design section 4).
     pub const RELINKED: u16 = 1 << 9;
     /// Hint: xmin committed before every snapshot, and its commit is flushed.
     pub const XMIN_ALL_VISIBLE: u16 = 1 << 10;
@@ -49,18 +50,18 @@ pub mod flags {
     pub const XMIN_ABORTED: u16 = 1 << 11;
     /// Hint: xmax aborted.
     pub const XMAX_ABORTED: u16 = 1 << 12;
-    /// The deletion was the half of an update that took the row to another table.
+    /// The deletion is one half of an update that moved the row to another table.
     pub const MOVED: u16 = 1 << 13;
-    /// Flags that may differ between a page and its redo: they may be lost at any time.
+    /// Flags that may differ between a page and its redo, because they may be lost at any time.
     pub const HINTS: u16 = XMIN_ALL_VISIBLE | XMIN_ABORTED | XMAX_ABORTED;
-    /// Flags that say something about xmax.
+    /// Flags that describe xmax.
     pub(crate) const OF_XMAX: u16 =
         XMAX_LOCK_ONLY | KEYS_UPDATED | HEAP_UPDATED | RELINKED | XMAX_ABORTED | MOVED;
     /// Bits without a meaning yet; zero.
     pub const RESERVED: u16 = 0b1100_0000_0000_0000;
 }
 
-/// The absolute id behind a relative one.
+/// Returns the absolute id for a relative one.
 #[inline]
 pub(crate) fn absolute(base: u64, relative: u32) -> Xid {
     if relative < Xid::FIRST_NORMAL.0 as u32 {
@@ -70,7 +71,7 @@ pub(crate) fn absolute(base: u64, relative: u32) -> Xid {
     }
 }
 
-/// The relative form of an id, if the page's base allows it.
+/// Returns the relative form of an id, if the page's base allows it.
 #[inline]
 pub(crate) fn relative(base: u64, xid: Xid) -> Option<u32> {
     if !xid.is_normal() {
@@ -88,7 +89,7 @@ pub(crate) struct Tuple<'p> {
 }
 
 impl<'p> Tuple<'p> {
-    /// `None` when the bytes are too few for a header.
+    /// Splits the bytes into header and values; returns `None` when they are too few for a header.
     #[inline]
     pub(crate) fn new(bytes: &'p [u8]) -> Option<Self> {
         let (header, data) = bytes.split_first_chunk::<TUPLE_HEADER_SIZE>()?;
@@ -106,31 +107,31 @@ impl<'p> Tuple<'p> {
         u16::from_le_bytes([self.header[AT], self.header[AT + 1]])
     }
 
-    /// Inserter, relative.
+    /// Returns the inserter as a relative id.
     #[inline]
     pub(crate) fn xmin(self) -> u32 {
         self.u32_at::<0>()
     }
 
-    /// Deleter, updater or locker, relative.
+    /// Returns the deleter, updater or locker as a relative id.
     #[inline]
     pub(crate) fn xmax(self) -> u32 {
         self.u32_at::<4>()
     }
 
-    /// The command field.
+    /// Returns the command field.
     #[inline]
     pub(crate) fn cid(self) -> TupleCid {
         TupleCid { raw: self.u32_at::<8>(), combo: self.has(flags::COMBO_CID) }
     }
 
-    /// The next version.
+    /// Returns the TID of the next version.
     #[inline]
     pub(crate) fn link(self) -> Tid {
         Tid { block: BlockNumber(self.u32_at::<12>()), offset: OffsetNumber(self.u16_at::<16>()) }
     }
 
-    /// Offset of the root.
+    /// Returns the offset of the chain root.
     #[inline]
     pub(crate) fn root(self) -> u16 {
         self.u16_at::<18>()
@@ -146,26 +147,26 @@ impl<'p> Tuple<'p> {
         self.flags() & flag != 0
     }
 
-    /// Columns stored.
+    /// Returns the number of columns stored.
     #[inline]
     pub(crate) fn natts(self) -> u16 {
         self.u16_at::<22>()
     }
 
-    /// The values.
+    /// Returns the stored values.
     #[inline]
     pub(crate) fn data(self) -> &'p [u8] {
         self.data
     }
 
-    /// Whether xmax, as far as the header tells, deletes or replaces this version.
+    /// Returns whether xmax, as far as the header shows, deletes or replaces this version.
     #[inline]
     pub(crate) fn has_deleter(self) -> bool {
         self.xmax() != 0 && !self.has(flags::XMAX_LOCK_ONLY | flags::XMAX_ABORTED)
     }
 }
 
-/// A header, taken apart.
+/// All fields of a tuple header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) xmin: u32,
@@ -178,7 +179,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header of a tuple.
+    /// Reads the header of a tuple.
     pub(crate) fn of(tuple: Tuple<'_>) -> Self {
         Self {
             xmin: tuple.xmin(),
@@ -191,7 +192,7 @@ impl Header {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the header as bytes.
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; TUPLE_HEADER_SIZE] {
         let mut b = [0; TUPLE_HEADER_SIZE];

@@ -1,18 +1,22 @@
-//! What open snapshots keep of a heap: versions that a pass would remove without them.
+//! Versions that only open snapshots keep in a heap: a pass would remove them otherwise.
 //!
-//! It is asked in two ways. A visit of every page counts exactly ([`Heap::add_snapshot_holds`]). And each pass notes
-//! what it had to leave on its page ([`HeldVersions`]), which can be summed at any time for nothing.
+//! There are two ways to ask. A visit of every page counts exactly ([`Heap::add_snapshot_holds`]).
+//! And each pass notes the versions that it had to leave on its page ([`HeldVersions`]); their sum
+//! is available at any time without reading pages.
 //!
 //! ```text
-//!  page 17   kept by snapshots 10 to 10: 2 versions, 180 bytes      still true as long as 10 is open,
-//!            kept by snapshots 10 to 30: 1 version,   90 bytes      and of 10 alone once 20 and 30 have ended
+//! page 17  kept by snapshots 10 to 10: 2 versions, 180 bytes   still true as long as 10 is open,
+//!          kept by snapshots 10 to 30: 1 version,   90 bytes   and of 10 alone after 20 and 30 end
 //! ```
 //!
-//! Why a note does not grow false. A pass notes versions that had ended by its C. The snapshots that keep such a
-//! version can only become fewer: one that is taken later sees its end. So who keeps it now is who of those is open still.
-//! It goes by a pass over its page only, which writes the note anew, or with the heap's files, and the notes with
-//! them. What no pass has met is not in it: the sum is a lower bound, near the truth where pages run full. It
-//! is in memory and bounded; what is too much is left out.
+//! Why does a note not become false? A pass notes versions that had ended by the pass's commit
+//! number. The set of snapshots that keep such a version can only shrink, because a snapshot that
+//! is taken later sees the version's end. So the keepers of now are the noted ones that are still
+//! open. The version goes only by a pass over its page, which writes the note anew, or together
+//! with the heap's files and the notes.
+//!
+//! Versions that no pass has met are missing: the sum is a lower bound, near the truth where pages
+//! run full. The notes are in memory and bounded; notes beyond the limit are left out.
 
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
@@ -25,17 +29,17 @@ use crate::header::{TUPLE_HEADER_SIZE, flags};
 use crate::page;
 use crate::relation::Heap;
 
-/// Parts of the memory, each with its own lock, by block.
+/// Number of parts of the notes. Each part has its own lock; the block number selects the part.
 const PARTS: usize = 16;
-/// Most blocks with a note in a part, about 100 bytes each.
+/// The most blocks with a note in a part, about 100 bytes each.
 const BLOCKS_MAX: usize = 1 << 13;
 
-/// Versions, and the bytes that they take on their pages.
+/// A number of versions, and the bytes that they take on their pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How many.
+    /// Number of versions.
     pub versions: u64,
-    /// Bytes, headers included, line pointers not.
+    /// Bytes, with headers and without line pointers.
     pub bytes: u64,
 }
 
@@ -46,19 +50,19 @@ impl Held {
     }
 }
 
-/// What a visit of pages found, by the positions of [`Holders::snapshots`].
+/// Results of a visit of pages, by the positions of [`Holders::snapshots`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotHolds {
-    /// What each snapshot alone keeps: what would go if it ended.
+    /// Versions that each snapshot alone keeps: they would go if it ended.
     pub alone: Vec<Held>,
-    /// What each keeps together with others: what would stay for them.
+    /// Versions that each snapshot keeps together with others: they would stay for the others.
     pub shared: Vec<Held>,
-    /// What nobody needs: the next pass takes it away.
+    /// Versions that no snapshot needs: the next pass removes them.
     pub nobody: Held,
 }
 
 impl SnapshotHolds {
-    /// Nothing yet, for these snapshots.
+    /// Returns an empty result for these snapshots.
     pub fn of(holders: &Holders) -> Self {
         let none = vec![Held::default(); holders.snapshots().len()];
         Self { alone: none.clone(), shared: none, nobody: Held::default() }
@@ -73,27 +77,28 @@ struct Note {
     held: Held,
 }
 
-/// What passes left to open snapshots, of one heap.
+/// Versions that passes left to open snapshots, of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct HeldVersions {
     parts: [Mutex<HashMap<u32, Vec<Note>>>; PARTS],
-    /// Blocks with a note; a hint.
+    /// Number of blocks with a note; a hint.
     blocks: AtomicUsize,
 }
 
-/// What one pass left: the oldest and the newest keeper of each version, and its bytes.
+/// Versions that one pass left: the oldest and the newest keeper of each version, and its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOnPage(Vec<Note>);
 
 impl LeftOnPage {
-    /// All of it.
+    /// Returns the sum of all versions.
     pub(crate) fn total(&self) -> Held {
         let mut total = Held::default();
         self.0.iter().for_each(|note| total.add(note.held));
         total
     }
 
-    /// A version with so many bytes of values stays for the snapshots from `first` to `last`.
+    /// Adds a version with `data_bytes` bytes of values that stays for the snapshots from `first`
+    /// to `last`.
     pub(crate) fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
         let held = Held { versions: 1, bytes: (data_bytes + TUPLE_HEADER_SIZE) as u64 };
         match self.0.iter_mut().find(|note| (note.first, note.last) == (first, last)) {
@@ -104,9 +109,10 @@ impl LeftOnPage {
 }
 
 impl HeldVersions {
-    /// A pass left this on a page, which is latched for writing: what was noted of it before is past.
+    /// Notes the versions that a pass left on a page, which is latched for writing, instead of the
+    /// former note.
     pub(crate) fn note(&self, block: u32, left: LeftOnPage) {
-        // Relaxed: who noted this page before held its latch.
+        // Relaxed: the pass that noted this page before held its latch.
         if left.0.is_empty() && self.blocks.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -124,7 +130,7 @@ impl HeldVersions {
         }
     }
 
-    /// The heap has no pages from `first` on any more.
+    /// Forgets the notes of the pages from `first` on, which the heap no longer has.
     pub(crate) fn forget_from(&self, first: u32) {
         for part in &self.parts {
             let mut notes = part.lock();
@@ -134,7 +140,7 @@ impl HeldVersions {
         }
     }
 
-    /// Adds up what somebody keeps.
+    /// Returns the sum of the versions that some open snapshot keeps.
     fn kept(&self, holders: &Holders) -> Held {
         let mut kept = Held::default();
         if self.blocks.load(Ordering::Relaxed) == 0 {
@@ -149,7 +155,7 @@ impl HeldVersions {
         kept
     }
 
-    /// Adds, for each of [`Holders::snapshots`], what it alone keeps.
+    /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps.
     fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
         if self.blocks.load(Ordering::Relaxed) == 0 {
             return;
@@ -166,7 +172,8 @@ impl HeldVersions {
 }
 
 impl Heap<'_> {
-    /// Adds, for each of [`Holders::snapshots`], what it alone keeps, as far as passes have met it.
+    /// Adds, for each of [`Holders::snapshots`], the versions that it alone keeps, as far as passes
+    /// have met them.
     ///
     /// # Panics
     /// If `alone` is not as long as there are snapshots.
@@ -175,13 +182,13 @@ impl Heap<'_> {
         self.relation.shared.held.add_alone(holders, alone);
     }
 
-    /// What [`Holders::snapshots`] keep, each alone or several together, as far as passes have met it. Nothing is read
-    /// for it.
+    /// Returns the versions that [`Holders::snapshots`] keep, each alone or several together, as
+    /// far as passes have met them. No page is read for this.
     pub fn noted_holds(&self, holders: &Holders) -> Held {
         self.relation.shared.held.kept(holders)
     }
 
-    /// Adds what the snapshots keep of a page, under one hold of its shared latch.
+    /// Adds the versions that the snapshots keep on a page, under one hold of its shared latch.
     ///
     /// # Errors
     /// Storage's.

@@ -1,5 +1,5 @@
-//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
-//! never panics.
+//! The decoders of this crate against any bytes: the functions in [`TARGETS`] answer or refuse, and
+//! never panic.
 //!
 //! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
 
@@ -15,7 +15,7 @@ use crate::redo::apply;
 use crate::visibility::page::SetBits;
 use crate::visibility::{self, PageVisibility};
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// Decoders, each with its name, valid inputs to begin with, and the function that calls it.
 pub const TARGETS: &[Target] = &[
     ("heap_tuple", tuple_seeds, tuple),
     ("heap_page", page_seeds, heap_page),
@@ -44,7 +44,7 @@ fn tuple(bytes: &[u8]) {
     }
 }
 
-/// A row updated twice on its page, and one that was deleted.
+/// Builds a page with a row that was updated twice on it, and a row that was deleted.
 fn example() -> Page {
     let mut page = Page::zeroed();
     page::init(&mut page, 0);
@@ -88,7 +88,7 @@ fn page_seeds() -> Vec<Vec<u8>> {
     vec![dense(&page.0, page.lower(), page.upper())]
 }
 
-/// Every chain ends, whatever the links say.
+/// Checks that every chain ends, whatever the links say.
 fn walk(page: &Page) {
     for offset in (0..=page.item_count()).chain([u16::MAX]) {
         let steps = Chain::new(page, offset).count();
@@ -119,7 +119,7 @@ fn visibility_seeds() -> Vec<Vec<u8>> {
     vec![seed]
 }
 
-/// Changes of the first page of a visibility map: none goes past its end.
+/// Applies changes to the first page of a visibility map: none goes past its end.
 fn visibility_record(bytes: &[u8]) {
     let mut page = Page::zeroed();
     let _ = visibility::page::redo(&mut page, BlockNumber(0), bytes);
@@ -128,7 +128,8 @@ fn visibility_record(bytes: &[u8]) {
     }
 }
 
-/// Kind of the record, number of the page in it, its data; all are applied to [`example`].
+/// Inputs of a record: its kind, the number of the page in it, and its data. All are applied to
+/// [`example`].
 fn record_seeds() -> Vec<Vec<u8>> {
     let row = PlaceRow {
         offset: 5,
@@ -203,7 +204,7 @@ fn record(bytes: &[u8]) {
     let mut page = example();
     let applied = apply(&record, index.into(), &mut page, BlockNumber(0), data);
     let id = PageId { file: RelFileId(1), fork: Fork::Main, block: BlockNumber(0) };
-    // A plan that does not fit is noticed half-way, one that contradicts itself not at all.
+    // A plan that does not fit is noticed half-way; a plan that contradicts itself is not noticed.
     if applied.is_some() && number != kind::PRUNE {
         page.check_structure(id).unwrap_or_else(|damage| panic!("{number}: {damage:?}"));
     }

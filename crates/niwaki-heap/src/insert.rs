@@ -12,18 +12,18 @@ use crate::page::{self, MAX_TUPLE_SIZE};
 use crate::relation::Heap;
 use crate::visibility::PageVisibility;
 
-/// Most bytes of one multi-insert record: what a page's data may hold.
+/// The most bytes of one multi-insert record: the data of a page in a log record may not be longer.
 const MULTI_RECORD_MAX: usize = 60_000;
 
-/// How rows are inserted.
+/// Options of an insertion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InsertOptions {
-    /// Mark them committed before all: only for a table that this transaction created or emptied, and
-    /// that nobody else can see (COPY FREEZE).
+    /// True to mark the rows as committed before all transactions (COPY FREEZE). Allowed only for a
+    /// table that this transaction created or emptied, and that no other transaction can see.
     pub frozen: bool,
 }
 
-/// Bytes of the row with its header.
+/// Returns the bytes of the row with its header.
 pub(crate) fn tuple_size(row: &NewRow<'_>) -> Result<usize> {
     let size = TUPLE_HEADER_SIZE + row.bytes.len();
     if size > MAX_TUPLE_SIZE {
@@ -32,7 +32,7 @@ pub(crate) fn tuple_size(row: &NewRow<'_>) -> Result<usize> {
     Ok(size)
 }
 
-/// The session's number, to spread sessions over pages.
+/// Returns the session's number, to spread sessions over pages.
 #[inline]
 pub(crate) fn session_slot(transaction: &Transaction) -> usize {
     transaction.session().backend().unsigned_abs() as usize
@@ -49,7 +49,7 @@ pub(crate) fn place<'a>(row: &NewRow<'a>, offset: u16, frozen: bool) -> PlaceRow
     }
 }
 
-/// How a page's change is logged: from zero when the page is new.
+/// Returns how a page's change is logged: from zero when the page is new.
 pub(crate) fn page_log(new: bool) -> PageLog {
     if new { PageLog::Init } else { PageLog::Delta }
 }
@@ -85,11 +85,11 @@ impl Heap<'_> {
         Ok(tid)
     }
 
-    /// Inserts rows with one log record for all that go to a page (COPY). Appends their TIDs to
-    /// `tids`, in the order of the rows.
+    /// Inserts rows (COPY), with one log record for all rows that go to the same page. Appends
+    /// their TIDs to `tids`, in the order of the rows.
     ///
     /// # Errors
-    /// As [`Heap::insert`]; the rows before the failing page's are in.
+    /// As [`Heap::insert`]; the rows of the pages before the failing one are inserted.
     pub fn insert_many(
         &self,
         transaction: &Transaction,
@@ -138,7 +138,7 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Whether a page that already got a row takes another one.
+    /// Returns whether a page that already got a row takes another one.
     fn takes_more(&self, page: &PageWrite<'_>, len: usize) -> bool {
         has_room(page, len) && page.free_bytes() >= len + self.relation.reserve()
     }

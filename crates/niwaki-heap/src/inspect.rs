@@ -1,4 +1,4 @@
-//! A page as it is stored, for people who want to see it.
+//! The stored form of a page, for display.
 
 use niwaki_storage::page::ItemState;
 use niwaki_storage::{Mixed, OffsetNumber, PageKind, Tid, Xid};
@@ -11,25 +11,25 @@ use crate::relation::Heap;
 /// One line pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinePointer {
-    /// Its number, from 1.
+    /// The line pointer's number, from 1.
     pub number: u16,
-    /// What it is.
+    /// The line pointer's state.
     pub state: ItemState,
-    /// Byte of the page at which its tuple begins; 0 without one.
+    /// The byte of the page at which the tuple begins; 0 without a tuple.
     pub at: u16,
-    /// Bytes of its tuple, header included; 0 without one.
+    /// Bytes of the tuple, header included; 0 without a tuple.
     pub len: u16,
-    /// Where a REDIRECT leads.
+    /// Target of a REDIRECT.
     pub target: Option<u16>,
-    /// Whether entries with other keys may lead to this root.
+    /// The root's `mixed` flag: entries with other keys may lead to this root.
     pub mixed: Mixed,
     /// The row came from another page (rule 9b.6).
     pub moved_in: bool,
-    /// What it points at.
+    /// The tuple of the line pointer.
     pub tuple: Option<StoredTuple>,
 }
 
-/// One version, as it is stored.
+/// One version in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTuple {
     /// Inserter.
@@ -40,9 +40,9 @@ pub struct StoredTuple {
     pub command: u32,
     /// The next version.
     pub link: Option<Tid>,
-    /// Offset of the root.
+    /// Offset of the chain root.
     pub root: u16,
-    /// [`flags`].
+    /// The tuple's [`flags`].
     pub flags: u16,
     /// Columns stored.
     pub natts: u16,
@@ -64,19 +64,19 @@ impl StoredTuple {
         }
     }
 
-    /// Names of the flags that are set, in the order of their bits.
+    /// Returns the names of the flags that are set, in the order of their bits.
     pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
         let flags = self.flags;
         NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|&(_, name)| name)
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     pub fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// In the order of their bits.
+/// Names of the flags, in the order of their bits.
 const NAMES: [(u16, &str); 14] = [
     (flags::HAS_NULLS, "has_nulls"),
     (flags::HAS_EXTERNAL, "has_external"),
@@ -95,11 +95,11 @@ const NAMES: [(u16, &str); 14] = [
 ];
 
 impl Heap<'_> {
-    /// Copies the line pointers of a page, and what they point at; none of a page that is not used yet. One
-    /// hold of the shared latch.
+    /// Copies the line pointers of a page, and their tuples. A page that is not used yet has none.
+    /// Takes one hold of the shared latch.
     ///
     /// # Errors
-    /// Storage's; there being no such block.
+    /// Storage's; an error when there is no such block.
     pub fn line_pointers(&self, block: u32) -> Result<Vec<LinePointer>> {
         let pin = self.pin(block)?;
         let page = pin.read();

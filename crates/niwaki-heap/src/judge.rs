@@ -1,4 +1,4 @@
-//! May this version be changed or locked, and if not, what is in the way?
+//! Verdicts on versions: a statement may change or lock a version, or something is in the way.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::Page;
@@ -11,43 +11,44 @@ use crate::outcome::Blocker;
 use crate::page;
 use crate::relation::Heap;
 
-/// Verdict on a version that a statement wants to change or lock.
+/// The verdict on a version that a statement wants to change or lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// It is the newest, and nobody is in the way.
+    /// The version is the newest, and nothing is in the way.
     Free,
-    /// This transaction changed it, at this command or later.
+    /// This transaction changed the version, at this command or later.
     SelfModified,
-    /// Somebody is in the way.
+    /// A transaction or a row lock is in the way.
     Blocked(Blocker),
-    /// This transaction, in progress, is replacing it, or has, and leaves its key alone. Only FOR KEY
-    /// SHARE goes along with that.
+    /// This transaction, in progress, is replacing the version, or has replaced it, and leaves its
+    /// key alone. Only FOR KEY SHARE can be granted beside that.
     Replacing(Xid),
-    /// Replaced by a transaction that committed.
+    /// A committed transaction replaced the version.
     Updated,
-    /// Deleted by a transaction that committed.
+    /// A committed transaction deleted the version.
     Deleted,
 }
 
-/// The mode in which xmax holds the version.
+/// Returns the mode in which xmax holds the version.
 fn held_mode(tuple: Tuple<'_>) -> RowLockMode {
     if tuple.has(flags::KEYS_UPDATED) { RowLockMode::Update } else { RowLockMode::NoKeyUpdate }
 }
 
-/// Whether the version was replaced, and not deleted.
+/// Returns whether the version was replaced, and not deleted.
 pub(crate) fn is_replaced(tuple: Tuple<'_>) -> bool {
     tuple.link() != NO_LINK
 }
 
 impl Heap<'_> {
-    /// A row, as locks in memory know it. A locked root is not freed (rule 9b.15), so its TID says
-    /// which row it is.
+    /// Returns the key of a row for locks in memory. A locked root is not freed (rule 9b.15), so
+    /// its TID identifies the row.
     pub(crate) fn row_key(&self, root: Tid) -> RowKey {
         RowKey { file: self.relation.file.id, root, incarnation: 0 }
     }
 
-    /// Called before an inner level of `transaction` ends a version that an outer level has locked: the
-    /// lock moves to memory, where a rollback to the savepoint leaves it.
+    /// Moves a row lock of an outer level to memory, where a rollback to the savepoint leaves it.
+    /// Called before an inner level of `transaction` ends the version that the outer level has
+    /// locked.
     pub(crate) fn keep_outer_lock(
         &self,
         transaction: &Transaction,
@@ -66,9 +67,9 @@ impl Heap<'_> {
         Ok(transaction.keep_row_lock(key, held_mode(tuple), holder)?)
     }
 
-    /// The row at `from` gets a new root: who holds it in memory holds it there too (rule 9b.15). Called
-    /// under the latches of both, once the log has room and before anything is changed: a refusal leaves
-    /// nothing behind.
+    /// Copies the locks in memory of the row at `from` to its new root `to` (rule 9b.15). Called
+    /// under the latches of both, once the log has room and before anything is changed: a refusal
+    /// leaves nothing behind.
     pub(crate) fn carry_locks(&self, from: Tid, to: Tid) -> Result<()> {
         if seeded_bug!("locks_stay_behind") {
             return Ok(());
@@ -76,13 +77,14 @@ impl Heap<'_> {
         Ok(self.txns.locks().carry_row_locks(self.row_key(from), self.row_key(to))?)
     }
 
-    /// Whether somebody holds the row at `root` in memory: its line pointer stays (rule 9b.15).
+    /// Returns whether a transaction holds the row at `root` in memory: then its line pointer stays
+    /// (rule 9b.15).
     pub(crate) fn is_locked_in_memory(&self, root: Tid) -> bool {
         self.txns.locks().row_is_locked(self.row_key(root))
     }
 
-    /// Judges a version of the row at `root` that some snapshot sees, or that was the newest when it
-    /// was looked for. The page's exclusive latch is held.
+    /// Judges a version of the row at `root` that some snapshot sees, or that was the newest when
+    /// it was found. The caller holds the page's exclusive latch.
     pub(crate) fn judge(
         &self,
         view: &View<'_>,
@@ -95,7 +97,7 @@ impl Heap<'_> {
         let free = || {
             let key = self.row_key(root);
             let locks = self.txns.locks();
-            // Shared modes are taken in memory by the caller, who sees there what is in the way.
+            // The caller takes shared modes in memory, and finds conflicting locks there.
             let exclusive = mode >= RowLockMode::NoKeyUpdate;
             if !exclusive || locks.row_is_free(view.transaction(), key, mode) {
                 return Judgement::Free;

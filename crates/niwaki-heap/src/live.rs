@@ -1,18 +1,20 @@
-//! The live version of a row, whatever the snapshot sees, and rows that take themselves back: what an
-//! insertion needs that gives way to a row with its key.
+//! The live version of a row, whatever the snapshot sees, for insertions that give way to a row
+//! with the same key.
+//!
+//! Such an insertion also takes back its own row.
 //!
 //! ```text
 //! entry (k, root), read some time ago
 //!   latch the root's page
-//!     the chain's live version     none, or without k  → gone: somebody changed it, look for k again
+//!     the chain's live version     none, or without k  → gone: it was changed, look for k again
 //!       made by this command       → the row would be changed twice
-//!       somebody in progress       → give the latch back, wait, come back here
-//!       nobody in the way          → lock it, hand it out
+//!       a writer in progress       → give the latch back, wait, come back here
+//!       nothing in the way         → lock it, hand it out
 //! ```
 //!
-//! That the version has the key is asked under the latch under which it is locked. Between the search for
-//! the key and the lock the row may have got another key (a chain has any number of them), and its line
-//! pointer may have become another row's.
+//! The key of the version is compared under the latch under which the version is locked. Between
+//! the search for the key and the lock, the row may have got another key (a chain has any number of
+//! keys). Its line pointer may also have become another row's.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::Page;
@@ -30,8 +32,9 @@ use crate::relation::Heap;
 use crate::rows::RowRef;
 
 impl Heap<'_> {
-    /// The live version of the row at `root`, if `matches` says that it has the key: locked for this
-    /// transaction, if `lock` says how, and copied. No latch is held on return.
+    /// Returns the live version of the row at `root`, if `matches` says that it has the key. The
+    /// version is copied, and locked for this transaction in the mode `lock`, if any. No latch is
+    /// held on return.
     ///
     /// # Errors
     /// Storage's; a read-only transaction's; too many locks in memory.
@@ -68,7 +71,8 @@ impl Heap<'_> {
             Judgement::Free => {}
             Judgement::Blocked(blocker) => return Ok(LiveRow::Wait(blocker)),
             Judgement::Replacing(xid) => return Ok(LiveRow::Wait(Blocker::Transaction(xid))),
-            // Whoever was ending it has committed since it was found to be live.
+            // The transaction that was ending the version has committed since the version was found
+            // live.
             Judgement::SelfModified | Judgement::Updated | Judgement::Deleted => {
                 return Ok(LiveRow::Gone);
             }
@@ -79,8 +83,8 @@ impl Heap<'_> {
         })
     }
 
-    /// The version of the chain that is there for all who come now: inserted by a committed transaction
-    /// or this one, and not ended by such.
+    /// Returns the chain's live version for all transactions that come now. A committed transaction
+    /// or this one inserted it, and none of these has ended it.
     fn live<'p>(&self, view: &View<'_>, page: &'p Page, root: Tid) -> Option<(u16, Tuple<'p>)> {
         let base = page::base(page);
         let happened = |xid: Xid| {
@@ -93,9 +97,9 @@ impl Heap<'_> {
         })
     }
 
-    /// Takes back a row that this command inserted: its own transaction ends it, so that it comes to
-    /// nothing whatever becomes of the transaction, and nobody needs to wait for that
-    /// ([`Heap::probe_unique`]).
+    /// Takes back a row that this command inserted. The row's own transaction ends it. So the row
+    /// has no effect, whatever becomes of the transaction, and no other transaction needs to wait
+    /// for its end ([`Heap::probe_unique`]).
     ///
     /// # Errors
     /// Storage's.

@@ -1,5 +1,7 @@
-//! `mixed`: the flag of a root to which index entries with other keys than its version's may lead
-//! (rules 9b.2 and 9b.9). It lives with the root's line pointer.
+//! The `mixed` flag: index entries with other keys than its version's may lead to this root (rules
+//! 9b.2 and 9b.9).
+//!
+//! The flag of a root with several keys lives in the root's line pointer.
 //!
 //! ```text
 //!       a change of keys, an index build           begin_cleaning
@@ -10,10 +12,11 @@
 //!                  clear_mixed: first the unmix counter, then the flag
 //! ```
 //!
-//! Who cleans visits every entry of the root in every index between `begin_cleaning` and
-//! `clear_mixed`, and is the only one to do so in the table (rule 9b.10). What says *cleaning* and was not
-//! said by itself means yes to it: a cleaner that went away, or a crash, may have left it. In the log it is
-//! yes, and logged so that a page which is evicted meanwhile comes back as it was.
+//! A cleaner visits every entry of the root in every index between `begin_cleaning` and
+//! `clear_mixed`. It is the only cleaner of the table at that time (rule 9b.10). A cleaner reads
+//! *cleaning* as *yes* on a root that it did not mark itself. An interrupted cleaner, or a crash,
+//! may have left that state. The log contains *yes* for *cleaning*. The state is logged so that a
+//! page which is evicted meanwhile comes back as it was.
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
@@ -29,26 +32,27 @@ use crate::page::{self, Chain};
 use crate::relation::Heap;
 use crate::visibility::PageVisibility;
 
-/// How often roots of one heap were cleared of `mixed` since it was opened.
+/// Counter of the times that roots of one heap were cleared of `mixed` since the heap was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Unmixes(AtomicU64);
 
-/// State of a heap's unmix counter at some moment (rule 9b.2).
+/// Value of a heap's unmix counter at some moment (rule 9b.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnmixCount(u64);
 
 impl Heap<'_> {
-    /// The unmix counter as it is now. A scan notes it while it holds a leaf's latch: as long as it has
-    /// not moved, a root that is not mixed was not mixed then either.
+    /// Returns the current unmix counter. A scan notes it while it holds a leaf's latch. As long as
+    /// the counter has not changed, a root that is not mixed was not mixed then either.
     #[inline]
     pub fn unmix_count(&self) -> UnmixCount {
-        // Relaxed: latches order it. Who clears a root deleted its stale entries under the leaf's latch
-        // before, so after a scan that found them there noted the count; and who finds the root cleared
-        // has the page's latch after it was raised.
+        // Relaxed: latches order the counter. A cleaner deletes the root's stale entries under the
+        // leaf's latch before it clears the root. So it clears the root after any scan that found
+        // those entries there has noted the count. A scan that finds the root cleared gets the
+        // page's latch after the counter was raised.
         UnmixCount(self.relation.shared.unmixes.0.load(Ordering::Relaxed))
     }
 
-    /// Sets `mixed` on these roots of a block, logged for `xid`.
+    /// Sets `mixed` on these roots of a block, and logs it for `xid`.
     ///
     /// # Errors
     /// Storage's.
@@ -71,8 +75,8 @@ impl Heap<'_> {
         self.log(kind::MIXED, xid, [LoggedPage::delta(&mut page, &[&data])], map)
     }
 
-    /// Marks those of these roots of a block that are mixed and could be cleared as *cleaning*; returns
-    /// which. The caller visits their entries next.
+    /// Marks roots of a block as *cleaning*: those that are mixed and could be cleared. Returns the
+    /// marked roots. The caller visits their entries next.
     ///
     /// # Errors
     /// Storage's.
@@ -92,9 +96,10 @@ impl Heap<'_> {
         Ok(found)
     }
 
-    /// Clears `mixed` on those of these roots of a block that are *cleaning* still, and whose chain is
-    /// one version, committed and not ended. Returns which. The caller has visited every entry of them in
-    /// every index since its [`Heap::begin_cleaning`]: only the version's own is left (rule 9b.14).
+    /// Clears `mixed` on roots of a block that are still *cleaning*, and whose chain is one
+    /// version, committed and not ended. Returns the cleared roots. Since its
+    /// [`Heap::begin_cleaning`], the caller has visited all their entries in every index, so only
+    /// the version's own entries are left (rule 9b.14).
     ///
     /// # Errors
     /// Storage's.
@@ -112,7 +117,7 @@ impl Heap<'_> {
         Ok(found)
     }
 
-    /// Clears `mixed` of these roots of a latched page, which are there.
+    /// Clears `mixed` on these roots of a latched page, which must exist.
     pub(crate) fn unmix(&self, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {
         if roots.is_empty() {
             return Ok(());
@@ -124,7 +129,8 @@ impl Heap<'_> {
         self.log_roots(kind::UNMIXED, page, roots)
     }
 
-    /// Raises the unmix counter for roots that are about to lose the flag, under the page's latch (rule 9b.2).
+    /// Raises the unmix counter before roots lose the flag, under the page's latch (rule 9b.2).
+    /// Also ends the records of these roots.
     pub(crate) fn count_unmixed(&self, page: &PageWrite<'_>, roots: &[u16]) {
         if !roots.is_empty() {
             self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
@@ -137,12 +143,13 @@ impl Heap<'_> {
         self.log_record(kind, Xid::INVALID, &mut [LoggedPage::delta(page, &[&data])], None)
     }
 
-    /// Keeps the roots that have one version, in their chain or outside (rule 9b.8), committed and not ended.
+    /// Keeps only roots with one version, committed and not ended. Versions outside the chain count
+    /// too (rule 9b.8).
     pub(crate) fn retain_single(&self, page: &Page, roots: &mut Vec<u16>) {
         if roots.is_empty() {
             return;
         }
-        // Hardly a page has more line pointers than fit here.
+        // Hardly any page has more line pointers than fit here.
         let (mut short, mut long) = ([0u16; 256], Vec::new());
         let end = usize::from(page.item_count()) + 1;
         let versions = match short.get_mut(..end) {

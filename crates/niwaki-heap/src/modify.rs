@@ -1,10 +1,11 @@
-//! Updating, deleting and locking rows: the version that the snapshot sees, or the newest one.
+//! Changes of rows: updating, deleting and locking the version that the snapshot sees, or the
+//! newest one.
 //!
 //! ```text
 //! latch the root's page
 //!   the version that the snapshot sees          (or the one an earlier attempt locked)
-//!     nobody in the way     → change it
-//!     somebody in progress  → give the latch back, wait, start again   (rule 9b.5)
+//!     nothing in the way    → change it
+//!     a writer in progress  → give the latch back, wait, start again   (rule 9b.5)
 //!     replaced, committed   → follow the links, each with xmin = xmax  (rule 9b.7),
 //!                             lock the newest, hand it out: the caller judges it again
 //! ```
@@ -31,11 +32,11 @@ use crate::rows::RowRef;
 use crate::share_key::SharedKey;
 use crate::visibility::PageVisibility;
 
-/// Where a change can be made, or why not.
+/// The place where a change can be made, or the outcome that prevents it.
 enum Position {
     At(u16),
     Not(Outcome),
-    /// The version there was replaced by a committed transaction, and the snapshot may follow.
+    /// A committed transaction replaced the version at this offset, and the snapshot may follow.
     Follow(u16),
 }
 
@@ -61,7 +62,7 @@ impl<'e> Heap<'e> {
             Judgement::Updated if view.may_follow() => Position::Follow(offset),
             Judgement::Updated => Position::Not(Outcome::ConcurrentUpdate),
             Judgement::Deleted if view.may_follow() => Position::Not(gone(tuple)),
-            // To others the row was updated.
+            // For a snapshot that may not follow, a move to another table counts as an update.
             Judgement::Deleted if tuple.has(flags::MOVED) => {
                 Position::Not(Outcome::ConcurrentUpdate)
             }
@@ -69,8 +70,9 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Gives the version that a change of `target` would be made on to `read`, under the page's shared latch; `None`
-    /// when there is none. Which it is does not change for a snapshot and a target.
+    /// Passes the version on which a change of `target` would be made to `read`, under the page's
+    /// shared latch. Returns `None` when there is no such version. For one snapshot and target, it
+    /// is always the same version.
     ///
     /// # Errors
     /// Storage's.
@@ -104,8 +106,9 @@ impl<'e> Heap<'e> {
         self.update_if(view, target, row, update, |_| true)
     }
 
-    /// As [`Heap::update`], unless the version that is to be replaced has values out of line: that one is handed
-    /// out, and nothing is done. Which it is does not change for a snapshot and a target.
+    /// Updates as [`Heap::update`] does, unless the version to be replaced has values out of line.
+    /// In that case nothing changes, and the outcome contains this version. For one snapshot and
+    /// target, it is always the same version.
     ///
     /// # Errors
     /// As [`Heap::update`].
@@ -150,7 +153,7 @@ impl<'e> Heap<'e> {
             self.bring_in_range(&mut page, xid)?;
             let takes = |page: &Page| has_room(page, len);
             let is_full = !takes(&page) || self.is_crowded(&page);
-            // A pass removes what was rolled back, too.
+            // A pass also removes versions of rolled-back transactions.
             let is_pruned = is_full && self.prune_if_useful(&mut page)?;
             if takes(&page)
                 || (!is_pruned && self.takes_after_rollbacks(&mut page, false, takes)?)
@@ -301,8 +304,9 @@ impl<'e> Heap<'e> {
         self.delete_noting(view, target, false, &mut None)
     }
 
-    /// As [`Heap::delete`]; if the version that it ends has values out of line, a copy of it goes to `external`. `moved`:
-    /// the row goes to another table, as whoever waits for it is told.
+    /// Deletes as [`Heap::delete`] does. If the ended version has values out of line, a copy of it
+    /// goes to `external`. `moved` means that the row goes to another table. Transactions that wait
+    /// for the row learn this.
     ///
     /// # Errors
     /// As [`Heap::delete`].
@@ -338,8 +342,8 @@ impl<'e> Heap<'e> {
         Ok(Outcome::Done { root: target.root, heap_only: true })
     }
 
-    /// Locks a row. Exclusive modes are written into the version, shared ones kept in memory. No latch
-    /// is held on return.
+    /// Locks a row. Exclusive modes are written into the version, shared modes are kept in memory.
+    /// No latch is held on return.
     ///
     /// # Errors
     /// Storage's; a read-only transaction's (exclusive modes); too many locks in memory.
@@ -364,7 +368,7 @@ impl<'e> Heap<'e> {
         })
     }
 
-    /// Locks a version that was judged free.
+    /// Locks a version that was judged free. Returns the blocker if a lock in memory is in the way.
     pub(crate) fn lock_version(
         &self,
         view: &View<'_>,
@@ -389,7 +393,7 @@ impl<'e> Heap<'e> {
         if mine && (!strong || tuple.has(flags::KEYS_UPDATED)) {
             return Ok(None);
         }
-        // A lock of an outer level outlives a rollback to the savepoint, as strong as it was.
+        // A lock of an outer level outlives a rollback to the savepoint, with its full strength.
         if mine {
             self.keep_outer_lock(transaction, page, tuple, root)?;
         }
@@ -409,7 +413,7 @@ impl<'e> Heap<'e> {
         end: &EndVersion,
         kind: u8,
     ) -> Result<()> {
-        // Who is only locked is seen by all still.
+        // All snapshots still see a version that is only locked.
         let to = match end.xmax_flags & flags::XMAX_LOCK_ONLY {
             0 => PageVisibility::Unknown,
             _ => PageVisibility::AllVisible,
@@ -437,12 +441,14 @@ impl<'e> Heap<'e> {
             let Some(tuple) = page::tuple(&page, at) else { return Ok(Outcome::Gone) };
             let link = tuple.link();
             let expected = page::xmax(page::base(&page), tuple);
-            // Where it leads is gone with the end of the heap: the row was deleted (rule 9b.7).
+            // The end of the heap, to which the link leads, was cut off: the row was deleted (rule
+            // 9b.7).
             if link.block == BlockNumber::INVALID || !self.has_block(link)? {
                 return Ok(Outcome::Gone);
             }
             if link.block != page.id().block || seeded_bug!("one-latch") {
-                // The one TID that outlives a latch, with the xmin expected there (rule 9b.5).
+                // The link is the one TID that outlives a latch, with the xmin expected there (rule
+                // 9b.5).
                 drop(page);
                 page = self.pin_write(link.block.0)?;
             }
@@ -478,7 +484,8 @@ impl<'e> Heap<'e> {
                 return Ok(match self.share_key(view, page, root, at)? {
                     SharedKey::Locked => Outcome::Changed(newest),
                     SharedKey::Blocked(blocker) => Outcome::Wait(blocker),
-                    // Who was changing it has ended: there is nothing to wait for.
+                    // The transaction that was changing the row has ended, so this wait ends at
+                    // once.
                     SharedKey::Changed | SharedKey::Again => {
                         Outcome::Wait(Blocker::Transaction(expected))
                     }
@@ -492,21 +499,21 @@ impl<'e> Heap<'e> {
     }
 }
 
-/// Whether this level has the version locked FOR UPDATE: a change that it writes over the lock keeps out whom the lock
-/// kept out.
+/// Returns whether this level has locked the version FOR UPDATE. A change that the level writes
+/// over the lock must keep out every transaction that the lock kept out.
 fn is_held_for_update(page: &Page, tuple: Tuple<'_>, xid: Xid) -> bool {
     tuple.has(flags::XMAX_LOCK_ONLY)
         && tuple.has(flags::KEYS_UPDATED)
         && page::xmax(page::base(page), tuple) == xid
 }
 
-/// What became of a row that another transaction deleted.
+/// Returns the outcome for a row that another transaction deleted.
 fn gone(tuple: Tuple<'_>) -> Outcome {
     if tuple.has(flags::MOVED) { Outcome::Moved } else { Outcome::Gone }
 }
 
-/// The version of a page that `target` means: the one that an earlier attempt locked, or the one that the
-/// snapshot sees.
+/// Returns the version of a page that `target` means: the version that an earlier attempt locked,
+/// or the one that the snapshot sees.
 pub(crate) fn targeted<'p>(
     view: &View<'_>,
     page: &'p Page,

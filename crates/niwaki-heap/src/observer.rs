@@ -1,14 +1,18 @@
-//! Who is told, under a page's latch, which keys versions leave behind that a pass removes.
+//! The key observer: a callback of the table that finds the index keys which removed versions leave
+//! behind.
 //!
-//! Where the key of an entry is stored bytes, what a version leaves behind can be said while it lies on the latched page
-//! beside those of its chain that stay: nothing is copied, nor looked for again. The heap does not know keys; the table
-//! does, and it depends on which indexes it has. So its writers say who is to be asked: they hold the table's lock, and
-//! know its indexes. Whoever passes over a page, a reader with an older definition too, asks the observer that is
-//! there; a change of indexes takes it away, and ends the epoch:
+//! Where the key of an index entry is stored bytes, a pass can find the keys that a version leaves
+//! behind at once. The version still lies on the latched page then, beside the versions of its
+//! chain that stay. So nothing is copied or looked for again.
+//!
+//! The heap does not know keys. The table knows them, and they depend on the table's indexes. So
+//! writers of the table set the observer: they hold the table's lock, and know its indexes. Every
+//! pass over a page asks the current observer, also the pass of a reader with an older table
+//! definition. A change of indexes removes the observer and ends the epoch:
 //!
 //! ```text
-//! a pass: (epoch, observer) read ─ keys found ───────────── told to the root's record, under its lock: of this epoch?
-//! a change of indexes:                 epoch ends, records end ─┘                 no: copied, as without an observer
+//! a pass: read (epoch, observer) ─ find keys ─── added to the record, under its lock: same epoch?
+//! a change of indexes:       epoch ends, records end ─┘      no: copied, as without an observer
 //! ```
 
 use std::fmt;
@@ -23,32 +27,33 @@ use crate::records::RecordId;
 use crate::relation::Heap;
 use crate::rows::RowRef;
 
-/// For so many keys, of so many bytes together, there is room at once.
+/// Number of keys that [`KeysLeft`] has room for from the start, with [`KEY_BYTES`] for their
+/// bytes. Most tables need no more for all keys of a version, so memory is allocated once.
 const KEYS: usize = 8;
 const KEY_BYTES: usize = 256;
 
-/// Keys of a version that goes which no version has that stays in its chain.
+/// Index keys that only the removed version of the chain had.
 #[derive(Debug, Default)]
 pub struct KeysLeft {
-    /// (index, where its key ends among the bytes) of each.
+    /// The index of each key, and the end of the key in `bytes`.
     keys: Vec<(u16, u32)>,
     bytes: Vec<u8>,
-    /// The row goes on on another page.
+    /// The row continues on another page.
     pub(crate) moved: bool,
 }
 
 impl KeysLeft {
-    /// Adds the key of an index that `write` appends, if it says so.
+    /// Adds the key of an index that `write` appends, if `write` returns `Ok(true)`.
     ///
     /// # Errors
-    /// That of `write`; nothing is added then.
+    /// The error of `write`; then no key is added.
     pub fn add<E>(
         &mut self,
         index: u16,
         write: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
     ) -> Result<bool, E> {
         if self.bytes.capacity() == 0 {
-            // Of most tables all keys of a version have room there: memory is got once.
+            // For most tables, all keys of a version fit: memory is allocated once.
             self.bytes.reserve(KEY_BYTES);
             self.keys.reserve(KEYS);
         }
@@ -61,73 +66,77 @@ impl KeysLeft {
         written
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are several because so many keys changed, or the row is gone; not because it moved.
+    /// Returns whether there are several keys because several keys changed, or because the row is
+    /// gone. A row that moved does not count.
     pub fn are_several(&self) -> bool {
         !self.moved && self.keys.len() > 1
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// (index, key) of each.
+    /// Returns the index and the key of each entry.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
         let begins = std::iter::once(0).chain(self.keys.iter().map(|&(_, end)| end));
         let keys = self.keys.iter().zip(begins);
         keys.map(|(&(index, end), begin)| (index, &self.bytes[begin as usize..end as usize]))
     }
 
-    /// Forgets all.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.bytes.clear();
     }
 }
 
-/// What a table does about versions that go. It is asked under the latch of their page: nothing may be waited for,
-/// evaluated or latched there.
+/// The table's side of the removal of versions. Passes call the observer under the latch of the
+/// versions' page. There, the observer must not wait, evaluate expressions, or take a latch.
 pub trait KeyObserver: fmt::Debug + Send + Sync {
-    /// Finds the keys of `gone` that none of `stay` has, for `left`, which is empty. False: stored bytes do not tell, and
-    /// what was added to `left` says nothing.
+    /// Adds to `left`, which is empty, the keys of `gone` that no version in `stay` has. Returns
+    /// false if stored bytes do not show the keys; then the contents of `left` mean nothing.
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool;
 
-    /// Remembers these entries of a root, each to be seen to later ([`Heap::seen_to`]); one that is forgotten stays
-    /// counted. As long as no version has come to the root since `arrived`, none that is in its chain has their keys.
+    /// Remembers these entries of a root (stale-entry candidates) for a later clean-up, which
+    /// [`Heap::seen_to`] reports. A forgotten entry stays counted. As long as no version has come
+    /// to the root since `arrived`, no version in its chain has these keys.
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived);
 
-    /// Whether so much waits that whoever need not make more of it shall not: what is too much is forgotten.
+    /// Returns whether optional passes shall add no more entries: too many wait for clean-up
+    /// already, and entries beyond the limit are forgotten.
     fn is_busy(&self) -> bool;
 
-    /// Whether no entry that stays can have a payload of a version that went.
+    /// Returns whether no remaining entry can have the payload of a removed version.
     fn payloads_right(&self) -> bool;
 }
 
-/// Changes of indexes are counted: an observer knows those of one epoch.
+/// Counter of index changes: an observer knows the indexes of one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch(u64);
 
-/// The observer of one heap.
+/// The current observer of one heap, and its epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     current: Mutex<(Epoch, Option<Arc<dyn KeyObserver>>)>,
-    /// Where the current one lies, or 0: what writers compare with theirs. A hint.
+    /// Address of the current observer, or 0. Writers compare it with the address of their own. A
+    /// hint.
     address: AtomicUsize,
 }
 
 impl Observers {
-    /// The observer, if there is one, and its epoch.
+    /// Returns the observer, if there is one, and its epoch.
     pub(crate) fn current(&self) -> Option<(Epoch, Arc<dyn KeyObserver>)> {
         let current = self.current.lock();
         Some((current.0, Arc::clone(current.1.as_ref()?)))
     }
 
-    /// The indexes are others from now on: nobody observes, in the new epoch.
+    /// Begins a new epoch without an observer, because the indexes change.
     pub(crate) fn end(&self) -> Epoch {
         let mut current = self.current.lock();
         current.0.0 += 1;
@@ -138,16 +147,16 @@ impl Observers {
 }
 
 impl Heap<'_> {
-    /// Passes ask this observer from now on. The caller holds a lock on the table that excludes changes of its indexes,
-    /// and `observer` knows those that it has.
+    /// Makes passes ask this observer from now on. The caller holds a lock on the table that
+    /// excludes changes of its indexes, and `observer` knows the current indexes.
     #[inline]
     pub fn observe(&self, observer: &Arc<dyn KeyObserver>) {
         let observers = &self.relation.shared.records.observers;
         let address = Arc::as_ptr(observer).cast::<()>().addr();
-        // Relaxed: one who reads an old address sets the same observer once more.
+        // Relaxed: a thread that reads an old address sets the same observer once more.
         if observers.address.load(Ordering::Relaxed) != address {
             let mut current = observers.current.lock();
-            // It may not know the indexes that there are when its entries are seen to.
+            // `observer` may not know the indexes that will exist when its entries are cleaned up.
             if !self.indexes_change() {
                 current.1 = Some(Arc::clone(observer));
                 observers.address.store(address, Ordering::Relaxed);
@@ -155,7 +164,8 @@ impl Heap<'_> {
         }
     }
 
-    /// Whether passes that nobody needs shall wait: what they would leave to be seen to has no room.
+    /// Returns whether optional passes shall wait, because there is no room for the entries and
+    /// versions that they would leave for clean-up.
     pub(crate) fn sees_to_enough(&self) -> bool {
         let observers = &self.relation.shared.records.observers;
         self.removed_is_half_full()

@@ -1,4 +1,4 @@
-//! What goes into a heap operation and what comes out of it.
+//! Arguments and results of heap operations.
 
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::RowKey;
@@ -10,27 +10,27 @@ use crate::rows::RowRef;
 pub struct NewRow<'a> {
     /// Columns the bytes hold.
     pub natts: u16,
-    /// Whether the bytes begin with a null bitmap.
+    /// True if the bytes begin with a null bitmap.
     pub has_nulls: bool,
-    /// Some value of it lies out of line.
+    /// Some value of the row lies out of line.
     pub has_external: bool,
     /// The stored form of the values (`niwaki_types::form_row`).
     pub bytes: &'a [u8],
 }
 
-/// Which row is to be changed or locked.
+/// The row to change or to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowTarget {
-    /// Root of the row's chain: what scans and indexes give.
+    /// Chain root of the row, as scans and indexes return it.
     pub root: Tid,
-    /// The version whose contents the caller has judged, when it is not the one that its snapshot
-    /// sees: an earlier attempt locked it for this transaction and handed it out, so it stays where
-    /// it is (rule 9b.5).
+    /// The version whose contents the caller has judged, if the caller's snapshot does not see this
+    /// version. An earlier attempt locked the version for this transaction and returned it, so the
+    /// version stays in its place (rule 9b.5).
     pub version: Option<Tid>,
 }
 
 impl RowTarget {
-    /// The version of this row that the snapshot sees.
+    /// Names the version of this row that the snapshot sees.
     #[inline]
     pub fn visible(root: Tid) -> Self {
         Self { root, version: None }
@@ -42,7 +42,7 @@ impl RowTarget {
 pub struct VersionRow {
     /// Columns the bytes hold.
     pub natts: u16,
-    /// Whether the bytes begin with a null bitmap.
+    /// True if the bytes begin with a null bitmap.
     pub has_nulls: bool,
     /// The stored values.
     pub bytes: Vec<u8>,
@@ -54,80 +54,83 @@ impl From<RowRef<'_>> for VersionRow {
     }
 }
 
-/// Why an operation cannot go on now. No latch is held when it is returned; wait, then try again.
+/// The reason why an operation must wait. No latch is held when an operation returns a blocker. The
+/// caller waits, then tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocker {
     /// This transaction changed or locked the row and is in progress.
     Transaction(Xid),
-    /// Somebody holds the row in memory in a mode that excludes this one.
+    /// Another transaction holds a row lock in memory in a mode that excludes this one.
     Row(RowKey),
-    /// The same, and this transaction has the row: it changed or locked the version. Whoever queues
-    /// for the row waits for this transaction, which must not queue behind them.
+    /// The same lock conflict, while this transaction has the row: it changed or locked the
+    /// version. Transactions that queue for the row wait for this transaction, so it must not queue
+    /// behind them.
     OwnRow(RowKey),
 }
 
 /// The newest version of a row, locked for this transaction and copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// What a next attempt is to be made on.
+    /// The row and version for the next attempt.
     pub target: RowTarget,
-    /// Contents.
+    /// Contents of the version.
     pub row: VersionRow,
 }
 
-/// What came of an update, a deletion or a lock.
+/// The result of an update, a deletion or a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The operation is done.
     Done {
-        /// Root of the chain that holds the newest version now.
+        /// Root of the chain that now holds the newest version.
         root: Tid,
-        /// An update that needs no index entries.
+        /// True for an update that needs no index entries.
         heap_only: bool,
     },
     /// This command or a later one of this transaction changed the row already.
     SelfModified,
     /// Wait without any latch, then start again.
     Wait(Blocker),
-    /// The snapshot may follow: the newest version, now locked.
+    /// The snapshot may follow the row: this is the newest version, now locked.
     Changed(Newest),
-    /// The snapshot may follow: the row was deleted.
+    /// The snapshot may follow the row, and the row was deleted.
     Gone,
-    /// The snapshot may follow: the row went to another table.
+    /// The snapshot may follow the row, and the row went to another table.
     Moved,
-    /// Nothing was done: the version that would be replaced, this one, has values out of line
+    /// The operation changed nothing: the version to be replaced, this one, has values out of line
     /// ([`crate::Heap::update_unless_external`]).
     External(VersionRow),
-    /// The snapshot may not follow: another transaction updated the row.
+    /// The snapshot may not follow the row: another transaction updated it.
     ConcurrentUpdate,
-    /// The snapshot may not follow: another transaction deleted it.
+    /// The snapshot may not follow the row: another transaction deleted it.
     ConcurrentDelete,
 }
 
-/// What was found behind an index entry by somebody who wants to insert its key
+/// The row behind an index entry, as an insertion of the same key finds it
 /// ([`crate::Heap::live_row`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LiveRow {
-    /// The live version; locked, if that was asked for.
+    /// The live version. It is locked if the caller asked for a lock.
     Found(Newest),
-    /// This command made it.
+    /// This command inserted the version.
     OwnCommand,
     /// Wait without any latch, then ask again.
     Wait(Blocker),
     /// No live version has the key any more: look for the key again.
     Gone,
-    /// It is not in the past of the transaction's snapshot, which is to stay.
+    /// The live version is not in the past of the transaction's snapshot, and the snapshot must not
+    /// change.
     NotSeen,
 }
 
-/// How the caller wants a row updated.
+/// The kind of update that the caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateKind {
     /// The new version is heap-only if it fits on the page of the old one.
     pub heap_only: bool,
-    /// Some index key, predicate or payload changes: the root of a heap-only version becomes `mixed`, in
-    /// the same record (rule 9b.9).
+    /// Some index key, predicate or payload changes. The root of a heap-only version becomes
+    /// `mixed` (a root with several keys), in the same log record (rule 9b.9).
     pub mixed: bool,
-    /// A key of a unique index changes: as strong as FOR UPDATE.
+    /// A key of a unique index changes: the update is as strong as FOR UPDATE.
     pub key_changed: bool,
 }

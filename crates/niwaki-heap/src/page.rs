@@ -1,9 +1,9 @@
-//! A heap page: what its special area says, and the way along a chain.
+//! Access to a heap page: the special area, tuples and chains of versions.
 //!
 //! ```text
 //! special area, 16 bytes
-//!  0  xid base u64       what the 32-bit ids of its tuples are relative to
-//!  8  incarnation u32    moves when a line pointer of the page becomes UNUSED
+//!  0  xid base u64       base of the 32-bit transaction ids of the page's tuples
+//!  8  incarnation u32    changes when a line pointer of the page becomes UNUSED
 //! 12  prune xid u32      hint: oldest id, relative, whose end may make something removable; 0 none
 //! ```
 
@@ -12,23 +12,24 @@ use niwaki_storage::{ItemId, Mixed, OffsetNumber, Xid};
 
 use crate::header::{TUPLE_HEADER_SIZE, Tuple, absolute, flags};
 
-/// Bytes of a heap page's special area.
+/// Size of a heap page's special area, in bytes.
 pub const SPECIAL_SIZE: usize = 16;
-/// Bytes of a line pointer.
+/// Size of a line pointer, in bytes.
 pub(crate) const LINE_POINTER_SIZE: usize = 4;
-/// Longest tuple, header included, that a page can hold.
+/// Size of the longest tuple that a page can hold, header included, in bytes.
 pub const MAX_TUPLE_SIZE: usize = PAGE_SIZE - HEADER_SIZE - SPECIAL_SIZE - LINE_POINTER_SIZE;
-/// Most line pointers on a page. Dead ones take no room for tuples, so something must limit them.
+/// The most line pointers on a page. DEAD line pointers take no room for tuples, so room alone
+/// would not limit their number.
 pub(crate) const MAX_ITEMS: u16 = 512;
 
 const _: () = assert!(MAX_TUPLE_SIZE == 8148);
 
-/// The xid base that a new page gets: room for half of the ids before `xid`, half after.
+/// Returns the xid base of a new page. Half of the 32-bit range lies before `xid`, half after it.
 pub(crate) fn initial_base(xid: Xid) -> u64 {
     xid.0.saturating_sub(1 << 31)
 }
 
-/// Makes an empty heap page.
+/// Initialises an empty heap page.
 pub(crate) fn init(page: &mut Page, base: u64) {
     page.init(PageKind::Heap, SPECIAL_SIZE);
     set_base(page, base);
@@ -47,7 +48,7 @@ fn put_special(page: &mut Page, at: usize, bytes: &[u8]) {
     }
 }
 
-/// What the 32-bit ids of the page are relative to.
+/// Returns the base of the page's 32-bit transaction ids.
 #[inline]
 pub(crate) fn base(page: &Page) -> u64 {
     match page.special().first_chunk::<8>() {
@@ -60,7 +61,7 @@ pub(crate) fn set_base(page: &mut Page, base: u64) {
     put_special(page, 0, &base.to_le_bytes());
 }
 
-/// How often line pointers of the page became UNUSED.
+/// Returns the page's incarnation, which changes with each change that makes line pointers UNUSED.
 pub(crate) fn incarnation(page: &Page) -> u32 {
     special_u32(page, 8)
 }
@@ -70,7 +71,8 @@ pub(crate) fn bump_incarnation(page: &mut Page) {
     put_special(page, 8, &next.to_le_bytes());
 }
 
-/// Oldest id, relative, whose end may make something on the page removable; 0 when none.
+/// Returns the oldest id, relative, whose end may make something on the page removable; 0 when
+/// there is none.
 #[inline]
 pub(crate) fn prune_xid(page: &Page) -> u32 {
     special_u32(page, 12)
@@ -80,7 +82,7 @@ pub(crate) fn set_prune_xid(page: &mut Page, relative: u32) {
     put_special(page, 12, &relative.to_le_bytes());
 }
 
-/// Notes that the end of `relative` may make something removable.
+/// Notes in the prune hint that the end of `relative` may make something removable.
 #[inline]
 pub(crate) fn note_prunable(page: &mut Page, relative: u32) {
     let noted = prune_xid(page);
@@ -89,20 +91,20 @@ pub(crate) fn note_prunable(page: &mut Page, relative: u32) {
     }
 }
 
-/// The tuple at a NORMAL line pointer.
+/// Returns the tuple at a NORMAL line pointer.
 #[inline]
 pub(crate) fn tuple(page: &Page, offset: u16) -> Option<Tuple<'_>> {
     let id = page.item_id(OffsetNumber(offset));
     if id.is_normal() { tuple_at(page, id) } else { None }
 }
 
-/// The tuple that a NORMAL line pointer of the page names.
+/// Returns the tuple that a NORMAL line pointer of the page points to.
 #[inline]
 pub(crate) fn tuple_at(page: &Page, id: ItemId) -> Option<Tuple<'_>> {
     Tuple::new(page.item_at(id)?)
 }
 
-/// The header bytes of the tuple at a NORMAL line pointer, to change.
+/// Returns the header bytes of the tuple at a NORMAL line pointer for a change.
 #[inline]
 pub(crate) fn header_mut(page: &mut Page, offset: u16) -> Option<&mut [u8; TUPLE_HEADER_SIZE]> {
     let number = OffsetNumber(offset);
@@ -112,22 +114,23 @@ pub(crate) fn header_mut(page: &mut Page, offset: u16) -> Option<&mut [u8; TUPLE
     page.item_mut(number)?.first_chunk_mut()
 }
 
-/// The versions of a chain on one page, from the root on; all under one latch hold (rule 9b.5).
+/// The versions of a chain on one page, from the chain root on, read under one latch hold (rule
+/// 9b.5).
 ///
-/// Each step requires that the next version was inserted by whoever replaced the one before
-/// (rule 9b.7), is heap-only and names this root.
+/// Each step requires three things of the next version. The transaction that replaced the version
+/// before inserted it (rule 9b.7), it is heap-only, and it names this root.
 pub(crate) struct Chain<'p> {
     page: &'p Page,
     root: u16,
     next: u16,
-    /// xmin expected there, relative; 0 for the first.
+    /// The xmin expected of the next version, relative; 0 for the first version.
     expected: u32,
-    /// Steps left: a damaged page may link in a circle.
+    /// Steps left: on a damaged page, links may form a circle.
     steps: u16,
 }
 
 impl<'p> Chain<'p> {
-    /// The chain whose root is at `root`; empty when there is no root.
+    /// Returns the chain whose root is at `root`; the chain is empty when there is no root.
     #[inline]
     pub(crate) fn new(page: &'p Page, root: u16) -> Self {
         let id = page.item_id(OffsetNumber(root));
@@ -152,7 +155,7 @@ impl<'p> Iterator for Chain<'p> {
         let offset = std::mem::take(&mut self.next);
         let tuple = tuple(self.page, offset)?;
         let heap_only = tuple.has(flags::HEAP_ONLY);
-        // Entering at a heap-only pointer (an old TID, reused) finds nothing: H2.
+        // Entering at a heap-only line pointer (an old TID, reused) finds nothing: H2.
         if heap_only != (offset != self.root)
             || (heap_only && tuple.root() != self.root)
             || (self.expected != 0 && tuple.xmin() != self.expected)
@@ -167,20 +170,21 @@ impl<'p> Iterator for Chain<'p> {
     }
 }
 
-/// The id in a tuple's xmin.
+/// Returns the transaction id in a tuple's xmin.
 #[inline]
 pub(crate) fn xmin(base: u64, tuple: Tuple<'_>) -> Xid {
     absolute(base, tuple.xmin())
 }
 
-/// The id in a tuple's xmax.
+/// Returns the transaction id in a tuple's xmax.
 #[inline]
 pub(crate) fn xmax(base: u64, tuple: Tuple<'_>) -> Xid {
     absolute(base, tuple.xmax())
 }
 
-/// Clears what may differ between a heap page and its redo: hints, the page's own among them, and
-/// command numbers, which mean nothing after a crash. Does nothing to pages of other kinds.
+/// Clears everything that may differ between a heap page and its redo. These are hints, also the
+/// page's own, and command numbers, which mean nothing after a crash. Pages of other kinds stay
+/// unchanged.
 pub fn mask_hints(page: &mut Page) {
     if page.kind() != PageKind::Heap {
         return;
@@ -189,7 +193,7 @@ pub fn mask_hints(page: &mut Page) {
     for offset in 1..=page.item_count() {
         let number = OffsetNumber(offset);
         let id = page.item_id(number);
-        // `cleaning` is known in memory only: on disk it means yes (rule 9b.9).
+        // Only memory knows the state `cleaning`: on disk, `cleaning` means `yes` (rule 9b.9).
         if id.mixed() == Mixed::Cleaning {
             page.set_item_id(number, id.with_mixed(Mixed::Yes));
         }

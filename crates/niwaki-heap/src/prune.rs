@@ -1,25 +1,29 @@
-//! Pruning: removes from one page what no snapshot sees.
+//! Pruning: removes versions from one page that no snapshot sees.
 //!
-//! Each version gets one verdict per pass (rule 9b.3); then each chain loses what goes, wherever it is:
+//! Each version gets one verdict per pass (rule 9b.3). Then each chain loses its removable
+//! versions, at any place in the chain:
 //!
 //! ```text
 //! root v1 ─ v2 ─ v3        v1, v2 removable       root REDIRECT ──► v3
 //! root v1 ─ v2 ─ v3 ─ v4   v2, v3                 v1 ─ v4, with v3's end (rule 9b.7)
 //! root v1 ─ v2 ─► P2       v2                     v1 ─► P2, with v2's end
 //! root v1 ─ v2             v2, row deleted        v1, with v2's end
-//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone; a piece of a
-//!                                                 large value has none: UNUSED)
+//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone; a
+//!                                                 piece of a large value has none: UNUSED)
 //! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule 9b.6)
 //! moved-in root v1 ─► P2   v1, row lives on P2    root stub ──► P2
 //! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule 9b.7)
 //! ```
 //!
-//! Why the version in front may take over the end of the one that goes. They lived in [b, e) and [e, f). No
-//! snapshot is in the second interval, nor will one be: f is published. So for every snapshot, "ended at f"
-//! says of the first what "ended at e" said. All three commits are published, so nobody's own commands are
-//! concerned: the command field, which belonged to the former end, is not read any more. Whoever follows goes on
-//! where the removed one led, and finds there the xmin that the new xmax promises. A standby's snapshot may be in the
-//! second interval: the record carries it, as it does that of every version removed.
+//! Why may the version in front take over the end of the removed one? They lived in [b, e) and [e,
+//! f). No snapshot lies in the second interval, and none ever will: f is published. So for every
+//! snapshot, "ended at f" says of the first version what "ended at e" said. All three commits are
+//! published, so the rule for a transaction's own commands does not apply. The command field, which
+//! belonged to the former end, is not read any more.
+//!
+//! A follower of the link goes on where the removed version led. There it finds the xmin that the
+//! new xmax promises. A standby's snapshot may lie in the second interval: the log record carries
+//! the interval, as it carries the lifetime of every removed version.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
@@ -38,85 +42,95 @@ use crate::page::{self, Chain};
 use crate::relation::Heap;
 use crate::visibility::{MapChanges, PageVisibility};
 
-/// A page is crowded with so many versions more than rows: one for so many rows, and not fewer than so many.
+/// A page is crowded when it has at least one surplus version for every `CROWDED_PART` rows.
 const CROWDED_PART: u16 = 8;
+/// The least number of surplus versions of a crowded page: below it, pruning costs more than it
+/// frees.
 const CROWDED_MIN: u16 = 2;
-/// With fewer rows a page takes all the versions that fit: passes are the cheaper the more they remove.
+/// The least number of rows of a crowded page. A page with fewer rows takes all versions that fit,
+/// because a pass costs less per version the more versions it removes.
 const CROWDED_ROWS_MIN: u16 = 8;
-/// On pages of more items, of narrow rows, counting them at each update costs more than it brings.
+/// The most line pointers of a crowded page. On pages with more, of narrow rows, counting the
+/// versions at each update costs more than it saves.
 const CROWDED_ITEMS_MAX: u16 = 64;
 
-/// What a pass may do beside removing.
+/// Tasks of a pass besides removing versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PruneOptions<'a> {
-    /// Freeze versions whose inserter every snapshot sees and is older than this.
+    /// The pass freezes versions whose inserter is older than this and seen by every snapshot.
     pub(crate) freeze_before: Xid,
-    /// DEAD line pointers that no index entry names any more, ascending, each once. Those of locked rows stay.
+    /// DEAD line pointers that no index entry names any more, ascending, each once. The pass frees
+    /// them, except those that belong to locked rows.
     pub(crate) free: &'a [u16],
-    /// Clear `mixed` of the roots that settled (`records.rs`).
+    /// True to clear `mixed` of the roots that settled (`records.rs`).
     pub(crate) settle: bool,
-    /// Set the page's bits in the visibility map. Not if it is about to be changed.
+    /// True to set the page's bits in the visibility map. False if the page is about to change.
     pub(crate) map: bool,
-    /// Do not tell the gardener of versions that left index entries: somebody is about to visit all of these.
+    /// True to hide versions that left index entries from the gardener, because a cleaner is about
+    /// to visit all of these entries.
     pub(crate) untold: bool,
-    /// Of a heap of pieces: of those that keys are made of only these go; `None`: as the others do.
+    /// The only pieces of index keys that the pass may remove, in a heap of pieces (TOAST chunks).
+    /// With `None`, such pieces go as all others do.
     pub(crate) key_pieces: Option<&'a [u16]>,
 }
 
-/// What a pass did.
+/// Counts of what one pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Versions removed.
     pub removed: u32,
-    /// Of those, how many had lived beside an older snapshot that is open still.
+    /// Removed versions that ended after the oldest open snapshot. No snapshot lies in their
+    /// lifetime.
     pub by_interval: u32,
-    /// Of those removed, how many an aborted transaction had inserted.
+    /// Removed versions whose inserter aborted.
     pub aborted: u32,
     /// Versions frozen.
     pub frozen: u32,
-    /// Versions that took over the end of those removed behind them.
+    /// Versions that took over the end of removed versions behind them.
     pub relinked: u32,
     /// Line pointers freed.
     pub freed: u32,
-    /// Chains of which nothing is left: deleted rows, and rows that live on other pages now.
+    /// Chains without a remaining version: chains of deleted rows, and of rows that now live on
+    /// other pages.
     pub chains: u32,
-    /// Versions that have ended, and stay for open snapshots.
+    /// Versions that have ended, and stay because open snapshots see them.
     pub held: u32,
-    /// Versions that stay, stubs not counted.
+    /// Versions that stay, without stubs.
     pub remaining: u32,
 }
 
-/// Verdict on one version, computed once.
+/// The verdict on one version; a pass computes it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Not a tuple.
+    /// The line pointer has no tuple.
     None,
-    /// Somebody may see it, now or later.
+    /// Some snapshot may see the version, now or later.
     Keep,
-    /// The same; it has ended, and these are the oldest and the newest of the snapshots that keep it.
+    /// Some snapshot may see the version, which has ended. The values are the oldest and the newest
+    /// of the snapshots that keep it.
     Held(Csn, Csn),
-    /// Its inserter aborted.
+    /// The version's inserter aborted.
     Aborted,
-    /// It lived in this interval, and no snapshot sees it.
+    /// The version lived in this interval, and no snapshot sees it.
     Removable(Csn, Csn),
 }
 
 /// One version as the pass sees it.
 #[derive(Clone, Copy, Debug)]
 struct Version<'p> {
-    /// As it is on the page: found once, for all that ask.
+    /// The tuple on the page. It is looked up once for all later uses.
     tuple: Option<Tuple<'p>>,
     verdict: Verdict,
-    /// When its inserter committed.
+    /// The commit of the version's inserter.
     begin: Option<Csn>,
-    /// Its xmax aborted.
+    /// The version's xmax aborted.
     xmax_aborted: bool,
-    /// Its xmax only locked, and has ended.
+    /// The version's xmax was only a lock, and has ended.
     lock_ended: bool,
-    /// Who ends it, relative, once the pass is done: its own xmax, or that of the last one removed behind it.
-    /// 0: nobody.
+    /// The xmax, relative, that ends the version after the pass. This is the version's own xmax, or
+    /// the xmax of the last version removed behind it. 0 means that no transaction ends it.
     end: u32,
-    /// Some root's chain goes through it.
+    /// The chain of some root contains the version.
     reached: bool,
 }
 
@@ -139,7 +153,8 @@ impl Member<'_> {
         matches!(self.verdict, Verdict::Removable(..))
     }
 
-    /// Its end, for the version at `offset` to take over; `goes_on`: to a version that stays on this page.
+    /// Returns the end of this version, for the version at `offset` to take over. `goes_on` means
+    /// that the end leads to a version that stays on this page.
     fn end_for(&self, offset: u16, goes_on: bool) -> Relink {
         Relink {
             offset,
@@ -152,8 +167,8 @@ impl Member<'_> {
     }
 }
 
-/// Whether one of the versions was ended by a change of its key: then the key has changed, whatever
-/// the last change did.
+/// Returns whether a change of its key ended one of the versions. Then the key has changed,
+/// whatever the last change did.
 fn changes_key<'m, 'p: 'm>(mut rows: impl Iterator<Item = &'m Member<'p>>) -> bool {
     rows.any(|row| row.tuple.has(flags::KEYS_UPDATED))
 }
@@ -168,18 +183,19 @@ const NOTHING: Version<'static> = Version {
     reached: false,
 };
 
-/// States of transactions, of which the rows of a page name few: the last one asked for is remembered. So there is one answer per
-/// inserter in a run of its rows, also where it ends meanwhile.
+/// Transaction states that a pass has looked up. The rows of a page name few transactions, so the
+/// last inserter and the last ender suffice. All rows in a run of one inserter get the same answer,
+/// even if the inserter ends meanwhile.
 struct States<'t> {
     txns: &'t TransactionManager,
-    /// Of the page: what its tuples' numbers are relative to.
+    /// The page's xid base, to which the ids of its tuples are relative.
     base: u64,
     inserter: (u32, XidStatus),
     ender: (u32, XidStatus),
 }
 
 impl<'t> States<'t> {
-    /// Number 0 is nobody's.
+    /// Placeholder: no transaction has the id 0.
     const NOBODY: (u32, XidStatus) = (0, XidStatus::Aborted);
 
     fn new(txns: &'t TransactionManager, base: u64) -> Self {
@@ -203,7 +219,8 @@ impl<'t> States<'t> {
     }
 }
 
-/// Judges one version, in its place: a copy of what was just written in parts waits for these.
+/// Judges one version in its place in the list. A copy of the version would have to wait for the
+/// writes of its parts.
 #[inline]
 fn look<'p>(
     version: &mut Version<'p>,
@@ -213,7 +230,8 @@ fn look<'p>(
 ) {
     version.tuple = Some(tuple);
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
-        // Before every snapshot: the first commit of all gives the same verdicts.
+        // The version is older than every snapshot: the first commit of all gives the same
+        // verdicts.
         Some(Csn(1))
     } else {
         match states.inserter(tuple) {
@@ -239,7 +257,7 @@ fn look<'p>(
     match (begin, status) {
         (_, XidStatus::Aborted) => version.xmax_aborted = true,
         (Some(begin), XidStatus::Committed(end)) if horizon.removable(begin, end) => {
-            // The log says exactly which snapshots could have seen it.
+            // The log record says exactly which snapshots could have seen the version.
             let begin = match states.inserter(tuple) {
                 XidStatus::Committed(exact) => exact,
                 XidStatus::Aborted | XidStatus::InProgress => begin,
@@ -255,17 +273,18 @@ fn look<'p>(
     }
 }
 
-/// A plan in the making.
+/// A prune plan under construction.
 struct Planner<'p> {
     page: &'p Page,
     horizon: &'p Horizon,
-    /// By offset.
+    /// The versions of the page by their offsets.
     versions: Vec<Version<'p>>,
     plan: PrunePlan,
-    /// Offsets of the versions that go.
+    /// Offsets of the versions to remove.
     removed: Vec<u16>,
-    /// Roots of which nothing is left, and the last version of each chain: of rows that are gone; with `tells_moves` also
-    /// of those that live elsewhere, which may be stubs yet.
+    /// Chain roots without a remaining version, each with the last version of its chain. Their rows
+    /// are gone. With `tells_moves` also roots of rows that live elsewhere, even while such a root
+    /// is still a stub.
     ended: Vec<(u16, u16)>,
     tells_moves: bool,
     by_interval: u32,
@@ -273,50 +292,53 @@ struct Planner<'p> {
     interval: Option<(Csn, Csn)>,
 }
 
-/// What the first walk over a page's line pointers counts, so that later ones know what to look for.
+/// Counts from the first walk over a page's line pointers, so that later walks know what to look
+/// for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
-    /// Versions that go, or would if a root led to them.
+    /// Versions whose verdict lets them go. A version that no root leads to may stay all the same.
     going: usize,
-    /// Of those, how many an aborted transaction had inserted.
+    /// Versions to remove whose inserter aborted.
     aborted: usize,
-    /// DEAD line pointers, and those that lead to no tuple.
+    /// DEAD line pointers, and NORMAL ones without a tuple.
     dead: usize,
     /// Line pointers that are `mixed`.
     mixed: usize,
 }
 
-/// What is said of the versions that stay.
+/// Facts about the versions that stay.
 #[derive(Debug, Default)]
 struct Kept {
-    /// How many there are, stubs not counted.
+    /// The number of versions, without stubs.
     count: u32,
-    /// Those that may be hinted as seen by every snapshot.
+    /// Versions that may get the hint that every snapshot sees them.
     all_visible: Vec<u16>,
-    /// Those that stay for open snapshots only.
+    /// Versions that stay only because of open snapshots.
     left: LeftOnPage,
-    /// What the visibility map may say of them, and the newest commit that inserted one.
+    /// The state of the page that the visibility map may record, and the newest commit that
+    /// inserted a version.
     visibility: (PageVisibility, Csn),
 }
 
-/// What a pass found.
+/// The result of planning a pass.
 struct Findings {
     plan: PrunePlan,
-    /// Offsets of the versions that go.
+    /// Offsets of the versions to remove.
     removed: Vec<u16>,
-    /// Roots that are told of, and the last version of each chain.
+    /// Chain roots to report, each with the last version of its chain.
     ended: Vec<(u16, u16)>,
-    /// Of those that go, how many an older snapshot that is open still would once have kept.
+    /// Versions to remove that an open snapshot older than their end does not see.
     by_interval: u32,
-    /// Of those that go, how many an aborted transaction had inserted.
+    /// Versions to remove whose inserter aborted.
     aborted: u32,
-    /// Chains of which nothing is left.
+    /// Chains without a remaining version.
     chains: u32,
-    /// Union of the lifetimes of what it removes.
+    /// Union of the lifetimes of the versions to remove.
     interval: Option<(Csn, Csn)>,
-    /// Versions that stay, and what may be said of the page afterwards in the visibility map, unless a root stays mixed.
+    /// Versions that stay, and the state of the page that the visibility map may record afterwards,
+    /// unless a root stays mixed.
     kept: Kept,
-    /// Roots that are mixed.
+    /// Line pointers that are mixed.
     mixed: usize,
 }
 
@@ -343,14 +365,15 @@ impl<'p> Planner<'p> {
         self.versions[usize::from(offset)].verdict = Verdict::None;
     }
 
-    /// Takes out of the chain at one root what goes. `members` is scratch memory.
+    /// Removes versions from the chain at one root, as their verdicts say. `members` is scratch
+    /// memory.
     fn chain(&mut self, root: u16, members: &mut Vec<Member<'p>>) {
         members.clear();
         for (offset, tuple) in Chain::new(self.page, root) {
             self.versions[usize::from(offset)].reached = true;
             let version = self.version(offset);
             members.push(Member { offset, tuple, verdict: version.verdict });
-            // The walk follows the header; what really ends here is known now.
+            // The walk follows the header. Here it is known that this end did not happen.
             if version.xmax_aborted {
                 break;
             }
@@ -367,7 +390,7 @@ impl<'p> Planner<'p> {
                 self.plan.unused.push(row.offset);
             }
         }
-        // What the root led to before what stays.
+        // The member that the root led to before the first one that stays.
         let last = match (front.last(), stub) {
             (Some(last), _) => *last,
             (None, Some(stub)) if !followed => stub,
@@ -377,7 +400,8 @@ impl<'p> Planner<'p> {
         let aborted = front.first().is_some_and(|row| row.verdict == Verdict::Aborted);
         let lives_elsewhere = kept.is_none() && !aborted && last.tuple.link() != NO_LINK;
         if followed && (kept.is_some() || lives_elsewhere) {
-            // When nobody follows it any more and it is DEAD, nobody knows its values.
+            // Report the root now: once it is DEAD and no follower can come, the version's values
+            // are lost.
             if kept.is_none() && self.tells_moves {
                 self.ended.push((root, last.offset));
             }
@@ -395,14 +419,15 @@ impl<'p> Planner<'p> {
                 }
             }
         }
-        // A stub that nobody follows any more is no tuple.
+        // A stub without followers counts as no tuple.
         if stub.is_some() {
             self.versions[usize::from(root)].verdict = Verdict::None;
         }
     }
 
-    /// Whether somebody may come to this root from a version on another page: a follower does, from a version
-    /// that some snapshot older than the root's commit sees (rule 9b.6). `first` of its chain.
+    /// Returns whether a follower may come to this root from a version on another page. A follower
+    /// comes from a version that some snapshot older than the root's commit sees (rule 9b.6).
+    /// `first` is the first member of the root's chain.
     fn is_followed(&self, root: u16, first: Option<&Member<'_>>) -> bool {
         let horizon = match seeded_bug!("stubs-for-followers") {
             true => self.horizon.oldest(),
@@ -414,8 +439,8 @@ impl<'p> Planner<'p> {
             && !seeded_bug!("stub")
     }
 
-    /// Takes out of a chain, the first of which stays, what goes behind it: each that stays takes over the end of
-    /// the last one removed between it and the next.
+    /// Removes versions from the rest of a chain, whose first member stays. Each version that stays
+    /// takes over the end of the last version removed between it and the next one that stays.
     fn middle(&mut self, rows: &[Member<'p>]) {
         let mut runs = rows.chunk_by(|_, next| next.is_removable()).peekable();
         while let Some(run) = runs.next() {
@@ -432,7 +457,7 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Versions that no root leads to: those of aborted updates.
+    /// Removes versions that no root leads to: versions of aborted updates.
     fn orphans(&mut self) {
         for offset in 1..=self.page.item_count() {
             let version = self.version(offset);
@@ -444,8 +469,9 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Freezes, forgets ends that did not happen, finds the next hint, and what the visibility map may say once the plan is
-    /// carried out, mixed roots apart. Only what stays counts; `dead`: some line pointer stays DEAD.
+    /// Examines the versions that stay. Plans freezing, and the clearing of ends that did not
+    /// happen. Computes the next prune hint. Finds the state that the visibility map may record
+    /// after the plan, apart from mixed roots. `dead` means that some line pointer stays DEAD.
     fn keepers(&mut self, heap: &Heap<'_>, options: &PruneOptions<'_>, dead: bool) -> Kept {
         const UNKNOWN: (PageVisibility, Csn) = (PageVisibility::Unknown, Csn(0));
         let base = page::base(self.page);
@@ -461,7 +487,8 @@ impl<'p> Planner<'p> {
             let Some(tuple) = version.tuple.filter(|_| version.verdict != Verdict::None) else {
                 continue;
             };
-            // A stub says nothing of a row; and what could go and stays is not in any chain.
+            // A stub is no row. A removable version that stays belongs to no chain. Both rule out a
+            // map bit.
             if !version.is_kept() || tuple.has(flags::STUB) {
                 map = false;
                 continue;
@@ -472,7 +499,7 @@ impl<'p> Planner<'p> {
             }
             let Version { begin, xmax_aborted, lock_ended, end, .. } = *version;
             let before = page::xmin(base, tuple) < options.freeze_before;
-            // Rule 9b.7: the aborted successor may go in this very pass.
+            // Rule 9b.7: this very pass may remove the aborted successor.
             let cleared = xmax_aborted || (lock_ended && (before || anything));
             if cleared {
                 self.plan.cleared.push(offset);
@@ -499,7 +526,7 @@ impl<'p> Planner<'p> {
             }
             all_frozen &= (was_frozen || frozen) && (tuple.xmax() == 0 || cleared);
             if tuple.xmin() != inserter.0 {
-                // A hint does not say when: a standby asks.
+                // The hint does not contain the commit number, which a standby needs.
                 match heap.txns.status(page::xmin(base, tuple)) {
                     XidStatus::Committed(begin) => inserter = (tuple.xmin(), begin),
                     XidStatus::Aborted | XidStatus::InProgress => map = false,
@@ -507,7 +534,7 @@ impl<'p> Planner<'p> {
             }
             newest = newest.max(inserter.1);
         }
-        // What is kept although it is dead to all but a few must be looked at again.
+        // A later pass must look again at versions that stay only for a few snapshots.
         self.plan.prune_xid = hint;
         kept.visibility = match (map, all_frozen) {
             (false, _) => UNKNOWN,
@@ -517,8 +544,9 @@ impl<'p> Planner<'p> {
         kept
     }
 
-    /// Whether no version in front of it stays: its xmin need not match anybody's xmax. One behind a version
-    /// that was relinked is none: who stays in front of it has its xmin for an end.
+    /// Returns whether no version in front of this one stays, so that its xmin need not match any
+    /// xmax. A version behind a relinked one is not first: the version in front of it ends with its
+    /// xmin.
     fn is_first(&self, offset: u16, tuple: Tuple<'_>) -> bool {
         if !tuple.has(flags::HEAP_ONLY) {
             return true;
@@ -548,7 +576,7 @@ impl Heap<'_> {
         let mut states = States::new(self.txns, page::base(page));
         let mut counted = Counted::default();
         let mut versions = vec![NOTHING; items + 1];
-        // Where a chain begins of which something may go: most roots have one version that nobody touched.
+        // Roots of chains that may lose versions. Most roots have one version without any xmax.
         let mut roots = Vec::with_capacity(items);
         let places = versions.iter_mut().skip(1);
         for ((id, version), offset) in page.item_ids().zip(places).zip(1..) {
@@ -566,7 +594,7 @@ impl Heap<'_> {
                             && options.key_pieces.is_some_and(stays)
                             && !seeded_bug!("key-pieces-go")
                         {
-                            // The gardener may have to read a key yet.
+                            // The gardener may still have to read the key.
                             version.verdict = Verdict::Keep;
                         }
                         counted.aborted += usize::from(version.verdict == Verdict::Aborted);
@@ -580,7 +608,7 @@ impl Heap<'_> {
                             roots.push(offset);
                         }
                     }
-                    // Nobody can say anything of it.
+                    // The line pointer leads to no tuple.
                     None => counted.dead += 1,
                 },
             }
@@ -606,11 +634,12 @@ impl Heap<'_> {
         }
         let chains = planner.plan.dead.len() as u32;
         if self.relation.pieces {
-            // No index has an entry for them, nor will have one.
+            // No index has an entry for pieces, or will have one.
             let gone = std::mem::take(&mut planner.plan.dead);
             planner.plan.unused.extend(gone);
         }
-        // One that were counted twice would hide another that stays DEAD from the visibility map (V1).
+        // A line pointer that is counted twice would hide from the visibility map another one that
+        // stays DEAD (V1).
         let is_set = options.free.is_sorted_by(|before, next| before < next);
         assert!(is_set || seeded_bug!("freed-twice"), "V1: line pointers to free are named once");
         planner.plan.freed = options
@@ -637,7 +666,7 @@ impl Heap<'_> {
         }
     }
 
-    /// One pass over a latched heap page.
+    /// Makes one pass over a latched heap page.
     pub(crate) fn prune(
         &self,
         page: &mut PageWrite<'_>,
@@ -658,7 +687,8 @@ impl Heap<'_> {
         let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
         self.relation.shared.held.note(page.id().block.0, left);
         if options.settle && mixed > 0 {
-            // Those of which this pass removes something are not settled before that is seen to.
+            // Roots that lose versions in this pass do not settle before these versions are cleaned
+            // up.
             plan.unmixed = self.settled_single(page);
         }
         let pruned = Pruned {
@@ -712,10 +742,10 @@ impl Heap<'_> {
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());
         if options.settle {
-            // What vacuum frees it counts itself.
+            // Vacuum counts the line pointers that it frees by itself.
             count(&self.relation.counters.freed, pruned.freed as usize);
         }
-        // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
+        // The page is dirty already, and these hints spare the next pass its look-ups.
         if all_visible.is_empty() {
             return Ok(pruned);
         }
@@ -729,7 +759,7 @@ impl Heap<'_> {
         Ok(pruned)
     }
 
-    /// Does to a page what an access does that finds it short of room.
+    /// Prunes a page as an access does that finds the page short of room.
     ///
     /// # Errors
     /// Storage's.
@@ -742,8 +772,8 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Prunes a latched page that runs short of room, if its hint says that something may go, or line
-    /// pointers are known to be free; false without a pass.
+    /// Prunes a latched page that runs short of room. The page must have a prune hint, or line
+    /// pointers that are known to be free. Returns false if no pass was made.
     pub(crate) fn prune_if_useful(&self, page: &mut PageWrite<'_>) -> Result<bool> {
         let free = self.known_free(page);
         if page::prune_xid(page) == 0 && free.is_empty() {
@@ -754,8 +784,9 @@ impl Heap<'_> {
         Ok(true)
     }
 
-    /// Whether a page has so many versions that nobody sees, for its rows, that they go before the next one comes,
-    /// although it would fit: as long as versions of mixed roots are there, so are their index entries.
+    /// Returns whether a page with a mixed root has too many invisible versions for its rows. A
+    /// pass then removes them before the next version comes, although that would fit. As long as
+    /// versions of mixed roots are on the page, so are their index entries.
     pub(crate) fn is_crowded(&self, page: &Page) -> bool {
         let hint = page::prune_xid(page);
         if hint == 0 || !(CROWDED_ROWS_MIN..=CROWDED_ITEMS_MAX).contains(&page.item_count()) {
@@ -779,13 +810,15 @@ impl Heap<'_> {
         if !mixed || rows < CROWDED_ROWS_MIN || versions < many {
             return false;
         }
-        // Under an old snapshot most of them may have to stay: no pass for each update then.
+        // Under an old snapshot, most versions may have to stay. Then no pass is made for each
+        // update.
         let ended = self.txns.status(absolute(page::base(page), hint));
         matches!(ended, XidStatus::Committed(end) if end <= self.txns.horizon().oldest())
     }
 
-    /// Line pointers of a page, latched for writing, that a pass may free: ascending, each once. Of many both know, the
-    /// indexes that deleted the entries and the gardener that found none.
+    /// Returns line pointers of a page, latched for writing, that a pass may free: ascending, each
+    /// once. Two sources may report the same line pointer: the indexes that deleted its entries,
+    /// and the gardener that found none.
     pub(crate) fn known_free(&self, page: &PageWrite<'_>) -> Vec<u16> {
         let block = page.id().block.0;
         let mut free = self.unindexed_on(page, block);
@@ -797,7 +830,8 @@ impl Heap<'_> {
         free
     }
 
-    /// A pass that frees these line pointers, and clears the roots of which only their version is left.
+    /// Makes a pass that frees these line pointers, and clears `mixed` of roots that have only the
+    /// entries of their single version.
     pub(crate) fn prune_and_settle(
         &self,
         page: &mut PageWrite<'_>,

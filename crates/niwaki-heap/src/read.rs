@@ -1,4 +1,4 @@
-//! Reading: which version a snapshot sees.
+//! Reading: finds the version that a snapshot sees.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{Fork, Mixed, OffsetNumber, PageKind, Tid};
@@ -11,14 +11,14 @@ use crate::relation::Heap;
 use crate::rows::{PageRows, RowRef};
 use crate::visibility::PageVisibility;
 
-/// Whether `view` sees this version.
+/// Returns whether `view` sees this version.
 #[inline]
 pub(crate) fn sees(view: &View<'_>, base: u64, tuple: Tuple<'_>) -> bool {
     let f = tuple.flags();
     if f & (flags::STUB | flags::XMIN_ABORTED) != 0 {
         return false;
     }
-    // The hint is set only for what every snapshot sees; a frozen xmin needs no look either.
+    // Only versions that every snapshot sees have the hint. A frozen xmin needs no look-up either.
     let inserted = f & flags::XMIN_ALL_VISIBLE != 0
         || tuple.xmin() == 1
         || view.sees_insert(page::xmin(base, tuple), tuple.cid());
@@ -31,13 +31,13 @@ pub(crate) fn sees(view: &View<'_>, base: u64, tuple: Tuple<'_>) -> bool {
     !view.sees_delete(page::xmax(base, tuple), tuple.cid())
 }
 
-/// The version of the chain at `root` that `view` sees.
+/// Returns the version of the chain at `root` that `view` sees.
 #[inline]
 pub(crate) fn visible<'p>(page: &'p Page, root: u16, view: &View<'_>) -> Option<(u16, Tuple<'p>)> {
     walk(page, root, view).0
 }
 
-/// As [`visible`], with the number of versions passed on the way there.
+/// Walks the chain as [`visible`] does, and counts the versions passed on the way.
 #[inline]
 fn walk<'p>(page: &'p Page, root: u16, view: &View<'_>) -> (Option<(u16, Tuple<'p>)>, u16) {
     let base = page::base(page);
@@ -62,7 +62,7 @@ pub(crate) fn row_ref<'p>(page: &Page, root: Tid, tuple: Tuple<'p>) -> RowRef<'p
     }
 }
 
-/// How many versions of a page `view` sees.
+/// Returns the number of versions of a page that `view` sees.
 fn visible_rows(page: &Page, view: &View<'_>) -> usize {
     let base = page::base(page);
     let tuples = (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset));
@@ -70,7 +70,8 @@ fn visible_rows(page: &Page, view: &View<'_>) -> usize {
 }
 
 impl Heap<'_> {
-    /// Whether the heap has the block of this TID: TIDs from elsewhere than an index may not exist.
+    /// Returns whether the heap has the block of this TID: TIDs that do not come from an index may
+    /// not exist.
     ///
     /// # Errors
     /// Storage's.
@@ -78,10 +79,10 @@ impl Heap<'_> {
         Ok(tid.block.0 < self.storage.pool().blocks(self.relation.file.id, Fork::Main)?)
     }
 
-    /// Gives the version of the row at `root` that `view` sees to `read`, under the page's shared
-    /// latch: `read` must not wait, nor come back here. `None` when no version is seen. Versions that
-    /// nobody sees, met on the way on a page short of room, are taken away afterwards.
-    ///
+    /// Calls `read` with the version of the row at `root` that `view` sees, under the page's shared
+    /// latch. `read` must not wait, or call this heap. Returns `None` when no version is seen.
+    /// Afterwards, a pass removes versions that no snapshot sees, if the walk met some on a page
+    /// short of room.
     /// # Errors
     /// Storage's.
     #[inline]
@@ -107,9 +108,9 @@ impl Heap<'_> {
         Ok(found)
     }
 
-    /// Copies every row of a block that `view` sees to `out`, whose earlier contents go. One latch
-    /// hold. `horizon`, taken when the scan began, allows hints to be set. What nobody sees goes, as
-    /// in [`Heap::fetch`].
+    /// Copies every row of a block that `view` sees into `out`, and discards the former contents of
+    /// `out`. Takes one latch hold. `horizon`, taken when the scan began, allows hints to be set.
+    /// Versions that no snapshot sees go, as in [`Heap::fetch`].
     ///
     /// # Errors
     /// Storage's.
@@ -129,10 +130,10 @@ impl Heap<'_> {
                 return Ok(());
             }
             let base = page::base(&page);
-            // Under the page's latch: nobody changes it meanwhile.
+            // The page is latched, so no writer changes it meanwhile.
             let all = self.page_visibility(block) >= PageVisibility::AllVisible;
             if all && out.is_counting() {
-                // V1: each tuple is a row, and everybody sees it.
+                // V1: each tuple is a row that every snapshot sees.
                 let rows = page.item_ids().filter(|id| id.is_normal()).count();
                 debug_assert_eq!(rows, visible_rows(&page, view));
                 out.count(rows);
@@ -142,7 +143,8 @@ impl Heap<'_> {
             let mut passed = 0;
             for offset in 1..=page.item_count() {
                 let Some(tuple) = page::tuple(&page, offset) else { continue };
-                // Hints are for those who come when the bit is cleared: the first row tells whether they are there.
+                // Hints matter once the bit is cleared. The first row shows whether the page has
+                // them.
                 if !all || out.is_empty() {
                     let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
                     unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
@@ -167,9 +169,9 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Copies the version that `view` sees of each of these rows to `out`, whose earlier contents go:
-    /// the rows of one block, by their roots' offsets. Roots that lead to none go to `unseen`. One
-    /// latch hold.
+    /// Copies the visible version of each of these rows to `out`, and discards the former contents
+    /// of `out`. All rows are in one block; `roots` are the offsets of their roots. Roots without a
+    /// visible version go to `unseen`. Takes one latch hold.
     ///
     /// # Errors
     /// Storage's.
@@ -197,7 +199,7 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Sets hints on a page where nobody else is: they are worth no waiting.
+    /// Sets hints on a page, unless another session has latched it: hints are not worth a wait.
     fn set_hints(&self, pin: &niwaki_storage::Pin<'_>, horizon: &Horizon) {
         let Some(mut page) = pin.try_write() else { return };
         let base = page::base(&page);

@@ -1,4 +1,4 @@
-//! The base that a page's 32-bit transaction ids count from.
+//! The xid base of a page, to which its 32-bit transaction ids are relative.
 
 use niwaki_storage::{LoggedPage, PageWrite, Xid};
 
@@ -10,8 +10,8 @@ use crate::prune::PruneOptions;
 use crate::relation::Heap;
 
 impl Heap<'_> {
-    /// Moves the xid base of a latched page so that `xid` can be written on it: freezes what every
-    /// snapshot sees, then counts from the oldest id that is left.
+    /// Moves the xid base of a latched page so that `xid` can be written on it. Freezes versions
+    /// that every snapshot sees, then computes the base from the oldest id that is left.
     #[cold]
     pub(crate) fn rebase(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
         let horizon = self.txns.horizon();
@@ -28,7 +28,7 @@ impl Heap<'_> {
         let ids: Vec<Xid> = ids.chain([xid]).filter(|id| id.is_normal()).collect();
         let oldest = ids.iter().min().copied().unwrap_or(xid);
         let newest = ids.iter().max().copied().unwrap_or(xid);
-        // Half of the range is for ids before the oldest one on the page now.
+        // Half of the spare range is for ids before the oldest one on the page now.
         let room = u64::from(u32::MAX) - (newest.0 - oldest.0).min(u64::from(u32::MAX));
         let new_base = oldest.0.saturating_sub((room / 2).max(Xid::FIRST_NORMAL.0));
         let fits = |id: Xid| !id.is_normal() || relative(new_base, id).is_some();

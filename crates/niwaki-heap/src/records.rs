@@ -1,31 +1,40 @@
-//! Records of roots: whether an entry may be left of which nobody tells (rule 9b.8).
+//! The clean-up ledger of chain roots: which roots may still have index entries that no pass
+//! reported (rule 9b.8).
 //!
-//! A root that becomes mixed gets a record, and so does one that is not mixed when a pass takes its last version: it is
-//! DEAD then, or a stub that leads to another page. While the
-//! record lasts, each version of the root that a pass removes is counted as *unseen* until the gardener has seen to
-//! its entries. So, at any moment:
+//! A chain root that becomes mixed (a root with several keys) gets a record. So does a root that is
+//! not mixed when a pass removes its last version. That root is then DEAD, or a stub that leads to
+//! another page. While the record lasts, each version of the root that a pass removes counts as
+//! *unseen*, until the gardener has cleaned up its entries. So, at any moment:
 //!
 //! ```text
 //!  each entry of the root  has the key of   a version that is on its page, or
 //!                                           an unseen one, which waits for the gardener
 //! ```
 //!
-//! It holds when the record begins: a root that is not mixed has entries with its chain's only key, so where it
-//! becomes DEAD the last version of the chain stands for all. An update writes its version before its entries, and
-//! an inserter whose version was removed inserts no more: it has ended, or rolled back. The gardener deletes an entry unless a version on the page has its key, under the
-//! leaf's latch. So with nothing unseen a DEAD root has no entry, and a root with one version only
-//! that version's: the next pass over the page frees the one and clears `mixed` of the other, under the page's
-//! latch, under which all this changes. It need not say *cleaning* before (rule 9b.9): that guards what a
-//! cleaner saw of the indexes earlier; here nothing is remembered but the count.
+//! This invariant holds when the record begins. A root that is not mixed has entries with the only
+//! key of its chain. So when it becomes DEAD, the last version of the chain stands for all. An
+//! update writes its version before its entries. An inserter whose version was removed inserts no
+//! more entries: it has ended, or rolled back. The gardener deletes an entry, under the leaf's
+//! latch, unless a version on the page has the entry's key.
 //!
-//! Where a table says at once which entries a version leaves behind (`observer.rs`), these are counted instead of it.
+//! So a DEAD root without unseen versions has no entry. A mixed root without unseen versions that
+//! has one version has only the entries of that version. The next pass over the page frees the DEAD
+//! root, and clears `mixed` of the other. The pass holds the page's latch, under which all of this
+//! changes. The root need not become *cleaning* before (rule 9b.9). That state guards what a
+//! cleaner saw in the indexes earlier; here nothing is remembered except the count.
 //!
-//! A version removed without its record being told would break it, so all passes go through [`Heap::prune`], which
-//! tells. What interferes with freeing (vacuum, index builds, dropped indexes) pauses clearing too, and a
-//! change of indexes ends all records ([`crate::FreeingPaused`]). Not if it is rolled back: while
-//! it lasts versions are removed and counted, and nobody sees to any; later those do who know the
-//! indexes of before. Records are in memory and bounded; without one a root waits for vacuum, which
-//! visits all entries.
+//! Where a table reports at once which entries a version leaves behind (`observer.rs`), the record
+//! counts these entries instead of the version.
+//!
+//! A removed version that its record did not count would break the invariant. So all passes go
+//! through [`Heap::prune`], which updates the record. Everything that interferes with freeing
+//! (vacuum, index builds, dropped indexes) pauses the clearing of `mixed` too. A change of indexes
+//! ends all records ([`crate::FreeingPaused`]), unless the change is rolled back. While such a
+//! change lasts, versions are removed and counted, and their entries are not cleaned up. After the
+//! rollback, cleaners that know the former indexes clean them up.
+//!
+//! Records are in memory and bounded. A root without a record waits for vacuum, which visits all
+//! entries.
 
 use std::num::NonZeroU64;
 
@@ -41,12 +50,14 @@ use crate::error::Result;
 use crate::observer::{Epoch, KeysLeft, Observers};
 use crate::relation::Heap;
 
-/// Parts of the memory, each with its own lock, by block.
+/// Number of parts of the ledger. Each part has its own lock; the block number selects the part.
 const PARTS: usize = 16;
-/// Most records of a part, 24 bytes each; then it ends them all and begins anew.
+/// The most records of a part, 16 bytes each without their map. At this limit the part ends all its
+/// records and begins anew.
 const RECORDS_MAX: usize = 1 << 15;
 
-/// Which record of a root: line pointers are used again.
+/// Identity of one record of a root. A line pointer that is used again gets a record with another
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordId(NonZeroU64);
 
@@ -54,16 +65,17 @@ pub struct RecordId(NonZeroU64);
 struct Record {
     offset: u16,
     id: RecordId,
-    /// Versions removed, and entries of such, to which nobody has seen yet. What is forgotten stays counted.
+    /// Removed versions, and entries of removed versions, whose clean-up is not reported yet. A
+    /// forgotten one stays counted.
     unseen: u32,
-    /// Its entries may have old payloads: it is not cleared (rule 9b.14).
+    /// Entries of the root may have old payloads, so `mixed` is not cleared (rule 9b.14).
     old_payloads: bool,
 }
 
-/// The record of each part that was begun last.
+/// The record of each part that began last.
 pub(crate) type Begun = [Option<NonZeroU64>; PARTS];
 
-/// Records of one heap.
+/// The clean-up ledger of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     parts: [Mutex<Part>; PARTS],
@@ -72,12 +84,12 @@ pub(crate) struct Records {
 
 #[derive(Debug, Default)]
 struct Part {
-    /// Since the indexes changed last.
+    /// The epoch since the last change of the indexes.
     epoch: Epoch,
     blocks: HashMap<u32, Vec<Record>>,
-    /// Records of all blocks together.
+    /// The number of records of all blocks together.
     count: usize,
-    /// The record begun last.
+    /// The record that began last.
     begun: Option<NonZeroU64>,
 }
 
@@ -126,15 +138,17 @@ impl Records {
         &self.parts[block as usize % PARTS]
     }
 
-    /// A root that was not mixed becomes so, or loses its last version, under its page's latch.
+    /// Begins the record of a root that becomes mixed, or of an unmixed root that loses its last
+    /// version. The caller holds the page's latch.
     pub(crate) fn begin(&self, root: Tid) {
-        // Where roots without a record are rare, they are made.
+        // Simulations leave out some records, because roots without a record are rare otherwise.
         if !(SIMULATED && sometimes!(1, 8)) {
             self.part(root.block.0).lock().begin(root);
         }
     }
 
-    /// A version of a root goes, under its page's latch. The root's record, if it has one.
+    /// Counts a removed version of a root, under its page's latch. Returns the root's record, if it
+    /// has one.
     pub(crate) fn removed(&self, root: Tid) -> Option<RecordId> {
         let mut part = self.part(root.block.0).lock();
         if SIMULATED && sometimes!(1, 16) {
@@ -145,9 +159,10 @@ impl Records {
         Some(record.id)
     }
 
-    /// As [`Records::removed`], of a version whose keys an observer of this epoch found: each is to be seen to, the
-    /// version is not. `begins`: the root was not mixed, and loses its last version. `None`: the indexes have changed,
-    /// and the observer does not know them.
+    /// Counts the keys of a removed version, instead of the version as [`Records::removed`] does.
+    /// An observer of this epoch found the keys, and each key awaits clean-up. `begins` means that
+    /// the root was not mixed, and loses its last version. Returns `None` if the indexes have
+    /// changed, so that the observer does not know them.
     pub(crate) fn told(
         &self,
         epoch: Epoch,
@@ -191,13 +206,14 @@ impl Records {
         }
     }
 
-    /// These are mixed no more, or no roots.
+    /// Ends the records of roots that are no longer mixed, or no longer roots.
     pub(crate) fn end(&self, block: u32, offsets: &[u16]) {
         self.part(block).lock().end(block, offsets);
     }
 
-    /// The heap has no pages from `first` on any more. Numbers of records are never given again, so who is late counts
-    /// for no row that comes there later.
+    /// Ends the records of the heap's pages from `first` on, which are gone. Record ids are never
+    /// given again. So a late clean-up report does not count for a row that comes to the same place
+    /// later.
     pub(crate) fn end_from(&self, first: u32) {
         for part in &self.parts {
             let mut part = part.lock();
@@ -206,7 +222,8 @@ impl Records {
         }
     }
 
-    /// The table may have other indexes: no answer of the observer is taken any more.
+    /// Ends the epoch, because the table may get other indexes: answers of the observer are refused
+    /// from now on.
     pub(crate) fn end_epoch(&self) {
         let epoch = self.observers.end();
         for part in &self.parts {
@@ -215,9 +232,11 @@ impl Records {
         }
     }
 
-    /// The table has other indexes. Returns how many records end.
+    /// Ends all records, because the table has other indexes. Returns the number of records that
+    /// end.
     pub(crate) fn end_all(&self) -> usize {
-        // In this order: who asks the observer of before meets its epoch's end in the record, or its record ends.
+        // The order matters. A pass with the former observer finds the end of the epoch in the
+        // part, or its record ends.
         let epoch = self.observers.end();
         let mut ended = 0;
         for part in &self.parts {
@@ -229,12 +248,13 @@ impl Records {
         ended
     }
 
-    /// Which records were begun last, so far.
+    /// Returns the record of each part that began last.
     pub(crate) fn begun(&self) -> Begun {
         std::array::from_fn(|part| self.parts[part].lock().begun)
     }
 
-    /// The table has had other indexes since then, of which later records know. Returns how many end.
+    /// Ends the records up to `begun`, because the table got other indexes since then, which later
+    /// records know. Returns the number of records that end.
     pub(crate) fn end_until(&self, begun: &Begun) -> usize {
         let mut ended = 0;
         for (part, last) in self.parts.iter().zip(begun) {
@@ -250,7 +270,8 @@ impl Records {
         ended
     }
 
-    /// Whether this root has a record, and no version of it is unseen; with `payloads`, none is old either.
+    /// Returns whether this root has a record, and no version of the root is unseen. With
+    /// `payloads`, the entries must have no old payload either.
     fn has_settled(&self, block: u32, offset: u16, payloads: bool) -> bool {
         let part = self.part(block).lock();
         let mut records = part.blocks.get(&block).into_iter().flatten();
@@ -260,8 +281,8 @@ impl Records {
         })
     }
 
-    /// Roots of a block of which no version is unseen, and that are `wanted`: it is given the root's offset, and whether its
-    /// payloads are right.
+    /// Returns roots of a block without unseen versions for which `wanted` returns true. Its
+    /// arguments are the root's offset, and whether the payloads of its entries are right.
     fn settled(&self, block: u32, wanted: impl Fn(u16, bool) -> bool) -> Vec<u16> {
         let part = self.part(block).lock();
         let records = part.blocks.get(&block).into_iter().flatten();
@@ -272,23 +293,26 @@ impl Records {
 }
 
 impl Heap<'_> {
-    /// An entry of a version that was removed from this root will be seen to by itself, later than the version.
+    /// Counts an entry of a version that was removed from this root. The clean-up of the entry will
+    /// be reported apart from the version, and later.
     pub fn will_see_to(&self, root: Tid, record: RecordId) {
         self.relation.shared.records.suspects(root, record);
     }
 
-    /// Somebody has seen to a version that was removed from this root, or to an entry of it. `payloads_right`: and
-    /// none of its entries has a payload that may be another version's.
+    /// Reports the clean-up of a version that was removed from this root, or of an entry of such a
+    /// version. `payloads_right` means in addition that no entry of the root has a payload that may
+    /// belong to another version.
     pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
         self.relation.shared.records.seen(root, record, payloads_right);
     }
 
-    /// Whether a pass may free this line pointer, if it is DEAD, or clear its `mixed`.
+    /// Returns whether a pass may free this line pointer, if it is DEAD, or clear its `mixed`.
     pub(crate) fn settles(&self, block: u32, offset: u16, dead: bool) -> bool {
         !self.is_freeing_paused() && self.relation.shared.records.has_settled(block, offset, !dead)
     }
 
-    /// DEAD line pointers that have a record, and no entry any more, on a page latched for writing.
+    /// Returns DEAD line pointers that have a record, and no entry any more. The page is latched
+    /// for writing.
     pub(crate) fn settled_dead(&self, page: &Page, block: u32) -> Vec<u16> {
         if self.is_freeing_paused() {
             return Vec::new();
@@ -297,7 +321,7 @@ impl Heap<'_> {
         self.relation.shared.records.settled(block, is_dead)
     }
 
-    /// Roots of a latched page that have only their one version's entries.
+    /// Returns mixed roots of a latched page whose only entries are those for their single version.
     pub(crate) fn settled_single(&self, page: &PageWrite<'_>) -> Vec<u16> {
         if self.is_freeing_paused() {
             return Vec::new();
@@ -309,7 +333,7 @@ impl Heap<'_> {
         roots
     }
 
-    /// Clears `mixed` of these, where no pass over the page is due.
+    /// Clears `mixed` of settled roots where no pass over the page is due.
     pub(crate) fn clear_settled(&self, page: &mut PageWrite<'_>) -> Result<()> {
         let roots = self.settled_single(page);
         self.unmix(page, &roots)?;
@@ -342,7 +366,7 @@ mod tests {
         records.end(3, &[2]);
         assert_eq!(records.settled(3, all), [1]);
         assert!(records.settled(3, right).is_empty());
-        // The line pointer is used again, and somebody is late.
+        // The line pointer is used again, and a report for its former record comes late.
         let late = records.removed(root).unwrap();
         records.begin(root);
         records.removed(root).unwrap();

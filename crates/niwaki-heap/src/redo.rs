@@ -1,4 +1,4 @@
-//! Redo of heap records: finds the pages, and makes the change again (`change`).
+//! Redo of heap records: finds the pages, and makes the changes of `change` again.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::visibility;
 pub struct HeapRedo;
 
 impl HeapRedo {
-    /// What [`niwaki_storage::Storage::open`] is given.
+    /// Returns the redo for [`niwaki_storage::Storage::open`].
     #[expect(clippy::new_ret_no_self, reason = "storage takes it as a trait object")]
     pub fn new() -> Arc<dyn ResourceManager> {
         Arc::new(Self)
@@ -36,7 +36,7 @@ fn damage(record: &DecodedRecord<'_>, detail: &str) -> Error {
     }))
 }
 
-/// Initialises a page that the record begins.
+/// Initialises a page if the record starts it as a new one.
 fn prepare(record: &DecodedRecord<'_>, index: usize, page: &mut PageWrite<'_>) {
     if record.pages.get(index).is_some_and(|page| page.init) {
         page::init(page, page::initial_base(record.xid));
@@ -66,7 +66,8 @@ impl ResourceManager for HeapRedo {
                     apply(record, index, &mut page, logged.id.block, logged.data)
                 }
             };
-            // Stamped and marked dirty by storage; the change itself is settled here.
+            // Storage has already stamped the page and marked it dirty. This call tells the guard
+            // that the change needs no log record.
             page.mark_dirty();
             match done {
                 Some(true) => {}
@@ -104,8 +105,8 @@ impl ResourceManager for HeapRedo {
     }
 }
 
-/// Makes the record's change to its page `index`. `None` when the record cannot be read, false when
-/// the page does not allow it.
+/// Makes the record's change to its page `index`. Returns `None` when the record cannot be read,
+/// false when the page does not allow the change.
 pub(crate) fn apply(
     record: &DecodedRecord<'_>,
     index: usize,

@@ -1,4 +1,4 @@
-//! A heap as everybody shares it: its files, and what is kept in memory about them.
+//! A heap as all sessions share it: its files, and its state in memory.
 
 use std::fmt;
 use std::sync::Weak;
@@ -25,23 +25,25 @@ use crate::removed::RemovedVersions;
 use crate::unindexed::Unindexed;
 use crate::visibility::{MapMemory, MapOptions, VisibilityMap};
 
-/// One heap. Cheap to clone; clones share what is in memory.
+/// One heap. Cheap to clone; clones share the state in memory.
 #[derive(Clone, Debug)]
 pub struct HeapRelation {
-    /// Its files.
+    /// The heap's files.
     pub file: RelFile,
-    /// How full, in percent, insertions leave a page.
+    /// The fullness, in percent, up to which insertions fill a page.
     pub fillfactor: u8,
-    /// Its rows are pieces of large values, which no index names (`alone.rs`).
+    /// The heap's rows are pieces of large values (TOAST chunks), which no index names
+    /// (`alone.rs`).
     pub(crate) pieces: bool,
-    /// Rows that move to another root are told of as those that end ([`HeapRelation::telling_moves`]).
+    /// Roots of rows that move to another root are reported as roots of ended rows are
+    /// ([`HeapRelation::telling_moves`]).
     pub(crate) tells_moves: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<HeapCounters>,
     pub(crate) changes: Arc<ChangeTold>,
 }
 
-/// What is in memory about a heap.
+/// State of a heap in memory.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
@@ -49,11 +51,11 @@ pub(crate) struct Shared {
     pub(crate) unindexed: Unindexed,
     pub(crate) removed: RemovedVersions,
     pub(crate) records: Records,
-    /// Of all heaps of the database.
+    /// The root change counters of all heaps of the database.
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) held: HeldVersions,
     pub(crate) map: VisibilityMap,
-    /// Percent of a page.
+    /// Percent of a page that insertions leave to updates.
     left_to_updates: AtomicU8,
 }
 
@@ -74,61 +76,64 @@ impl Shared {
 }
 
 impl HeapRelation {
-    /// Bytes of a page that insertions leave free: what the fillfactor says, or more ([`Self::leave_to_updates`]).
+    /// Returns the bytes of a page that insertions leave free: by the fillfactor, or more
+    /// ([`Self::leave_to_updates`]).
     pub(crate) fn reserve(&self) -> usize {
         self.reserve_of_moved().max(PAGE_SIZE * usize::from(self.left_to_updates()) / 100)
     }
 
-    /// Bytes of a page that rows which move there leave free.
+    /// Returns the bytes of a page that rows which move there leave free.
     pub(crate) fn reserve_of_moved(&self) -> usize {
         PAGE_SIZE * usize::from(100 - self.fillfactor.clamp(10, 100)) / 100
     }
 
-    /// What insertions leave free of each page, in percent, if the fillfactor does not say more: 0 until somebody
-    /// learns that updates need it.
+    /// Returns the part of each page, in percent, that insertions leave free, if the fillfactor
+    /// does not demand more. It is 0 until a caller learns that updates need the room.
     pub fn left_to_updates(&self) -> u8 {
         self.shared.left_to_updates.load(Ordering::Relaxed)
     }
 
-    /// Insertions leave so much free from now on, as long as the heap is open.
+    /// Makes insertions leave this part of each page free from now on, as long as the heap is open.
     pub fn leave_to_updates(&self, percent: u8) {
         self.shared.left_to_updates.store(percent, Ordering::Relaxed);
     }
 
-    /// The same heap, whose passes and updates count there.
+    /// Returns the same heap, with these counters for its passes and updates.
     #[must_use]
     pub fn counting(mut self, counters: Arc<HeapCounters>) -> Self {
         self.counters = counters;
         self
     }
 
-    /// The same heap, whose changes are told there.
+    /// Returns the same heap, whose changes are reported to `changes`.
     #[must_use]
     pub fn telling_changes(mut self, changes: Arc<ChangeTold>) -> Self {
         self.changes = changes;
         self
     }
 
-    /// Somebody should look after its table, though it was not changed.
+    /// Requests that a background task looks after the heap's table, though the table was not
+    /// changed.
     pub fn wants_care(&self) {
         self.changes.tell();
     }
 
-    /// The same heap, of a table whose rows seldom get another root: what one leaves behind in the indexes is told to
-    /// the gardener too. Where each update makes a new root, bottom-up deletion meets it.
+    /// Returns the same heap, for a table whose rows seldom get another root. Then the gardener
+    /// also learns about roots that rows leave behind in the indexes. If each update makes a new
+    /// root, bottom-up deletion finds such entries anyway.
     #[must_use]
     pub fn telling_moves(mut self, tells: bool) -> Self {
         self.tells_moves = tells;
         self
     }
 
-    /// What it counted.
+    /// Returns the heap's counters.
     pub fn counters(&self) -> &HeapCounters {
         &self.counters
     }
 }
 
-/// Finds what is in memory about a heap again when the heap is described anew (DDL).
+/// Registry of open heaps: DDL that describes a heap anew finds the heap's state in memory again.
 #[derive(Default)]
 pub struct HeapRegistry {
     known: Mutex<HashMap<RelFileId, Known>>,
@@ -137,7 +142,7 @@ pub struct HeapRegistry {
     arrivals: Arc<Arrivals>,
 }
 
-/// A heap that somebody may have open.
+/// A heap that may be open.
 struct Known {
     file: RelFile,
     fillfactor: u8,
@@ -152,19 +157,19 @@ impl fmt::Debug for HeapRegistry {
 }
 
 impl HeapRegistry {
-    /// For heaps whose visibility maps are kept so.
+    /// Returns a registry for heaps whose visibility maps are kept with these options.
     #[must_use]
     pub fn with_maps(map_options: MapOptions) -> Self {
         Self { map_options, ..Self::default() }
     }
 
-    /// The heap with these files.
+    /// Opens the heap with these files.
     pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
         self.open_as(file, fillfactor, false)
     }
 
-    /// The heap with these files, whose rows are pieces of the large values of another one: they are found by
-    /// their addresses alone, and their line pointers are free when they go.
+    /// Opens the heap with these files, whose rows are pieces of the large values of another heap.
+    /// Such rows are found by their addresses alone, and their line pointers are free when they go.
     pub fn open_pieces(&self, file: RelFile) -> HeapRelation {
         self.open_as(file, 100, true)
     }
@@ -189,11 +194,11 @@ impl HeapRegistry {
         }
     }
 
-    /// Writes what is known about the room of each open heap to its fork: the last thing that is done
-    /// to heaps before a clean stop.
+    /// Writes the free space map of each open heap to its fork: the last action on heaps before a
+    /// clean stop.
     ///
-    /// It is a hint: a heap whose files cannot be read or written keeps what it had, and the stop is
-    /// a clean one all the same.
+    /// The map is a hint. If a heap's files cannot be read or written, its fork keeps the former
+    /// contents, and the stop is clean all the same.
     pub fn save_free_space(&self, storage: &Storage, txns: &TransactionManager) {
         let heaps: Vec<HeapRelation> = {
             let heaps = self.known.lock();
@@ -213,7 +218,7 @@ impl HeapRegistry {
             open.collect()
         };
         for relation in heaps {
-            // Its table may have been dropped.
+            // The heap's table may have been dropped.
             if storage.file_exists(relation.file.id).unwrap_or(false) {
                 let _ = Heap::new(storage, txns, &relation).save_free_space();
             }
@@ -221,7 +226,7 @@ impl HeapRegistry {
     }
 }
 
-/// A heap and what its operations need: made for each call, costs nothing.
+/// A heap with everything that its operations need. It is made for each call, and costs nothing.
 #[derive(Clone, Copy)]
 pub struct Heap<'e> {
     pub(crate) storage: &'e Storage,
@@ -236,7 +241,7 @@ impl fmt::Debug for Heap<'_> {
 }
 
 impl<'e> Heap<'e> {
-    /// The operations of `relation`.
+    /// Returns the operations of `relation`.
     #[inline]
     pub fn new(
         storage: &'e Storage,
@@ -246,7 +251,7 @@ impl<'e> Heap<'e> {
         Self { storage, txns, relation }
     }
 
-    /// Blocks of the heap.
+    /// Returns the number of blocks of the heap.
     ///
     /// # Errors
     /// Storage's.
@@ -254,12 +259,12 @@ impl<'e> Heap<'e> {
         Ok(self.storage.pool().blocks(self.relation.file.id, Fork::Main)?)
     }
 
-    /// A stream over the heap's pages.
+    /// Returns a stream over the heap's pages.
     pub fn read_stream(&self, options: ReadAhead) -> ReadStream {
         ReadStream::new(self.storage.pool(), self.relation.file.id, Fork::Main, options)
     }
 
-    /// These blocks, in this order, read ahead of who visits them.
+    /// Returns these blocks, in this order, as a stream that reads ahead of its caller.
     pub fn ahead<I: Iterator<Item = u32>>(
         &self,
         blocks: I,

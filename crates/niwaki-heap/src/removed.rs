@@ -1,15 +1,19 @@
-//! Versions that passes removed and that left something behind elsewhere: what the gardener works off.
+//! Queues of removed versions that may have left index entries or out-of-line values behind.
 //!
-//! An index may have an entry with the key of a version of a mixed root, for its root, that no version has any
-//! more, and has those of a root that is DEAD, or a stub that leads to another page; and the pieces of values out of line lie in another heap. A pass
-//! knows the version's bytes last. Which keys it has that no version of its chain keeps the table says at once
-//! (`observer.rs`), where stored bytes tell: both are in the page that is latched. Where they do not, the version is
-//! copied here; its keys, and where the pieces are, is found out later, where nothing is latched (rule 9b.16).
-//! Keys may be made of values out of line: whoever has read them gives up the pieces.
+//! The gardener works these queues off. An index may have an entry for a mixed root (a root with
+//! several keys) whose key belongs to a removed version only. An index has entries for a root that
+//! is DEAD, or for a stub that leads to another page. The pieces of out-of-line values (TOAST
+//! chunks) lie in another heap.
 //!
-//! It is in memory and bounded, and may be lost at any time: entries that are forgotten lead to chains whose
-//! versions have other keys, which recheck passes over, until vacuum takes them away; and so it does with
-//! pieces.
+//! A pass is the last to see the version's bytes. Where stored bytes show the keys, the table finds
+//! at once the keys that no remaining version of the chain has (`observer.rs`). All these bytes are
+//! on the latched page. Otherwise, the version is copied here. The gardener finds out its keys, and
+//! the places of its pieces, later and without a latch (rule 9b.16). Keys may be made of
+//! out-of-line values, so the gardener gives up the pieces after it has read the keys.
+//!
+//! The queues are in memory and bounded, and may be lost at any time. Forgotten entries lead to
+//! chains whose versions have other keys. The recheck skips them, until vacuum removes them; vacuum
+//! removes forgotten pieces too.
 
 use std::collections::VecDeque;
 
@@ -29,36 +33,38 @@ use crate::read::row_ref;
 use crate::records::RecordId;
 use crate::relation::Heap;
 
-/// Most bytes of versions that are kept for a heap; what comes then is forgotten.
+/// Memory for the removed versions of a queue, in bytes; later versions are forgotten.
 const BYTES_MAX: usize = 1 << 20;
 
-/// A version that is gone.
+/// A removed version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedVersion {
-    /// Root of its chain; may be another row's by now.
+    /// Root of the version's chain; may be another row's by now.
     pub root: Tid,
     /// The root's record, which counts it until [`Heap::seen_to`].
     pub record: Option<RecordId>,
-    /// Nothing was left of its chain when it went: no version there can have its key.
+    /// True if no version of the chain remained after the removal: then no version there can have
+    /// its key.
     pub was_last: bool,
-    /// Some value of it lies out of line: who takes it gives it to [`Heap::give_up_pieces`], once
-    /// its keys are read.
+    /// Some value of the version lies out of line. The caller that takes the version gives it to
+    /// [`Heap::give_up_pieces`], once it has read the keys.
     pub has_external: bool,
-    /// What it was.
+    /// Contents of the version.
     pub row: VersionRow,
 }
 
-/// Rows of a heap of pieces that one transaction inserted and one ended. They can go when that has
-/// committed, and the last snapshot in their life is gone.
+/// Rows of a heap of pieces (TOAST chunks) that one transaction inserted and one ended. They can go
+/// when the ending transaction has committed, and the last snapshot in their lifetime is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedRows {
-    /// Who inserted them: with their addresses this tells them from rows that come later.
+    /// The inserter: together with their addresses, it distinguishes these rows from rows that come
+    /// later.
     pub inserter: Xid,
-    /// Where they are.
+    /// Addresses of the rows.
     pub rows: Vec<Tid>,
 }
 
-/// What is kept of a version takes so much memory.
+/// Memory of one queued element, in bytes.
 trait Size {
     fn size(&self) -> usize;
 }
@@ -81,16 +87,17 @@ impl Size for EndedRows {
     }
 }
 
-/// What waits for the gardener, of one heap.
+/// The queues of one heap for the gardener.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedVersions {
-    /// Versions whose roots are mixed, or have none any more.
+    /// Versions whose roots are mixed, or have no version left.
     indexed: Queue<RemovedVersion>,
-    /// Versions with values out of line, of which nobody reads keys any more.
+    /// Versions with out-of-line values whose keys have been read or do not matter.
     external: Queue<VersionRow>,
-    /// Of a heap of pieces: rows that will go.
+    /// Rows of a heap of pieces that will go.
     ended: Queue<EndedRows>,
-    /// Entries of which the table was told at once, since somebody asked; a hint.
+    /// Number of entries that the table's observer got at once, less the entries that
+    /// [`Heap::take_told`] took. A hint.
     told: AtomicUsize,
 }
 
@@ -98,7 +105,7 @@ pub(crate) struct RemovedVersions {
 #[derive(Debug)]
 struct Queue<V> {
     waiting: Mutex<Waiting<V>>,
-    /// How many there are; a hint.
+    /// The number of waiting elements; a hint.
     count: AtomicUsize,
 }
 
@@ -116,7 +123,7 @@ impl<V> Default for Queue<V> {
 }
 
 impl<V: Size> Queue<V> {
-    /// Appends what there is room for; returns how many there was none for.
+    /// Appends the versions for which there is room. Returns the number of forgotten ones.
     fn push(&self, versions: Vec<V>) -> usize {
         if versions.is_empty() {
             return 0;
@@ -124,12 +131,12 @@ impl<V: Size> Queue<V> {
         let mut waiting = self.waiting.lock();
         let mut forgotten = 0;
         if SIMULATED && sometimes!(1, 64) {
-            // All of it is lost, as it may be at any time.
+            // Simulations lose the whole queue, because it may be lost at any time.
             forgotten = waiting.versions.len();
             *waiting = Waiting { versions: VecDeque::new(), bytes: 0 };
         }
         for version in versions {
-            // Simulations lose some too.
+            // Simulations also lose single versions.
             if waiting.bytes + version.size() > BYTES_MAX || (SIMULATED && sometimes!(1, 16)) {
                 forgotten += 1;
                 continue;
@@ -156,14 +163,18 @@ impl<V: Size> Queue<V> {
 }
 
 impl Heap<'_> {
-    /// Tells the table of those of the `removed` versions of a page that may leave index entries behind, and counts what
-    /// it is to see to in their roots' records; returns copies of those that it can only judge later: all whose roots are
-    /// mixed; and of each other root in `ended` (with the last version of its
-    /// chain) that one, which has the keys of all its entries: the record begins with it (`records.rs`). Not the last
-    /// one removed: versions of aborted updates, whose root it is too, may have other keys in an index that was built
-    /// later. They are on the page still, and go before its latch is released.
+    /// Tells the table's observer which index entries the `removed` versions of a page may leave
+    /// behind. Counts these entries in the records of their roots.
     ///
-    /// Returns copies of the other versions with values out of line, too.
+    /// Returns copies of the versions that only the gardener can judge later. Candidates are all
+    /// removed versions of mixed roots. Of each other root in `ended`, the candidate is the paired
+    /// version, the last one of its chain. This version has the keys of all entries of the root,
+    /// and the root's record begins with it (`records.rs`). The last *removed* version would be
+    /// wrong. A version of an aborted update has the same root, and may have another key in an
+    /// index that was built later.
+    ///
+    /// Also returns copies of the other removed versions with out-of-line values. The versions are
+    /// still on the page, and go before its latch is released.
     pub(crate) fn tell_or_copy(
         &self,
         page: &Page,
@@ -197,7 +208,7 @@ impl Heap<'_> {
             if let Some((epoch, observer)) = &observed {
                 left.clear();
                 stay.clear();
-                // Nothing stays of the others.
+                // Of the other roots, no version stays.
                 if is_mixed {
                     let rest = Chain::new(page, root.offset.0)
                         .filter(|(at, it)| !removed.contains(at) && !it.has(flags::STUB));
@@ -214,7 +225,8 @@ impl Heap<'_> {
                     continue;
                 }
             }
-            // With this version to see to: a record without one would say that nothing is left.
+            // The record counts this version from the start. An empty record would say that no
+            // entry is left.
             if !is_mixed {
                 records.begin(root);
             }
@@ -244,7 +256,7 @@ impl Heap<'_> {
         (copies, others.filter_map(copy).collect())
     }
 
-    /// These versions are gone, and logged so.
+    /// Queues versions whose removal has happened and is logged.
     pub(crate) fn tell_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
         self.remember_removed(indexed);
         self.relation.shared.removed.external.push(external);
@@ -256,39 +268,42 @@ impl Heap<'_> {
         count(&self.relation.counters.forgotten, forgotten);
     }
 
-    /// About how many removed versions wait for the gardener.
+    /// Returns the approximate number of removed versions that wait for the gardener.
     #[inline]
     pub fn removed_waiting(&self) -> usize {
         self.relation.shared.removed.indexed.count.load(Ordering::Relaxed)
     }
 
-    /// Whether they take half of the room that there is for them.
+    /// Returns whether the waiting removed versions take half of their memory.
     pub fn removed_is_half_full(&self) -> bool {
         self.relation.shared.removed.indexed.is_half_full()
     }
 
-    /// About how many entries the table was told of at once, for whom nobody has called [`Heap::take_told`].
+    /// Returns the approximate number of entries that the observer got at once, and that
+    /// [`Heap::take_told`] has not taken.
     #[inline]
     pub fn entries_told(&self) -> usize {
         self.relation.shared.removed.told.load(Ordering::Relaxed)
     }
 
-    /// Somebody sees to as many entries; how many there were of these.
+    /// Subtracts up to `most` entries, which the caller cleans up, from [`Heap::entries_told`].
+    /// Returns the number subtracted.
     pub fn take_told(&self, most: usize) -> usize {
         let told = &self.relation.shared.removed.told;
         let less = |told: usize| Some(told.saturating_sub(most));
-        // Always `Ok`.
+        // The result is always `Ok`.
         let before = told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         before.unwrap_or_default().min(most)
     }
 
-    /// Hands out at most `most` of those that wait, oldest first. The caller removes their entries,
+    /// Hands out at most `most` waiting versions, oldest first. The caller removes their entries,
     /// then the pieces of their values.
     pub fn take_removed(&self, most: usize) -> Vec<RemovedVersion> {
         self.relation.shared.removed.indexed.take(most)
     }
 
-    /// Nobody reads keys of this removed version any more: the pieces of its values may go.
+    /// Allows the pieces of this removed version's values to go, because its keys are not needed
+    /// any more.
     pub fn give_up_pieces(&self, version: VersionRow) {
         self.relation.shared.removed.external.push(vec![version]);
     }
@@ -298,24 +313,27 @@ impl Heap<'_> {
         self.relation.shared.removed.ended.push(vec![rows]);
     }
 
-    /// About how many lists of such rows wait for the gardener.
+    /// Returns the approximate number of waiting lists of ended rows.
     #[inline]
     pub fn ended_waiting(&self) -> usize {
         self.relation.shared.removed.ended.count.load(Ordering::Relaxed)
     }
 
-    /// Hands out at most so many lists of such rows, oldest first; those that cannot go yet are to be noted again.
+    /// Hands out at most `most` lists of ended rows, oldest first. The caller notes lists again
+    /// that cannot go yet.
     pub fn take_ended(&self, most: usize) -> Vec<EndedRows> {
         self.relation.shared.removed.ended.take(most)
     }
 
-    /// About how many removed versions with values out of line wait for the gardener.
+    /// Returns the approximate number of removed versions with out-of-line values that wait for the
+    /// gardener.
     #[inline]
     pub fn external_waiting(&self) -> usize {
         self.relation.shared.removed.external.count.load(Ordering::Relaxed)
     }
 
-    /// Hands out at most so many of those, oldest first: who takes them sees to the pieces of their values.
+    /// Hands out at most `most` of these versions, oldest first. The caller removes the pieces of
+    /// their values.
     pub fn take_external(&self, most: usize) -> Vec<VersionRow> {
         self.relation.shared.removed.external.take(most)
     }

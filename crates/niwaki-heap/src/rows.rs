@@ -1,17 +1,17 @@
-//! Visible rows of one page, copied out so that no latch is held while they are used.
+//! Visible rows of one page, copied so that no latch is held while they are used.
 
 use niwaki_storage::Tid;
 
 /// One visible row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRef<'a> {
-    /// Root of its chain: the row's address for updates, deletions and locks, and in indexes.
+    /// Chain root: the row's address for updates, deletions and locks, and in indexes.
     pub root: Tid,
-    /// Columns the bytes hold; the table may have gained some since.
+    /// Columns the bytes hold; the table may have gained columns since.
     pub natts: u16,
-    /// Whether the bytes begin with a null bitmap.
+    /// True if the bytes begin with a null bitmap.
     pub has_nulls: bool,
-    /// Entries with other keys than this version's may lead to it: recheck (rule 9b.2).
+    /// Entries with other keys than this version's may lead to the row: recheck (rule 9b.2).
     pub mixed: bool,
     /// The stored values (`niwaki_types::RowView` reads them).
     pub bytes: &'a [u8],
@@ -32,40 +32,41 @@ struct Slot {
 pub struct PageRows {
     slots: Vec<Slot>,
     bytes: Vec<u8>,
-    /// How many there are, where nobody asks for more; nothing is kept of them.
+    /// Number of rows in a buffer that only counts; such a buffer keeps no row.
     counted: Option<usize>,
 }
 
 impl PageRows {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty buffer that counts rows and keeps none.
+    /// Returns an empty buffer that counts rows and keeps none.
     pub fn counting() -> Self {
         Self { counted: Some(0), ..Self::default() }
     }
 
-    /// Whether rows are counted only.
+    /// Returns whether the buffer only counts rows.
     #[inline]
     pub fn is_counting(&self) -> bool {
         self.counted.is_some()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.counted.unwrap_or(self.slots.len())
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no row.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Row number `position`, from 0; `None` past the end, and where rows are counted only.
+    /// Returns row number `position`, from 0. Returns `None` past the end, and in a buffer that
+    /// only counts rows.
     #[inline]
     pub fn get(&self, position: usize) -> Option<RowRef<'_>> {
         let slot = self.slots.get(position)?;
@@ -79,7 +80,7 @@ impl PageRows {
         })
     }
 
-    /// The rows, in the order of their line pointers.
+    /// Returns the rows, in the order of their line pointers.
     pub fn iter(&self) -> impl Iterator<Item = RowRef<'_>> {
         (0..self.slots.len()).filter_map(|position| self.get(position))
     }
@@ -94,7 +95,7 @@ impl PageRows {
         }
     }
 
-    /// Adds rows of which nothing but their number is asked for.
+    /// Adds to the number of rows, in a buffer that only counts.
     #[inline]
     pub(crate) fn count(&mut self, rows: usize) {
         if let Some(count) = &mut self.counted {

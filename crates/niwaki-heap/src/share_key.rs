@@ -1,16 +1,17 @@
 //! FOR KEY SHARE beside changes that leave the key alone: neither waits for the other.
 //!
-//! Such a change may give the row another root, here or on another page, and may be rolled back. So
-//! the key is locked at each root at which the row may be afterwards:
+//! Such a change may give the row another root, on this page or another one, and may be rolled
+//! back. So the key is locked at each root at which the row may be afterwards:
 //!
 //! ```text
 //! root R1  v1 ──────► root R2  v2 ──────► root R3  v3     a transaction in progress moves the row
 //!    1. lock R1          2. lock R2          3. lock R3   under one page's latch after the other
 //! ```
 //!
-//! What moves on from a root that is locked takes the lock along, under its latch (`carry_locks`).
-//! What has moved on before is behind the link, and is judged under the latch of its own page: there
-//! those who delete the row or change its key look for locks.
+//! If the row moves on from a locked root, it takes the lock along, under the root's latch
+//! (`carry_locks`). If the row has moved on before, its next version is behind the link, and is
+//! judged under the latch of its own page. A transaction that deletes the row or changes its key
+//! looks for locks there.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::{BlockNumber, OffsetNumber, PageKind, PageWrite, Tid};
@@ -25,18 +26,18 @@ use crate::outcome::{Blocker, RowTarget};
 use crate::page;
 use crate::relation::Heap;
 
-/// How the key is locked.
+/// The mode in which the key is locked.
 const MODE: RowLockMode = RowLockMode::KeyShare;
 
-/// What came of an attempt to lock the key of a row.
+/// The result of an attempt to lock the key of a row.
 pub(crate) enum SharedKey {
     /// The row has the key, and keeps it as long as the transaction holds its locks.
     Locked,
     /// Wait without any latch, then try again. Nothing was locked.
     Blocked(Blocker),
-    /// The key has changed, the row is gone, or nobody can tell. Nothing was locked.
+    /// The key has changed, the row is gone, or its state is unknown. Nothing was locked.
     Changed,
-    /// Somebody who was in progress has ended meanwhile: look again. Nothing was locked.
+    /// A transaction that was in progress has ended meanwhile: look again. Nothing was locked.
     Again,
 }
 
@@ -58,7 +59,8 @@ impl<'e> Heap<'e> {
         shared
     }
 
-    /// Goes along with all changes that leave the key alone; `taken` gets the locks that are new.
+    /// Follows all changes that leave the key alone, and locks the key at each root. `taken` gets
+    /// the locks that are new.
     fn share_along(
         &self,
         view: &View<'_>,
@@ -66,7 +68,8 @@ impl<'e> Heap<'e> {
         (mut root, mut at): (Tid, u16),
         taken: &mut Vec<RowKey>,
     ) -> Result<SharedKey> {
-        // Whether the version was made by somebody who was in progress when that was looked at.
+        // True once the inserter of a version on the way was in progress when the version before
+        // was judged.
         let mut moving = false;
         let ended = |moving: bool| if moving { SharedKey::Again } else { SharedKey::Changed };
         for _ in 0..HOPS_MAX {
@@ -96,12 +99,14 @@ impl<'e> Heap<'e> {
             if tuple.has(flags::KEYS_UPDATED) {
                 return Ok(ended(moving));
             }
-            // Where it leads is gone with the end of the heap: the row was deleted (rule 9b.7).
+            // The end of the heap, to which the link leads, was cut off: the row was deleted (rule
+            // 9b.7).
             if link.block == BlockNumber::INVALID || !self.has_block(link)? {
                 return Ok(ended(moving));
             }
             if link.block != page.id().block {
-                // The one TID that outlives a latch, with the xmin expected there (rule 9b.5).
+                // The link is the one TID that outlives a latch, with the xmin expected there (rule
+                // 9b.5).
                 drop(page);
                 page = self.pin_write(link.block.0)?;
             }
@@ -111,7 +116,8 @@ impl<'e> Heap<'e> {
             let Some(next) = successor(&page, link.offset.0, expected) else {
                 return Ok(ended(moving));
             };
-            // Rolled back since: the row is at an earlier root, and may go on from there.
+            // The change was rolled back since: the row is at an earlier root, and may go on from
+            // there.
             if moving && self.txns.status(expected) == XidStatus::Aborted {
                 return Ok(SharedKey::Again);
             }
@@ -121,7 +127,7 @@ impl<'e> Heap<'e> {
         Err(corruption(page.id(), Some(at), "H3", "links run in a circle"))
     }
 
-    /// Locks the key of the row at `root`, whose page is latched, or says who is in the way.
+    /// Locks the key of the row at `root`, whose page is latched, or returns the conflicting lock.
     fn take_key(
         &self,
         transaction: &Transaction,
@@ -129,7 +135,7 @@ impl<'e> Heap<'e> {
         taken: &mut Vec<RowKey>,
     ) -> Result<Option<Blocker>> {
         let (key, locks) = (self.row_key(root), self.txns.locks());
-        // A lock of before, in whatever mode, lasts as long.
+        // A lock that the transaction already holds, in whatever mode, lasts as long.
         if locks.holds_row(transaction, key) {
             return Ok(None);
         }
@@ -140,9 +146,9 @@ impl<'e> Heap<'e> {
         Ok(None)
     }
 
-    /// Locks the key of the row that `target` means, unless it is not that row's any more.
+    /// Locks the key of the row that `target` means, unless the target no longer leads to that row.
     pub(crate) fn share_key_of(&self, view: &View<'_>, target: RowTarget) -> Result<SharedKey> {
-        // Ends: each turn but the first comes behind the end of a transaction.
+        // Ends: each turn but the first follows the end of a transaction.
         loop {
             let page = self.pin_write(target.root.block.0)?;
             if page.kind() != PageKind::Heap {

@@ -1,4 +1,4 @@
-//! The end of a heap that holds nothing: given back to the file system.
+//! The end of a heap that holds nothing: its pages go back to the file system.
 //!
 //! ```text
 //!  rows   rows   DEAD   rows   –   –   –        – holds nothing: new, or every line pointer UNUSED
@@ -6,11 +6,11 @@
 //!                              │
 //!   1. the map says nothing of these pages     in the log
 //!   2. the fork is shorter                     in the log, flushed, then done (niwaki-storage)
-//!   3. what memory knows of them is forgotten
+//!   3. memory forgets its state of these pages
 //! ```
 //!
-//! A crash between the steps leaves pages of which the map says nothing, which costs a look at them. Nobody but the
-//! lock's holder has an address on a page that goes: why, the README says ("The tail").
+//! A crash between the steps leaves pages without bits in the map, which costs a look at them. Only
+//! the lock's holder has an address on a page that goes: the README gives the reason ("The tail").
 
 use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
@@ -20,17 +20,18 @@ use niwaki_storage::{Fork, OffsetNumber, PageKind};
 use crate::error::Result;
 use crate::relation::Heap;
 
-/// Pages that are looked at between two questions whether somebody wants the table.
+/// Number of pages to look at between two checks whether another session wants the table.
 const LOOKS: u32 = if SIMULATED { 1 } else { 32 };
 
-/// Whether no line pointer of the page is in use. A DEAD one is: an index may name it.
+/// Returns whether no line pointer of the page is in use. A DEAD one is in use: an index may name
+/// it.
 fn is_empty(page: &Page) -> bool {
     let unused = |offset| page.item_id(OffsetNumber(offset)).state() == ItemState::Unused;
     page.is_new() || page.kind() == PageKind::Heap && (1..=page.item_count()).all(unused)
 }
 
 impl Heap<'_> {
-    /// Whether a page holds nothing, now.
+    /// Returns whether a page holds nothing at the moment.
     ///
     /// # Errors
     /// Storage's.
@@ -38,20 +39,21 @@ impl Heap<'_> {
         Ok(is_empty(&self.pin(block)?.read()))
     }
 
-    /// Cuts off pages at the end of the heap that hold nothing, from the last one on, `most` at most, and ends with what
-    /// it has when `wanted`, which is asked every few pages, says that somebody waits. Returns how many went.
+    /// Cuts off pages at the end of the heap that hold nothing, from the last one on, at most
+    /// `most` pages. Calls `wanted` every few pages; if another session waits, the cut ends with
+    /// the pages found so far. Returns the number of pages cut off.
     ///
-    /// The caller holds the table in ACCESS EXCLUSIVE mode: nobody reads or writes the heap, or has a page of it pinned
-    /// for longer than it takes to write it. No latch is held.
+    /// The caller holds the table in ACCESS EXCLUSIVE mode. No other session reads or writes the
+    /// heap, or pins a page of it for longer than a write of the page takes. No latch is held.
     ///
     /// # Errors
-    /// Storage's: then nothing went.
+    /// Storage's: then no page was cut off.
     pub fn cut_tail(&self, most: u32, wanted: &mut dyn FnMut() -> bool) -> Result<u32> {
         self.open_visibility_map()?;
         let end = self.blocks()?;
         let mut first = end;
         while end - first < most && first > 0 {
-            // Not before the first few: who comes again and again gets on.
+            // The first few pages are cut in any case, so that repeated calls make progress.
             let looked = end - first;
             if looked > 0 && looked.is_multiple_of(LOOKS) && wanted() {
                 break;
@@ -69,8 +71,8 @@ impl Heap<'_> {
         Ok(end - first)
     }
 
-    /// Forgets what memory knows of the pages from `first` on, which are gone. What waits for the gardener stays: it looks
-    /// whether there is such a page, and at the row that is there then.
+    /// Forgets the state in memory of the pages from `first` on, which are gone. Queues for the
+    /// gardener stay. The gardener checks whether such a page exists, and which row is there then.
     fn forget_tail(&self, first: u32) {
         let shared = &self.relation.shared;
         shared.space.cut(first);

@@ -1,4 +1,5 @@
-//! The heap on storage in memory: what the table's tests do not see from above.
+//! Tests of the heap on storage in memory, for details that the table's tests do not see from
+//! above.
 
 mod access;
 mod alone;
@@ -34,7 +35,7 @@ use crate::{
     NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UniqueProbe, UpdateKind, flags,
 };
 
-/// Small heaps have a map here.
+/// Options that give small heaps a map.
 const MAPPED: MapOptions = MapOptions { blocks_min: 1, resident: true };
 
 struct Fixture {
@@ -60,8 +61,8 @@ impl Fixture {
         Self { vfs, storage, txns, relation, sessions }
     }
 
-    /// The pages that redo makes of the log, on a copy of the files as a killed process leaves them, are those
-    /// that the changes made.
+    /// Checks that redo of the log makes the same pages as the changes did. Redo runs on a copy of
+    /// the files as a killed process leaves them.
     fn assert_redo_makes_the_same(&self) {
         self.storage.wal().flush(self.storage.wal().insert_lsn()).unwrap();
         let (copy, _) = open(&Arc::new(self.vfs.fork()), TxnOptions::default());
@@ -105,7 +106,8 @@ impl Fixture {
         tx.commit(Durability::Flush).unwrap();
     }
 
-    /// Three committed versions of a row on one page; the roots and offsets are 1, 2, 3.
+    /// Makes three committed versions of a row on one page, at the offsets 1, 2 and 3; the root is
+    /// 1.
     fn chain(&self) -> Tid {
         let tx = self.begin(0);
         let root = self.insert(&tx, b"one");
@@ -118,7 +120,8 @@ impl Fixture {
         root
     }
 
-    /// Names of the invariants that a check finds broken, after `damage` was done to block 0.
+    /// Returns the names of the invariants that a check finds broken, after `damage` was done to
+    /// block 0.
     fn broken_by(&self, damage: impl FnOnce(&mut Page)) -> Vec<&'static str> {
         assert_eq!(self.check(), [""; 0], "sound before");
         let mut page = self.heap().pin_write(0).unwrap();
@@ -151,7 +154,7 @@ fn open(vfs: &Arc<MemoryVfs>, options: TxnOptions) -> (Arc<Storage>, Arc<Transac
     (storage, txns)
 }
 
-/// A row that is committed.
+/// Inserts a row, and commits it.
 fn inserted(fixture: &Fixture, bytes: &[u8]) -> Tid {
     let tx = fixture.begin(0);
     let root = fixture.insert(&tx, bytes);
@@ -254,7 +257,8 @@ fn a_unique_check_waits_for_whoever_is_in_progress() {
     assert_eq!(other_key.unwrap(), UniqueProbe::Free);
 }
 
-/// Rule 9b.7: or another row, put where the aborted version was, would be taken for the successor.
+/// Rule 9b.7: otherwise another row, put at the place of the aborted version, would pass for the
+/// successor.
 #[test]
 fn pruning_an_aborted_version_resets_its_predecessor() {
     let fixture = Fixture::new();
@@ -313,7 +317,7 @@ fn ids_stay_the_same_when_the_base_moves() {
     let root = fixture.insert(&tx, b"one");
     let xid = tx.xid().unwrap();
     let mut page = fixture.heap().pin_write(0).unwrap();
-    // Just out of range of base 0, and the open transaction just in range of it.
+    // This id is just out of range of base 0; the open transaction's id is just in range of it.
     fixture.heap().bring_in_range(&mut page, Xid(u64::from(u32::MAX) + 1)).unwrap();
     let tuple = page::tuple(&page, root.offset.0).unwrap();
     assert_eq!(page::xmin(page::base(&page), tuple), xid);
@@ -346,7 +350,7 @@ fn h1_a_redirect_that_leads_to_a_root() {
 
 #[test]
 fn h3_a_row_that_went_to_another_table_and_is_here() {
-    // The last of the chain has no end, the first was replaced.
+    // The last version of the chain has no end; the first one was replaced.
     for offset in [1, 2] {
         let fixture = Fixture::new();
         fixture.chain();

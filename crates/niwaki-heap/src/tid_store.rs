@@ -1,26 +1,27 @@
-//! Addresses that a vacuum remembers between the heap and the indexes, in few bytes.
+//! A compact set of TIDs that a vacuum remembers between the heap and the indexes.
 //!
 //! ```text
-//! blocks   (17, at 0)          (18, at 4)              (90, at 9)            8 bytes each, ascending
-//! bytes    1 | 2,0 |           2 | 3,0 | 9,0 |         128+6 | bitmap |      a list of offsets, or a bitmap where it is shorter
+//! blocks   (17, at 0)   (18, at 4)      (90, at 9)          8 bytes each, ascending
+//! bytes    1 | 2,0 |    2 | 3,0 | 9,0 | 128+6 | bitmap |    a list of offsets, or a shorter bitmap
 //! ```
 
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
 
-/// A first byte from here on says how many bytes of bitmap follow; below, how many offsets of two bytes.
+/// The least first byte of a bitmap: the excess is the number of bytes that follow. A smaller first
+/// byte is the number of offsets of two bytes that follow.
 const BITMAP: u8 = 128;
-/// Bytes of the longest bitmap: for as many line pointers as a page can have.
+/// Bytes of the longest bitmap: enough for the line pointers of any page.
 const BITMAP_MAX: usize = 127;
 
-/// Where the offsets of a block are.
+/// The place of a block's offsets in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     block: u32,
     at: u32,
 }
 
-/// A set of TIDs, filled block by block in ascending order: about 11 bytes for a block with one, 9 bytes and a bit for
-/// each line pointer of a block with many. Design section 8.
+/// A set of TIDs, filled block by block in ascending order. A block with one TID takes about 11
+/// bytes. A block with many takes 9 bytes, and a bit for each line pointer. Design section 8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TidStore {
     blocks: Vec<Place>,
@@ -29,23 +30,25 @@ pub struct TidStore {
 }
 
 impl TidStore {
-    /// Adds TIDs of a block that comes after all others; `offsets` ascend, from 1.
+    /// Adds TIDs of a block that comes after all others; `offsets` ascend from at least 1.
     ///
     /// # Panics
-    /// If the block does not come after the others: a search would not find what is out of order.
+    /// If the block does not come after the others: a search would miss blocks that are out of
+    /// order.
     pub fn add(&mut self, block: u32, offsets: &[u16]) {
         let Some(&last) = offsets.last() else { return };
         assert!(self.blocks.last().is_none_or(|place| place.block < block), "blocks ascend");
         debug_assert!(offsets[0] > 0 && offsets.is_sorted_by(|a, b| a < b));
         let bitmap = usize::from(last) / 8 + 1;
         grow(&mut self.blocks, 1);
-        // Full long before: see `Self::is_full`.
+        // The limit is never reached: the store is full long before.
         let at = u32::try_from(self.bytes.len()).expect("a store of less than 4 GiB");
         self.blocks.push(Place { block, at });
         self.count += offsets.len() as u64;
         if 2 * offsets.len() <= bitmap || bitmap > BITMAP_MAX {
             grow(&mut self.bytes, 1 + 2 * offsets.len());
-            // No page has so many line pointers that it has neither a bitmap nor a short list.
+            // Every page gets a bitmap or a short list: no page has too many line pointers for
+            // both.
             self.bytes.push(u8::try_from(offsets.len()).expect("fewer than a bitmap has bits"));
             self.bytes.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes()));
             return;
@@ -59,11 +62,11 @@ impl TidStore {
         }
     }
 
-    /// Whether the TID is in the set.
+    /// Returns whether the TID is in the set.
     #[inline]
     pub fn contains(&self, tid: Tid) -> bool {
         let block = tid.block.0;
-        // Most entries of an index lead to rows that nothing happened to, often outside of where something did.
+        // Most index entries lead to unchanged rows, often outside of the range of changed blocks.
         let (Some(first), Some(last)) = (self.blocks.first(), self.blocks.last()) else {
             return false;
         };
@@ -95,27 +98,27 @@ impl TidStore {
         }
     }
 
-    /// Number of TIDs.
+    /// Returns the number of TIDs.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Blocks that have some.
+    /// Returns the number of blocks with a TID.
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Bytes that the set takes.
+    /// Returns the bytes of memory that the set takes.
     pub fn memory_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Place>() + self.bytes.capacity()
     }
 
-    /// The blocks, ascending, each with its offsets, ascending.
+    /// Returns the blocks, ascending, each with its offsets, ascending.
     pub fn blocks(&self) -> impl Iterator<Item = (u32, Vec<u16>)> + '_ {
         self.blocks.iter().map(|&place| {
             let offsets = match self.stored(place) {
@@ -132,7 +135,7 @@ impl TidStore {
         })
     }
 
-    /// All TIDs, ascending.
+    /// Returns all TIDs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Tid> + '_ {
         let tid = |block, offset| Tid { block: BlockNumber(block), offset: OffsetNumber(offset) };
         self.blocks().flat_map(move |(block, offsets)| {
@@ -146,7 +149,8 @@ enum Stored<'a> {
     Bitmap(&'a [u8]),
 }
 
-/// Makes room by an eighth, not by twice as much: what a store takes is what it was given.
+/// Grows the list by an eighth instead of doubling it, so that a store takes hardly more memory
+/// than its TIDs need.
 fn grow<T>(list: &mut Vec<T>, more: usize) {
     if list.len() + more > list.capacity() {
         list.reserve_exact(more.max(list.len() / 8).max(16));
@@ -162,7 +166,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// It holds what was put in and nothing else, and gives it back in order.
+        /// A store holds the TIDs that were added and nothing else, and returns them in order.
         #[test]
         fn a_store_is_a_set(
             blocks in prop::collection::btree_map(

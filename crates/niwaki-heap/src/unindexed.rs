@@ -1,10 +1,11 @@
-//! Line pointers that no index names any more, as the indexes tell while they delete entries.
+//! Line pointers that no index names any more, as the indexes report while they delete entries.
 //!
-//! A root that is DEAD keeps its line pointer until every index entry for it is gone. Vacuum makes sure of
-//! that by visiting every index. Between two vacuums indexes delete entries by themselves, leaf by leaf, and
-//! each deletion tells of which roots the index has no entry any more. Who was told of by all indexes of the
-//! table is free: the next pass over its page frees the line pointer, in the log as any other. So an update
-//! that needs an entry in every index costs its page no line pointer for good.
+//! A root that is DEAD keeps its line pointer until every index entry for it is gone. Vacuum
+//! ensures that by visiting every index. Between two vacuums, indexes delete entries by themselves,
+//! leaf by leaf. Each deletion reports the roots for which the index has no entry any more. A root
+//! that all indexes of the table have reported is free. The next pass over its page frees the line
+//! pointer, with the usual log record. So an update that needs an entry in every index does not
+//! cost its page a line pointer for good.
 //!
 //! ```text
 //! page 17   root 4: index a                   root 9: indexes a, b, c   freed by the next pass
@@ -12,20 +13,24 @@
 //! ```
 //!
 //! Why nothing is freed too early (X4; rules 9b.8, 9b.10, 9b.12):
-//! - A root that is not `mixed` has one entry in an index, at most. It is told of under the latch of the leaf
-//!   from which that entry goes, when all versions of the root are dead to everyone: none comes again.
-//! - As long as an index has its entry it did not tell, so the root was not freed; so what is known belongs
-//!   to the root as it is now. What is freed, by whomever, is forgotten under the page's latch.
-//! - Who remembers roots for long (vacuum between collecting and freeing, a build between reading the heap
-//!   and being known to all writers) holds a [`FreeingPaused`], and so does a transaction that drops an index,
-//!   which a rollback brings back; a change of indexes forgets all.
-//! - A change that is rolled back leaves what was known before ([`FreeingPaused::undone`]): while
-//!   it lasted nobody told of anything, nor saw to removed versions, by the indexes that there were
-//!   then.
-//! - What was told by other indexes than the table has now is forgotten. Only writers tell, who hold the
-//!   table's lock, and so know its indexes.
+//! - A root that is not `mixed` has one entry in an index, at most. The index reports the root
+//!   under the latch of the leaf from which that entry goes. All versions of the root are dead to
+//!   all snapshots then, so no entry for the root comes again.
+//! - As long as an index has its entry, it has not reported the root, so the root was not freed. So
+//!   the known reports belong to the root as it is now. A report about a freed root is forgotten
+//!   under the page's latch.
+//! - A [`FreeingPaused`] protects tasks that remember roots for long. These are vacuum, between
+//!   collecting and freeing, and an index build, from its reading of the heap until all writers
+//!   know the index. A transaction that drops an index holds one too, because a rollback brings the
+//!   index back. A change of indexes forgets all reports.
+//! - A change that is rolled back leaves the reports from before valid ([`FreeingPaused::undone`]).
+//!   While the change lasted, nothing was reported, and no removed version was cleaned up, on the
+//!   basis of the indexes of that time.
+//! - Reports for another set of indexes than the table has now are forgotten. Only writers report;
+//!   they hold the table's lock, and so know its indexes.
 //!
-//! It is in memory and bounded, and may be lost at any time: vacuum frees what is forgotten.
+//! The reports are in memory and bounded, and may be lost at any time: vacuum frees what is
+//! forgotten.
 
 use std::sync::Arc;
 
@@ -40,37 +45,38 @@ use crate::counters::{HeapCounters, count};
 use crate::records::Begun;
 use crate::relation::{Heap, Shared};
 
-/// Most indexes of a table that it works with.
+/// The most indexes of a table for which reports are kept, because [`Root::told`] has one bit for
+/// each index.
 const INDEXES_MAX: usize = u16::BITS as usize;
-/// Parts of the memory, each with its own lock, by block.
+/// Number of parts of the reports. Each part has its own lock; the block number selects the part.
 const PARTS: usize = 16;
-/// Most roots that a part remembers, 4 bytes each; then it forgets all and begins anew.
+/// The most roots that a part remembers, 4 bytes each. At this limit the part forgets all and
+/// begins anew.
 const ROOTS_MAX: usize = 1 << 18;
 
-/// What is known of one heap's roots.
+/// The reports about one heap's roots.
 #[derive(Debug, Default)]
 pub(crate) struct Unindexed {
-    /// How many want no line pointer to be freed.
+    /// Number of [`FreeingPaused`] that exist for this heap.
     paused: AtomicU32,
-    /// How many transactions have changed the table's indexes, and nobody knows yet whether they
-    /// commit.
+    /// Number of transactions that have changed the table's indexes and whose end is still open.
     changing: AtomicU32,
     parts: [Mutex<Part>; PARTS],
 }
 
 #[derive(Debug, Default)]
 struct Part {
-    /// The table's indexes, as those who told know them.
+    /// The table's indexes, as the reporting writers know them.
     indexes: Arc<[RelFileId]>,
     blocks: HashMap<u32, Vec<Root>>,
-    /// Roots of all blocks together.
+    /// Number of roots of all blocks together.
     roots: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Root {
     offset: u16,
-    /// Indexes without an entry for it, by position.
+    /// Indexes that have no entry for the root, as bits by position.
     told: u16,
 }
 
@@ -86,7 +92,8 @@ impl Unindexed {
         &self.parts[block as usize % PARTS]
     }
 
-    /// An index, by its position among all of the table, has no entry for these roots any more.
+    /// Records that an index has no entry for these roots any more. `position` is the index's
+    /// position among all indexes of the table.
     fn note(&self, indexes: &Arc<[RelFileId]>, position: usize, roots: &[Tid]) {
         if indexes.len() > INDEXES_MAX {
             return;
@@ -120,17 +127,20 @@ impl Unindexed {
     }
 
     fn is_paused(&self) -> bool {
-        // SeqCst: a cleaner that raised it before it latched the page is seen by whoever latches it later.
+        // SeqCst: a cleaner raises the counter before it latches the page, and every thread that
+        // latches the page later sees this.
         self.paused.load(Ordering::SeqCst) > 0 && !seeded_bug!("freed-beside-a-cleaner")
     }
 
-    /// Whether the indexes may turn out to be others, or those of before.
+    /// Returns whether a transaction is changing the indexes: they may become others, or the former
+    /// ones again.
     pub(crate) fn is_changing(&self) -> bool {
         // SeqCst, as for `paused`.
         self.changing.load(Ordering::SeqCst) > 0
     }
 
-    /// Roots of a block that no index names, unless line pointers must not be freed now.
+    /// Returns roots of a block that no index names. Returns none if line pointers must not be
+    /// freed now.
     fn on(&self, block: u32) -> Vec<u16> {
         if self.is_paused() {
             return Vec::new();
@@ -144,7 +154,7 @@ impl Unindexed {
         known.filter(is_free).map(|root| root.offset).collect()
     }
 
-    /// These were freed.
+    /// Forgets roots of a block that were freed.
     fn forget(&self, block: u32, offsets: &[u16]) {
         let mut part = self.part(block).lock();
         let Part { blocks, roots, .. } = &mut *part;
@@ -157,7 +167,7 @@ impl Unindexed {
         }
     }
 
-    /// The heap has no pages from `first` on any more.
+    /// Forgets the reports about the pages from `first` on, which the heap no longer has.
     pub(crate) fn forget_from(&self, first: u32) {
         for part in &self.parts {
             let mut part = part.lock();
@@ -166,7 +176,8 @@ impl Unindexed {
         }
     }
 
-    /// The table has other indexes. Returns how many roots are forgotten.
+    /// Forgets all reports, because the table has other indexes. Returns the number of forgotten
+    /// roots.
     pub(crate) fn forget_all(&self) -> usize {
         let mut roots = 0;
         for part in &self.parts {
@@ -178,42 +189,46 @@ impl Unindexed {
     }
 }
 
-/// While it lives no line pointer of the heap is freed, and no root cleared of `mixed`, but by its holder.
+/// Guard that keeps all but its holder from freeing line pointers of the heap, and from clearing
+/// `mixed` of its roots.
 #[derive(Debug)]
 pub struct FreeingPaused {
     shared: Arc<Shared>,
     counters: Arc<HeapCounters>,
     forgets: bool,
     changes: bool,
-    /// Records that begin later know the new index.
+    /// The last record of each part that ends with the pause. Later records know the new index.
     until: Option<Begun>,
 }
 
 impl FreeingPaused {
-    /// For a transaction that changes the table's indexes while nobody else writes to it, until it
-    /// ends. Nobody is told of removed versions meanwhile, nor sees to them: they wait, copied. As
-    /// [`FreeingPaused::forgetting`] at the end, except if that is [`FreeingPaused::undone`].
+    /// Makes this the pause of a transaction that changes the table's indexes while no other
+    /// transaction writes to the table. It lasts until the transaction ends. Meanwhile, no observer
+    /// is told about removed versions, and none is cleaned up: their copies wait. At its end, the
+    /// pause forgets as [`FreeingPaused::forgetting`] does, except after [`FreeingPaused::undone`].
     #[must_use]
     pub fn changing(mut self) -> Self {
         (self.forgets, self.changes) = (true, true);
-        // In this order: who sets an observer asks under the lock that this takes then.
+        // The order matters: a writer that sets an observer checks `changing` under the lock that
+        // the next call takes.
         self.shared.unindexed.changing.fetch_add(1, Ordering::SeqCst);
         self.shared.records.end_epoch();
         self
     }
 
-    /// The index that comes is built: what is removed from now on is known to be in it.
+    /// Notes that the new index is built: it contains every version that is removed from now on.
     pub fn built(&mut self) {
         self.until = Some(self.shared.records.begun());
     }
 
-    /// The transaction is rolled back: the indexes are those of before, and what was known of them
-    /// holds.
+    /// Ends the pause of a transaction that is rolled back: the former indexes apply, and the
+    /// reports about them stay valid.
     pub fn undone(mut self) {
         self.forgets &= !self.changes;
     }
 
-    /// For whoever changes the table's indexes: what is known before and meanwhile is forgotten at the end.
+    /// Makes the pause forget all reports from before and meanwhile at its end, because its holder
+    /// changes the table's indexes.
     #[must_use]
     pub fn forgetting(mut self) -> Self {
         self.forgets = true;
@@ -229,7 +244,8 @@ impl Drop for FreeingPaused {
                 Some(until) => self.shared.records.end_until(until),
                 None => self.shared.records.end_all(),
             };
-            // Most are in both. They wait for vacuum now, which is to know that it is wanted.
+            // Most roots are in both. They wait for vacuum now, and the counter shows that vacuum
+            // is needed.
             count(&self.counters.forgotten, roots.max(records));
         }
         if self.changes {
@@ -240,8 +256,9 @@ impl Drop for FreeingPaused {
 }
 
 impl Heap<'_> {
-    /// Keeps others from freeing line pointers: for vacuum, from before it collects the first DEAD one until
-    /// it freed the last (rule 9b.10), and for index builds (rule 9b.12).
+    /// Keeps other tasks from freeing line pointers. Vacuum holds the pause from before it collects
+    /// the first DEAD line pointer until it has freed the last (rule 9b.10). Index builds hold it
+    /// too (rule 9b.12).
     pub fn pause_freeing(&self) -> FreeingPaused {
         self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
         let (shared, counters) = (&self.relation.shared, &self.relation.counters);
@@ -249,26 +266,28 @@ impl Heap<'_> {
         FreeingPaused { shared, counters, forgets: false, changes: false, until: None }
     }
 
-    /// Whether a transaction changes the table's indexes ([`FreeingPaused::changing`]).
+    /// Returns whether a transaction is changing the table's indexes ([`FreeingPaused::changing`]).
     pub fn indexes_change(&self) -> bool {
         self.relation.shared.unindexed.is_changing()
     }
 
-    /// Whether somebody does; asked under a page's latch, it lasts until that is released.
+    /// Returns whether freeing is paused; an answer under a page's latch is valid until the latch
+    /// is released.
     pub(crate) fn is_freeing_paused(&self) -> bool {
         self.relation.shared.unindexed.is_paused()
     }
 
-    /// The index at `position` of all of the table's has no entry for these roots any more, whose versions
-    /// are all dead to everyone; none of them is mixed. Told under the latch of the leaf from which the
-    /// entries went, by a writer: whoever holds a lock on the table that excludes definitions.
+    /// Reports that an index has no entry for these roots any more. `position` is its position
+    /// among all indexes of the table. All versions of the roots are dead to all snapshots, and
+    /// none of the roots is mixed. The caller is a writer, so it holds a lock on the table that
+    /// excludes changes of definitions. It also holds the latch of the leaf that lost the entries.
     pub fn note_unindexed(&self, indexes: &Arc<[RelFileId]>, position: usize, roots: &[Tid]) {
         if !self.indexes_change() {
             self.relation.shared.unindexed.note(indexes, position, roots);
         }
     }
 
-    /// Line pointers of a page, latched for writing, that a pass may free.
+    /// Returns the line pointers of a page, latched for writing, that a pass may free.
     pub(crate) fn unindexed_on(&self, page: &Page, block: u32) -> Vec<u16> {
         let mut free = self.relation.shared.unindexed.on(block);
         free.retain(|&offset| {
@@ -279,7 +298,7 @@ impl Heap<'_> {
         free
     }
 
-    /// Line pointers of a block were freed, under the page's latch.
+    /// Forgets the line pointers of a block that were freed, under the page's latch.
     pub(crate) fn forget_freed(&self, block: u32, offsets: &[u16]) {
         self.relation.shared.unindexed.forget(block, offsets);
         self.relation.shared.records.end(block, offsets);
@@ -321,7 +340,7 @@ mod tests {
     fn other_indexes_begin_anew() {
         let unindexed = Unindexed::default();
         unindexed.note(&files(&[7, 8]), 0, &[tid(1, 4)]);
-        // The same, told by a table opened anew.
+        // The same indexes, reported by a table that was opened anew.
         unindexed.note(&files(&[7, 8]), 1, &[tid(1, 4)]);
         assert_eq!(unindexed.on(1), [4]);
         unindexed.note(&files(&[7, 8, 9]), 2, &[tid(1, 4)]);

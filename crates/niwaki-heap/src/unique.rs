@@ -1,4 +1,4 @@
-//! The heap's part of a unique check: what do the versions of a chain with this key say?
+//! The heap's part of a unique check: it examines the versions of a chain that have the key.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::ItemState;
@@ -13,20 +13,20 @@ use crate::read::row_ref;
 use crate::relation::Heap;
 use crate::rows::RowRef;
 
-/// What a chain means to somebody who wants to insert a row with the same key (rule 9b.11).
+/// The result for an insertion of a row with the same key (rule 9b.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueProbe {
     /// No version with this key counts.
     Free,
     /// A version with this key is live.
     Conflict,
-    /// A version with this key was inserted or ended by another transaction in progress.
+    /// Another transaction, still in progress, inserted or ended a version with this key.
     InProgress(Xid),
 }
 
 impl Heap<'_> {
-    /// Examines every version of the chain at `root` that `matches` says has the key, under one hold
-    /// of the page's shared latch; nothing is waited for.
+    /// Examines every version of the chain at `root` for which `matches` says that it has the key.
+    /// Takes one hold of the page's shared latch, and waits for nothing else.
     ///
     /// # Errors
     /// Storage's.
@@ -58,7 +58,8 @@ impl Heap<'_> {
             }
             let xmax = tuple.has_deleter().then(|| page::xmax(base, tuple));
             if inserted == Some(XidStatus::InProgress) {
-                // Deleted by who inserted it, on the same level: it comes to nothing, however that ends.
+                // The inserter deleted the version on the same level: the version has no effect,
+                // however that level ends.
                 if xmax == Some(xmin) && !is_replaced(tuple) {
                     continue;
                 }

@@ -1,5 +1,5 @@
-//! The heap's part of vacuum: prune every page, collect dead line pointers, free them once no index
-//! names them any more.
+//! The heap's part of vacuum: prunes pages, collects DEAD line pointers, and frees them once no
+//! index names them any more.
 
 use niwaki_storage::page::ItemState;
 use niwaki_storage::{Mixed, PageKind, Xid};
@@ -11,45 +11,46 @@ use crate::relation::Heap;
 use crate::tid_store::TidStore;
 use crate::unindexed::FreeingPaused;
 
-/// What a pass over the indexes is about: roots whose entries it visits.
+/// Roots whose entries a pass over the indexes visits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VacuumRoots {
-    /// DEAD line pointers: each of their entries goes.
+    /// DEAD line pointers: all of their entries go.
     pub dead: TidStore,
-    /// Roots that are `mixed` and have versions: entries go whose key none of these has.
+    /// Roots that are `mixed` and have versions: entries go whose key no version of the root has.
     pub mixed: TidStore,
 }
 
 impl VacuumRoots {
-    /// Number of roots.
+    /// Returns the number of roots.
     pub fn len(&self) -> u64 {
         self.dead.len() + self.mixed.len()
     }
 
-    /// Bytes that remember them.
+    /// Returns the bytes of memory that the roots take.
     pub fn memory_bytes(&self) -> usize {
         self.dead.memory_bytes() + self.mixed.memory_bytes()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no root.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What vacuum found on a page.
+/// The result of vacuum for one page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageVacuum {
-    /// What pruning did.
+    /// The counts of the pruning pass.
     pub pruned: Pruned,
     /// The page holds no line pointer in use.
     pub empty: bool,
 }
 
 impl Heap<'_> {
-    /// Prunes a page and adds its roots with entries to visit to `roots`, which have those of pages before it. `freeze_before`: freeze versions
-    /// of inserters older than this, where every snapshot sees them. `tell` the gardener of what goes, if nobody is sure to
-    /// visit those entries; of a heap of pieces those stay then that keys are made of.
+    /// Prunes a page, and adds its roots with entries to visit to `roots`, which contains the roots
+    /// of earlier pages. `freeze_before` makes the pass freeze versions of older inserters, where
+    /// every snapshot sees them. `tell` makes the pass report removed versions to the gardener, for
+    /// a vacuum that may not visit their entries. In a heap of pieces, pieces of keys then stay.
     ///
     /// # Errors
     /// Storage's.
@@ -90,8 +91,9 @@ impl Heap<'_> {
         Ok(found)
     }
 
-    /// Frees DEAD line pointers of one page, of which no index entry is left. Rule 9b.10: one cleaner
-    /// per table at a time, from its first index visit to this; `paused` since before they were collected.
+    /// Frees DEAD line pointers of one page without remaining index entries. Rule 9b.10: there is
+    /// one cleaner per table at a time, from its first index visit to this call. `paused` has
+    /// existed since before the line pointers were collected.
     ///
     /// # Errors
     /// Storage's.

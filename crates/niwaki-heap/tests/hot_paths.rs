@@ -1,4 +1,5 @@
-//! Costs of the hot paths, printed: `cargo test --release -p niwaki-heap --test hot_paths -- --ignored --nocapture`.
+//! Prints the costs of the hot paths:
+//! `cargo test --release -p niwaki-heap --test hot_paths -- --ignored --nocapture`.
 
 use std::sync::Arc;
 

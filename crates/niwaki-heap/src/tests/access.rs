@@ -1,4 +1,4 @@
-//! Readers take away what they walk past.
+//! Readers remove the versions that they pass.
 
 use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::ItemState;
@@ -7,7 +7,7 @@ use super::*;
 use crate::PageRows;
 use crate::page::Chain;
 
-/// Length of the chain at a root, and what its line pointer is.
+/// Returns the length of the chain at a root, and the state of its line pointer.
 fn chain(fixture: &Fixture, root: Tid) -> (usize, ItemState) {
     let page = fixture.heap().pin(root.block.0).unwrap();
     let page = page.read();
@@ -49,7 +49,7 @@ fn a_long_chain_gets_shorter_when_it_is_read() {
     assert_eq!(read(&fixture, root).unwrap(), [29; 20]);
     assert_eq!(chain(&fixture, root), (1, ItemState::Redirect));
     assert_eq!(fixture.heap().reader_passes(), 1);
-    // Nothing is left to do, by either kind of reader.
+    // Neither kind of reader finds anything left to do.
     let end = fixture.storage.wal().insert_lsn();
     assert_eq!(read(&fixture, root).unwrap(), [29; 20]);
     assert_eq!(scan(&fixture, 0), [vec![29; 20]]);
@@ -72,14 +72,14 @@ fn a_page_short_of_room_is_pruned_for_few_versions() {
     }
 }
 
-/// No latch is asked for, and nothing logged: where every version is seen, where few are passed on a
-/// page with room, and where an old snapshot still sees what was passed.
+/// A reader takes no exclusive latch and logs nothing in three cases. It sees every version, or it
+/// passes few versions on a page with room, or an old snapshot still sees the passed versions.
 #[test]
 fn a_page_without_garbage_costs_a_reader_nothing() {
     let fixture = Fixture::new();
     let full: Vec<Tid> = (0..7).map(|_| inserted(&fixture, &[1; 1100])).collect();
     let (few, held) = {
-        // On pages of their own.
+        // These two rows are on pages of their own.
         let few = inserted(&fixture, &[2; 700]);
         updated(&fixture, few, 3, 700);
         let held = inserted(&fixture, &[3; 5300]);
@@ -129,7 +129,7 @@ fn a_reader_waits_for_nobody_to_prune() {
 fn rows_that_were_rolled_back_or_deleted_make_room_for_others() {
     let fixture = Fixture::new();
     let tx = fixture.begin(0);
-    // Too few for the one who filled the page to mind.
+    // The session that filled the page makes no pass for so few rows.
     let gone: Vec<Tid> = (0..3).map(|_| fixture.insert(&tx, &[1; 300])).collect();
     tx.abort();
     let deleted: Vec<Tid> = (0..3).map(|_| inserted(&fixture, &[2; 2300])).collect();
@@ -140,7 +140,7 @@ fn rows_that_were_rolled_back_or_deleted_make_room_for_others() {
     }
     drop(snapshot);
     fixture.commit(tx);
-    // Another page becomes the one that rows go to.
+    // Another page becomes the target of insertions.
     let other = inserted(&fixture, &[3; 7000]);
     assert_eq!((gone[0].block.0, deleted[2].block.0, other.block.0), (0, 0, 1));
     assert!(scan(&fixture, 0).is_empty());
@@ -153,7 +153,7 @@ fn rows_that_were_rolled_back_or_deleted_make_room_for_others() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// The scan's rows were copied under one latch hold: what the pass after it moves is not theirs.
+/// The scan's rows were copied under one latch hold: the pass after the scan does not change them.
 #[test]
 fn a_scan_gives_the_rows_of_before_its_pass() {
     let fixture = Fixture::new();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Fate, VacuumRoots};
 
-/// A heap of pieces, and a session.
+/// Opens a heap of pieces, and a session.
 fn pieces() -> Fixture {
     let mut fixture = Fixture::new();
     let file = RelFile { id: fixture.storage.allocate_file(), logged: true };
@@ -62,7 +62,7 @@ fn a_piece_lives_from_its_inserter_to_its_end() {
     fixture.prune_pieces();
     assert_eq!(fixture.piece(a).as_deref(), Some(&b"a"[..]), "who ended it aborted");
 
-    // A snapshot in its life keeps it.
+    // A snapshot in its lifetime keeps the row.
     let reader = fixture.begin(1);
     let snapshot = reader.snapshot().unwrap();
     let tx = fixture.begin(0);
@@ -95,7 +95,7 @@ fn line_pointers_of_pieces_are_free_at_once() {
         fixture.prune_pieces();
     }
     assert!(fixture.heap().blocks().unwrap() <= 2, "each goes where the one before was");
-    // One that aborts leaves nothing either.
+    // A row of an aborted transaction leaves nothing either.
     let tx = fixture.begin(0);
     let tid = fixture.store(&tx, &large);
     drop(tx);
@@ -105,8 +105,8 @@ fn line_pointers_of_pieces_are_free_at_once() {
     fixture.assert_redo_makes_the_same();
 }
 
-/// The gardener asks removed versions for their keys. What these are made of goes when it is named,
-/// and not with what lies on the same page.
+/// The gardener reads the keys of removed versions. The pieces of such a key go when they are
+/// named, not together with other rows of their page.
 #[test]
 fn pieces_of_keys_outlast_their_life_until_they_are_named() {
     let fixture = pieces();
@@ -135,7 +135,7 @@ fn pieces_of_keys_outlast_their_life_until_they_are_named() {
     assert!(named(a) && named(rolled_back));
     assert_eq!(there(), [false, true, false, false]);
     assert_eq!(fixture.check(), [""; 0]);
-    // Vacuum visits all entries, and asks nobody for keys; or it leaves them to the gardener.
+    // Vacuum visits all entries, and needs no keys; or it leaves the pieces to the gardener.
     let vacuum = |tell| {
         let (mut roots, horizon) = (VacuumRoots::default(), fixture.txns.horizon());
         fixture.heap().vacuum_page(b.block.0, &horizon, Xid::INVALID, tell, &mut roots).unwrap();

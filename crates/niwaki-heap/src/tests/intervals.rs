@@ -1,4 +1,5 @@
-//! Old snapshots keep what they see, and nothing in between stays: removal from the middle of chains.
+//! Removal from the middle of chains: old snapshots keep the versions that they see, and no version
+//! between these stays.
 
 use niwaki_env::sync::Mutex;
 use niwaki_storage::page::ItemState;
@@ -11,7 +12,7 @@ use crate::change::kind;
 use crate::page::Chain;
 use crate::{PageRows, Pruned, VacuumRoots};
 
-/// Somebody who looked at a row a while ago.
+/// A transaction with an old snapshot, and the row as it saw it.
 struct Old {
     tx: Transaction,
     snapshot: Snapshot,
@@ -34,7 +35,7 @@ impl Fixture {
         self.heap().fetch(&view, old.root, |row| row.bytes.to_vec()).unwrap()
     }
 
-    /// By its address, and in a scan of its page.
+    /// Checks that the old snapshot sees the same row by its address, and in a scan of its page.
     fn assert_sees_the_same(&self, old: &Old) {
         assert_eq!(self.seen_by(old), old.saw);
         let mut rows = PageRows::new();
@@ -51,7 +52,7 @@ impl Fixture {
         root
     }
 
-    /// A version on the same page, by a transaction of its own, whose id it returns.
+    /// Adds a version on the same page, by a transaction of its own. Returns its id.
     fn changed(&self, root: Tid, bytes: &[u8]) -> Xid {
         self.changed_key(root, bytes, false)
     }
@@ -75,7 +76,8 @@ impl Fixture {
         xid
     }
 
-    /// Prunes every page; then nothing removable is left, the invariants hold, and redo makes the same.
+    /// Prunes every page. Then checks that no removable version is left, that the invariants hold,
+    /// and that redo makes the same.
     fn pass(&self, freeze_before: Xid) -> Pruned {
         let before = self.txns.horizon();
         let mut sum = Pruned::default();
@@ -96,7 +98,7 @@ impl Fixture {
         sum
     }
 
-    /// Offsets of the chain at a root.
+    /// Returns the offsets of the chain at a root.
     fn offsets(&self, root: Tid) -> Vec<u16> {
         let page = self.heap().pin(root.block.0).unwrap();
         let page = page.read();
@@ -136,7 +138,7 @@ fn ten_snapshots_read_their_own_truth_and_what_is_between_is_gone() {
     }
     fixture.pass(NEVER);
     assert_eq!(fixture.offsets(root).len(), 11, "one for each, and the newest");
-    // Their ends are those of what was removed behind them.
+    // The versions have the ends of the versions that were removed behind them.
     let saw: Vec<_> = olds.iter().map(|old| old.saw.clone().unwrap()).collect();
     assert_eq!(saw[0], b"first");
     (1..10).for_each(|age| assert_eq!(saw[usize::from(age)], [age - 1, 4]));
@@ -151,7 +153,8 @@ fn ten_snapshots_read_their_own_truth_and_what_is_between_is_gone() {
     assert_eq!(fixture.state(root), ItemState::Redirect);
 }
 
-/// Two runs in one chain; who stays in front takes over the end of the last of its run.
+/// One chain has two runs. The version that stays in front of a run takes over the end of the run's
+/// last version.
 #[test]
 fn runs_of_versions_go_and_none_behind_another_is_frozen() {
     let fixture = Fixture::new();
@@ -177,7 +180,7 @@ fn runs_of_versions_go_and_none_behind_another_is_frozen() {
         let expected = flags::HEAP_UPDATED | flags::RELINKED;
         assert_eq!(header.flags & (expected | flags::XMAX_LOCK_ONLY), expected);
     }
-    // Only the first of a chain may lose its xmin.
+    // Only the first version of a chain may lose its xmin.
     let frozen = || [1, 3, 6].map(|at| fixture.header(root.block, at).xmin == 1);
     assert_eq!(frozen(), [true, false, false]);
     [&first, &second].into_iter().for_each(|old| fixture.assert_sees_the_same(old));
@@ -189,7 +192,7 @@ fn runs_of_versions_go_and_none_behind_another_is_frozen() {
     assert_ne!(fixture.header(root.block, 6).xmin, 1);
 }
 
-/// The version in front says then that the row was deleted, to followers too.
+/// The version in front then says that the row was deleted, to followers too.
 #[test]
 fn the_last_version_of_a_deleted_row_goes_before_the_one_in_front() {
     let fixture = Fixture::new();
@@ -218,8 +221,9 @@ fn the_last_version_of_a_deleted_row_goes_before_the_one_in_front() {
     assert_eq!(fixture.state(root), ItemState::Dead);
 }
 
-/// A follower goes from the version in front to the page that the removed one led to; a root that the row
-/// has left again is a stub for it, and none for a report (rule 9b.6).
+/// A follower goes from the version in front to the page to which the removed version led. A root
+/// that the row has left again stays as a stub while a follower may come. It does not stay if only
+/// a report has the old snapshot (rule 9b.6).
 #[test]
 fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
     for follows in [true, false] {
@@ -240,7 +244,8 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
         fixture.changed_key(back, b"six", true);
         let newest = fixture.changed(back, b"seven");
         let done = fixture.pass(NEVER);
-        // "two", which leads on from here; the big one; both before "seven".
+        // The removed versions are "two", which leads on from here, the big one, and the two
+        // versions before "seven".
         assert_eq!((done.removed, done.relinked), (4, 1));
         let header = fixture.header(root.block, root.offset.0);
         assert_eq!((u64::from(header.xmax), header.link), (mover.0, away));
@@ -256,7 +261,7 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
         let stub = fixture.header(away.block, away.offset.0);
         assert_eq!((u64::from(stub.xmin), stub.link), (mover.0, back));
         assert_ne!(stub.flags & flags::STUB, 0);
-        // The stub says that the key has changed, though the last change left the key.
+        // The stub says that the key has changed, though the last change left the key alone.
         let stub = fixture.header(back.block, back.offset.0);
         assert_eq!(u64::from(stub.xmax), newest.0);
         assert_ne!(stub.flags & flags::KEYS_UPDATED, 0);
@@ -268,8 +273,8 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
     }
 }
 
-/// A root that the row has left again: while it is a stub nobody sees anything there, so its entries go, and nothing is
-/// left to wait for once nobody follows it.
+/// The row has left this root again. While the root is a stub, no snapshot sees a row there, so its
+/// entries go. Once no follower can come, nothing is left to wait for.
 #[test]
 fn a_stub_is_told_of_when_its_version_goes() {
     let fixture = Fixture::new();
@@ -329,8 +334,9 @@ fn an_aborted_successor_at_the_end_is_forgotten_in_the_same_pass() {
     fixture.assert_sees_the_same(&old);
 }
 
-/// What one transaction made and replaced lived in no interval. As long as it is in progress, its commands
-/// read by the numbers in their versions, so nothing goes and nothing is relinked.
+/// Versions that one transaction inserted and replaced lived in no interval. While the transaction
+/// is in progress, its commands read them by the command numbers in the versions. So nothing goes,
+/// and nothing is relinked.
 #[test]
 fn what_a_transaction_made_and_replaced_goes_once_it_has_committed() {
     let fixture = Fixture::new();
@@ -373,7 +379,8 @@ fn without_intervals_an_old_snapshot_keeps_everything_since() {
     assert_eq!(fixture.offsets(root).len(), 1);
 }
 
-/// Also readers take what lies between; what is held costs none of them a pass.
+/// Readers also remove versions between those that are kept. Versions that are kept cost no reader
+/// a pass.
 #[test]
 fn readers_prune_the_middle_of_a_chain() {
     for by_scan in [false, true] {
@@ -394,7 +401,7 @@ fn readers_prune_the_middle_of_a_chain() {
         }
         assert_eq!(fixture.offsets(root), [1, 4]);
         assert_eq!(fixture.heap().reader_passes(), 1);
-        // An update that needs the room makes no longer chain of it either.
+        // An update that needs the room does not make the chain longer either.
         (5..20).for_each(|n| {
             fixture.changed(root, &[n; 2500]);
         });
@@ -425,7 +432,7 @@ fn g2_something_between_two_snapshots_is_left() {
     assert_eq!(left(), [""; 0]);
 }
 
-/// Redo of a heap, and what the records of its passes say that they remove.
+/// Redo of a heap that also collects the lifetimes in the records of passes.
 #[derive(Debug, Default)]
 struct Intervals(Mutex<Vec<Option<(Csn, Csn)>>>);
 
@@ -446,7 +453,8 @@ impl ResourceManager for Intervals {
     }
 }
 
-/// A standby's snapshot in it would see the version in front, which has the wrong end for it.
+/// A standby's snapshot in this lifetime would see the version in front, which has the wrong end
+/// for that snapshot.
 #[test]
 fn the_record_carries_the_lifetimes_of_what_it_removed() {
     let fixture = Fixture::new();

@@ -46,7 +46,7 @@ fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
     (dead, freed)
 }
 
-/// Rule 9b.15, for a move to another page and for a new root on the same one.
+/// Rule 9b.15, for a move to another page and for a new root on the same page.
 #[test]
 fn who_shares_a_row_shares_it_after_its_move() {
     for bytes in [20, 8000] {
@@ -58,7 +58,7 @@ fn who_shares_a_row_shares_it_after_its_move() {
         let sharer = fixture.begin(1);
         let done = Outcome::Done { root, heap_only: true };
         assert_eq!(lock(&fixture, &sharer, root, RowLockMode::KeyShare), done);
-        // Not waited for, once and again.
+        // Neither of two moves waits for the sharer.
         let tx = fixture.begin(0);
         let second = moved(&fixture, &tx, root, &vec![1; bytes]);
         fixture.commit(tx);
@@ -67,7 +67,7 @@ fn who_shares_a_row_shares_it_after_its_move() {
         fixture.commit(tx);
         assert!(second != root && third != second);
         assert_eq!(second.block == root.block, bytes == 20);
-        // The key stays shared: nobody deletes the row, or locks it for that.
+        // The key stays shared: no transaction may delete the row, or lock it for a deletion.
         let other = fixture.begin(2);
         let locks = fixture.txns.locks();
         let key = fixture.heap().row_key(third);
@@ -87,7 +87,8 @@ fn who_shares_a_row_shares_it_after_its_move() {
     }
 }
 
-/// Who queues for a row waits for the transaction that has it, which must not queue behind them.
+/// A transaction that queues for a row waits for the transaction that has it, which must not queue
+/// behind the first.
 #[test]
 fn who_has_a_row_is_told_so_when_sharers_are_in_the_way() {
     for changes in [false, true] {
@@ -110,8 +111,8 @@ fn who_has_a_row_is_told_so_when_sharers_are_in_the_way() {
     }
 }
 
-/// A move that is rolled back leaves the lock where it was; the root that it made stays until the
-/// sharer ends.
+/// A rolled-back move leaves the lock at its place. The root that it made stays until the sharer
+/// ends.
 #[test]
 fn a_locked_root_is_not_freed() {
     let fixture = Fixture::new();
@@ -139,7 +140,7 @@ fn a_locked_root_is_not_freed() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// What a savepoint's rollback gives back, it gives back at every root.
+/// A rollback to a savepoint releases the lock at every root.
 #[test]
 fn a_rollback_releases_where_the_row_went() {
     let fixture = Fixture::new();

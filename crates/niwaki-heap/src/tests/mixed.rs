@@ -1,4 +1,4 @@
-//! The life of `mixed`: rules 9b.2 and 9b.9.
+//! Tests of the `mixed` flag: rules 9b.2 and 9b.9.
 
 use niwaki_storage::{Mixed, OffsetNumber, Tid};
 
@@ -66,7 +66,7 @@ fn a_pass_tells_of_versions_of_mixed_roots() {
     assert_eq!((fixture.heap().removed_waiting(), fixture.heap().take_removed(9)), (0, vec![]));
 }
 
-/// Rule 9b.9: the entry of an update that came and went behind the cleaner's back is still there.
+/// Rule 9b.9: the entry of an update that came and went unseen by the cleaner is still there.
 #[test]
 fn a_change_during_the_cleaning_keeps_the_root_mixed() {
     let fixture = Fixture::new();

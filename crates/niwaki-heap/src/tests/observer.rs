@@ -1,4 +1,5 @@
-//! Who is told, under the page's latch, what versions leave behind.
+//! Tests of the key observer: under the page's latch, it learns the keys that removed versions
+//! leave behind.
 
 use niwaki_env::sync::Mutex;
 use niwaki_storage::Mixed;
@@ -11,7 +12,7 @@ use crate::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
 #[derive(Debug, Default)]
 struct Notes(Mutex<Vec<Note>>);
 
-/// Root, its record, versions that had come to it, key.
+/// The arguments of one call: root, its record, versions that had come to it, key.
 type Note = (Tid, Option<RecordId>, Arrived, Vec<u8>);
 
 impl KeyObserver for Notes {
@@ -38,8 +39,8 @@ impl KeyObserver for Notes {
     }
 }
 
-/// With an observer nothing is copied: it is told the keys that nobody keeps, and a root is settled once each of them
-/// was seen to.
+/// With an observer, no version is copied. The observer gets the keys that no remaining version
+/// has. A root is settled once each of these keys was cleaned up.
 #[test]
 fn an_observer_is_told_at_once() {
     let fixture = Fixture::new();
@@ -69,7 +70,7 @@ fn an_observer_is_told_at_once() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// Once the indexes are others, an observer of before is not asked, nor is an answer of it taken.
+/// After a change of the indexes, a former observer is not called, and an answer of it is refused.
 #[test]
 fn an_observer_speaks_for_its_indexes() {
     let fixture = Fixture::new();
@@ -96,7 +97,8 @@ fn an_observer_speaks_for_its_indexes() {
     assert_eq!(end_one(), (0, 1), "who holds the table's lock knows its indexes");
 }
 
-/// A row that moves leaves an entry in each index, as one that goes does, but is not counted with these.
+/// A row that moves leaves an entry in each index, as a row that goes does, but does not count as
+/// such a row.
 #[test]
 fn entries_of_a_row_that_moved_are_not_several() {
     let mut left = KeysLeft::default();

@@ -1,4 +1,4 @@
-//! What passes tell of rows that end.
+//! Reports of passes about rows that end.
 
 use niwaki_storage::page::ItemState;
 
@@ -14,8 +14,9 @@ pub(super) fn delete(fixture: &Fixture, root: Tid) {
     fixture.commit(tx);
 }
 
-/// `last-of-chain`: the version that a pass tells of when a row ends is the last one of its chain, whatever else the
-/// pass removes. A rolled-back one may have another key in an index that was built after it.
+/// `last-of-chain`: when a row ends, a pass reports the last version of its chain, whatever else
+/// the pass removes. A rolled-back version may have another key in an index that was built after
+/// it.
 #[test]
 fn of_a_row_that_ends_its_last_version_is_told() {
     let fixture = Fixture::new();
@@ -36,7 +37,8 @@ fn of_a_row_that_ends_its_last_version_is_told() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// A row that never was is told of, and once; one that lives on elsewhere where rows seldom do.
+/// A row that never existed is reported, once. A row that lives on elsewhere is reported only in a
+/// table whose rows seldom do.
 #[test]
 fn rows_that_end_are_told_of_once() {
     for tells_moves in [false, true] {
@@ -62,7 +64,8 @@ fn rows_that_end(tells_moves: bool) {
     assert!(heap.take_removed(usize::MAX).is_empty());
 }
 
-/// A line pointer is freed once all that its row left was seen to, and not by who is late (`own-record`).
+/// A line pointer is freed once the clean-up of everything that its row left is reported. A late
+/// report for another row does not count (`own-record`).
 #[test]
 fn line_pointers_of_rows_that_were_seen_to_are_free() {
     let fixture = Fixture::new();
@@ -88,7 +91,7 @@ fn line_pointers_of_rows_that_were_seen_to_are_free() {
     drop(paused);
     heap.prune_page(root.block.0).unwrap();
     assert_eq!(state(root), ItemState::Unused);
-    // The same line pointer, another row.
+    // The same line pointer gets another row.
     let (again, newer) = end(b"another");
     assert_eq!(again, root);
     assert_ne!(newer, record);
@@ -101,8 +104,9 @@ fn line_pointers_of_rows_that_were_seen_to_are_free() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// `freed-twice`: of one DEAD line pointer both know, who deleted its entries and who looked for them; of the next one on
-/// its page nobody, and an index names it still. So not all see all of the page (V1).
+/// `freed-twice`: two sources report one DEAD line pointer as free, the index that deleted its
+/// entries and the gardener that looked for them. No source reports the next line pointer of the
+/// page, which an index still names. So the map must not mark the page as visible to all (V1).
 #[test]
 fn a_line_pointer_that_two_know_of_does_not_hide_another() {
     let fixture = Fixture::new();
@@ -114,7 +118,7 @@ fn a_line_pointer_that_two_know_of_does_not_hide_another() {
     let record = told.iter().find(|told| told.root == roots[0]).and_then(|told| told.record);
     heap.note_unindexed(&[niwaki_storage::RelFileId(99)].into(), 0, &[roots[0]]);
     heap.seen_to(roots[0], record.unwrap(), true);
-    // Reason enough for a pass.
+    // This change is a reason for a pass.
     let tx = fixture.begin(0);
     fixture.update(&tx, roots[2], b"stays, and has changed");
     fixture.commit(tx);
@@ -127,7 +131,7 @@ fn a_line_pointer_that_two_know_of_does_not_hide_another() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// Deleted rows make room although nobody reads past them: before the heap grows.
+/// Deleted rows make room before the heap grows, although no reader passes them.
 #[test]
 fn a_heap_of_rows_that_come_and_go_does_not_grow() {
     for held in [false, true] {
@@ -138,7 +142,7 @@ fn a_heap_of_rows_that_come_and_go_does_not_grow() {
             let roots: Vec<_> = (0..20).map(|_| inserted(&fixture, &[turn; 500])).collect();
             for root in roots {
                 delete(&fixture, root);
-                // Entries go at once.
+                // The entries are cleaned up at once.
                 for told in fixture.heap().take_removed(usize::MAX) {
                     fixture.heap().seen_to(told.root, told.record.unwrap(), true);
                 }
@@ -152,7 +156,8 @@ fn a_heap_of_rows_that_come_and_go_does_not_grow() {
     }
 }
 
-/// Insertions that are rolled back again and again, with rows between them that stay, take no more room than those.
+/// Insertions are rolled back again and again, between rows that stay. The heap needs no more room
+/// than for the rows that stay.
 #[test]
 fn a_heap_does_not_grow_by_rows_that_were_rolled_back() {
     let fixture = Fixture::new();
@@ -164,7 +169,7 @@ fn a_heap_does_not_grow_by_rows_that_were_rolled_back() {
         let tx = fixture.begin(0);
         fixture.insert(&tx, &[7; 500]);
         tx.abort();
-        // Entries go at once.
+        // The entries are cleaned up at once.
         for told in fixture.heap().take_removed(usize::MAX) {
             fixture.heap().seen_to(told.root, told.record.unwrap(), true);
         }

@@ -1,4 +1,5 @@
-//! The room of rows that went is found before the heap grows, without vacuum, and although nobody reads past them.
+//! The room of removed rows is found before the heap grows, without vacuum, and although no reader
+//! passes them.
 
 use super::*;
 use crate::page::MAX_ITEMS;
@@ -16,11 +17,12 @@ fn delete_all(fixture: &Fixture, roots: &[Tid]) {
     fixture.commit(tx);
 }
 
-/// Full pages have as much left as makes no row of this size. From a quarter on a page is offered as it is; with an eighth
-/// as that limit the rows of 1,700 and of 2,020 bytes, of which pages have some 1,200 and 2,000 bytes left, made no room.
+/// Full pages have too little room left for another row of this size. A page with a quarter of its
+/// room free, or more, is offered as it is. When that limit was an eighth, rows of 1,700 and of
+/// 2,020 bytes made no room. Such rows leave some 1,200 and 2,000 bytes of a page free.
 #[test]
 fn rows_of_any_size_that_were_deleted_make_room() {
-    // What is left of a page beside them: little, or nearly enough for one more.
+    // The rows leave little of a page free, or nearly enough for one more row.
     for bytes in [300, 900, 1_300, 1_700, 1_950, 2_020, 2_500] {
         let fixture = Fixture::new();
         let row = vec![7; bytes];
@@ -34,14 +36,15 @@ fn rows_of_any_size_that_were_deleted_make_room() {
         let blocks = fixture.heap().blocks().unwrap();
         delete_all(&fixture, &roots);
         fill();
-        // The page that was being filled when they went is gone back to last.
+        // The page that was being filled when the rows went is used last.
         let now = fixture.heap().blocks().unwrap();
         assert!(now <= blocks + 1, "rows of {bytes} bytes: {blocks} pages, then {now}");
         assert_eq!(fixture.check(), [""; 0]);
     }
 }
 
-/// A page that has bytes but no line pointer left reads as full, until those of rows that went are freed.
+/// A page with free bytes but without a free line pointer reads as full, until line pointers of
+/// removed rows are freed.
 #[test]
 fn freed_line_pointers_offer_their_page() {
     let fixture = Fixture::new();
@@ -61,14 +64,14 @@ fn freed_line_pointers_offer_their_page() {
         assert_eq!(look(), Look::Passed);
         removed.extend(heap.take_removed(usize::MAX));
     }
-    // DEAD, all of them: indexes may have entries for them.
+    // All line pointers are DEAD: indexes may have entries for them.
     assert_eq!(inserted(&fixture, b"r").block.0, 1);
     assert_eq!(look(), Look::Nothing);
     for version in &removed {
         heap.seen_to(version.root, version.record.expect("a record"), true);
     }
     assert_eq!(look(), Look::Passed);
-    // The other page has no room for the second one.
+    // The other page has no room for the second row.
     assert_eq!(inserted(&fixture, &[1; 7_000]).block.0, 1);
     assert_eq!(inserted(&fixture, &[2; 3_000]).block.0, 0);
     assert_eq!(heap.blocks().unwrap(), 2);

@@ -1,4 +1,5 @@
-//! The end of a heap that holds nothing: what is cut, what is not, and what is left of it in memory and after a crash.
+//! Tests of cutting off the empty end of a heap: the pages that go and stay, and the state in
+//! memory and after a crash.
 
 use niwaki_storage::{CheckpointKind, Fork};
 use niwaki_txn::{Isolation, Snapshot};
@@ -6,7 +7,7 @@ use niwaki_txn::{Isolation, Snapshot};
 use super::*;
 use crate::{PageVisibility, VacuumRoots};
 
-/// Two of them fill a page.
+/// A row of this size fills half a page.
 const ROW: [u8; 3900] = [7; 3900];
 
 fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) {
@@ -16,7 +17,7 @@ fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) {
 }
 
 impl Fixture {
-    /// Committed rows that fill so many pages.
+    /// Inserts and commits rows that fill `count` pages.
     fn pages(&self, count: u32) -> Vec<Tid> {
         let tx = self.begin(0);
         let roots = (0..2 * count).map(|_| self.insert(&tx, &ROW)).collect();
@@ -30,7 +31,8 @@ impl Fixture {
         self.commit(tx);
     }
 
-    /// What a vacuum does of a table without indexes; `frees`: or whose indexes it visits.
+    /// Does the work of a vacuum. With `frees`, the table has no indexes, or the vacuum visits
+    /// them.
     fn vacuumed(&self, frees: bool) {
         let heap = self.heap();
         let paused = heap.pause_freeing();
@@ -43,7 +45,7 @@ impl Fixture {
         }
     }
 
-    /// Cuts what can be; how many pages went.
+    /// Cuts off all empty pages at the end. Returns their number.
     fn cut(&self) -> u32 {
         let cut = self.heap().cut_tail(u32::MAX, &mut || false).unwrap();
         assert_eq!(self.check(), [""; 0]);
@@ -69,7 +71,7 @@ fn pages_that_hold_nothing_are_cut_up_to_the_first_that_holds_something() {
     let fixture = Fixture::new();
     let roots = fixture.pages(8);
     assert_eq!(fixture.cut(), 0, "all pages have rows");
-    // Pages 4, 6 and 7.
+    // Empty the pages 4, 6 and 7.
     fixture.delete_all(&[&roots[8..10], &roots[12..]].concat());
     assert_eq!(fixture.cut(), 0, "nobody took the rows away");
     fixture.vacuumed(true);
@@ -80,7 +82,7 @@ fn pages_that_hold_nothing_are_cut_up_to_the_first_that_holds_something() {
     }
     drop(tx);
     assert_eq!(fixture.cut(), 0, "and no more");
-    // All of it; then it begins anew.
+    // Cut off the whole heap; then the heap begins anew.
     fixture.delete_all(&[&roots[..8], &roots[10..12]].concat());
     fixture.vacuumed(true);
     assert_eq!((fixture.cut(), fixture.blocks()), (6, 0));
@@ -105,7 +107,7 @@ fn what_somebody_needs_stays() {
     assert_eq!(fixture.cut(), 0);
     fixture.vacuumed(true);
     assert_eq!(fixture.cut(), 1);
-    // Somebody inserts, or has rolled back and nobody came by since.
+    // A session inserts. Or it has rolled back, and no pass has visited the page since.
     fixture.delete_all(&roots[4..6]);
     fixture.vacuumed(true);
     let tx = fixture.begin(0);
@@ -124,10 +126,10 @@ fn it_ends_where_it_is_told_to() {
     fixture.delete_all(&roots[2..]);
     fixture.vacuumed(true);
     let heap = fixture.heap();
-    // It grows by several pages at once.
+    // The heap grows by several pages at once.
     let end = fixture.blocks();
     assert_eq!((heap.cut_tail(7, &mut || false).unwrap(), fixture.blocks()), (7, end - 7));
-    // Somebody wants the table: with what it has looked at by then.
+    // Another session wants the table: the cut ends with the pages found so far.
     let done = heap.cut_tail(u32::MAX, &mut || true).unwrap();
     assert_eq!((done, fixture.blocks()), (32, end - 39));
     assert_eq!(heap.cut_tail(0, &mut || false).unwrap(), 0);
@@ -140,7 +142,7 @@ fn it_ends_where_it_is_told_to() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// The map says nothing of pages that are gone, nor of those that come in their place (V1, V2).
+/// The map does not mark pages that are gone, or pages that come in their place (V1, V2).
 #[test]
 fn the_map_says_nothing_of_pages_that_are_gone() {
     for resident in [true, false] {
@@ -155,7 +157,7 @@ fn the_map_says_nothing_of_pages_that_are_gone() {
         assert_eq!(fixture.heap().all_visible_pages().unwrap(), 6);
         assert_eq!(fixture.cut(), 4);
         assert_eq!(fixture.heap().all_visible_pages().unwrap(), 2);
-        // Grown again, by rows that not all see.
+        // The heap grows again, by rows that not every snapshot sees.
         let tx = fixture.begin(0);
         let root = fixture.insert(&tx, &ROW);
         assert_eq!(root.block.0, 2);
@@ -172,7 +174,7 @@ fn a_check_finds_a_map_that_speaks_of_pages_that_are_gone() {
     let roots = fixture.pages(4);
     fixture.delete_all(&roots[2..]);
     fixture.vacuumed(true);
-    // As if the map were forgotten.
+    // The heap is cut as if the map were forgotten.
     fixture.storage.truncate_fork(fixture.relation.file, Fork::Main, 1).unwrap();
     assert_eq!(fixture.check(), ["V1"; 3]);
 }
@@ -183,13 +185,15 @@ fn nothing_that_memory_knew_is_told_of_the_next_rows() {
     let fixture = Fixture::new();
     let heap = fixture.heap();
     let roots = fixture.pages(3);
-    // An index told of line pointers that nobody has freed: more than there may be known of an empty page.
+    // An index reported line pointers that are not freed yet. An empty page has no such reports in
+    // reality.
     let indexes: Arc<[_]> = [niwaki_storage::RelFileId(99)].into();
     heap.note_unindexed(&indexes, 0, &[roots[0], roots[4], roots[5]]);
     let shared = &fixture.relation.shared;
     shared.records.begin(roots[4]);
     let record = shared.records.removed(roots[4]).unwrap();
-    // Who waits for the gardener names a page that is gone; who comes late counts for nobody.
+    // A version that waits for the gardener names a page that is gone. A late report counts for no
+    // row.
     fixture.delete_all(&roots[2..]);
     let (reader, snapshot) = fixture.old_snapshot();
     shared.unindexed.forget_from(1);
@@ -212,7 +216,8 @@ fn nothing_that_memory_knew_is_told_of_the_next_rows() {
     assert!(heap.settled_dead(&page, 2).is_empty(), "a record of another row");
 }
 
-/// Who inserted into a page that is gone goes elsewhere, and so does who is told of room there by what is on disk.
+/// A session whose target page is gone inserts elsewhere, and so does a session to which the saved
+/// map offers such a page.
 #[test]
 fn insertions_leave_pages_that_are_gone() {
     let fixture = Fixture::new();
@@ -220,7 +225,7 @@ fn insertions_leave_pages_that_are_gone() {
     fixture.heap().save_free_space().unwrap();
     fixture.delete_all(&roots[2..]);
     fixture.vacuumed(true);
-    // A target of this session, and what the map says, are pages of the tail.
+    // The target of this session, and the pages that the map offers, are in the tail.
     let tx = fixture.begin(0);
     fixture.insert(&tx, b"a small one");
     tx.abort();
@@ -230,14 +235,16 @@ fn insertions_leave_pages_that_are_gone() {
     let tx = fixture.begin(0);
     assert_eq!(fixture.insert(&tx, &ROW).block.0, 1);
     fixture.commit(tx);
-    // Killed now: the saved map says that there is room on 39 pages, and the heap has two.
+    // The process is killed now. The saved map says that there is room on 39 pages, and the heap
+    // has two.
     fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     let mut copy = fixture.reopened();
     let tx = copy.begin(0);
     let next: Vec<_> = (0..4).map(|_| copy.insert(&tx, &ROW).block.0).collect();
     assert_eq!(next, [1, 2, 2, 3]);
     copy.commit(tx);
-    // And when the heap has them again it is believed, looked at, and corrected.
+    // When the heap has the pages again, the saved map is believed, checked page by page, and
+    // corrected.
     copy.heap().save_free_space().unwrap();
     copy.pages(36);
     copy.storage.wal().flush(copy.storage.wal().insert_lsn()).unwrap();
@@ -253,7 +260,7 @@ fn insertions_leave_pages_that_are_gone() {
 }
 
 impl Fixture {
-    /// The same heap after the process was killed.
+    /// Opens the same heap after the process was killed.
     fn reopened(&self) -> Self {
         let vfs = Arc::new(self.vfs.fork());
         let (storage, txns) = open(&vfs, TxnOptions::default());
@@ -263,13 +270,13 @@ impl Fixture {
     }
 }
 
-/// A page that is saved as full, and is empty after the heap was cut and grew again, is found before the heap grows; rows
-/// deleted before a kill make room too.
+/// A page is saved as full, but is empty after the heap was cut and grew again. It is found before
+/// the heap grows. Rows deleted before a kill make room too.
 #[test]
 fn room_that_the_saved_map_does_not_know_is_found() {
     let fixture = Fixture::new();
     let roots = fixture.pages(20);
-    // All full, says the map on disk.
+    // The map on disk says that all pages are full.
     fixture.heap().save_free_space().unwrap();
     let transactions = &*fixture.txns;
     fixture.storage.checkpoint(CheckpointKind::Requested, &[transactions]).unwrap();
@@ -295,7 +302,7 @@ fn a_link_into_the_cut_tail_leads_to_a_deleted_row() {
     let root = fixture.insert(&tx, &[1; 4000]);
     fixture.insert(&tx, &[2; 4000]);
     fixture.commit(tx);
-    // Who sees the first version keeps it, with its link.
+    // A follower that sees the first version keeps it, with its link.
     let follower = fixture.begin(1);
     let seen = follower.snapshot_for_write().unwrap();
     let tx = fixture.begin(0);
@@ -313,7 +320,7 @@ fn a_link_into_the_cut_tail_leads_to_a_deleted_row() {
         fixture.heap().lock(&follower.view(&seen), target, niwaki_txn::RowLockMode::Update)
     };
     assert_eq!(lock(root).unwrap(), Outcome::Gone);
-    // Or to another row, which came there.
+    // The link leads to another row, which came there.
     let tx = fixture.begin(0);
     let other = fixture.insert(&tx, &[4; 6000]);
     fixture.commit(tx);

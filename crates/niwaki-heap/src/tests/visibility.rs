@@ -1,4 +1,5 @@
-//! The visibility map: what sets and clears it, what a check finds, and that redo makes the same.
+//! Tests of the visibility map: changes that set and clear it, faults that a check finds, and equal
+//! pages after redo.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use PageVisibility::{AllFrozen, AllVisible, Unknown};
 const HEAP_ONLY: UpdateKind = UpdateKind { heap_only: true, mixed: false, key_changed: false };
 
 impl Fixture {
-    /// As [`Fixture::new`], with a map kept so.
+    /// Makes a fixture as [`Fixture::new`] does, with a map that has these options.
     fn mapped(options: MapOptions) -> Self {
         let mut fixture = Self::new();
         fixture.relation = HeapRegistry::with_maps(options).open(fixture.relation.file, 100);
@@ -45,7 +46,7 @@ impl Fixture {
         root
     }
 
-    /// One row on a page that all see.
+    /// Makes a page with one row that every snapshot sees.
     fn seen_by_all(&self, freeze_before: Xid) -> Tid {
         let root = self.committed_row();
         self.vacuum(freeze_before);
@@ -107,7 +108,7 @@ fn a_commit_that_may_be_lost_counts_where_its_loss_takes_the_bit_along() {
     fixture.assert_redo_makes_the_same();
 }
 
-/// Does something to the row, whose page all see and which names no transaction, and says what is left of that.
+/// Changes a row whose page is marked as frozen. Returns the mark that is left.
 fn left_by(change: impl FnOnce(&Fixture, Tid)) -> PageVisibility {
     let fixture = Fixture::new();
     let root = fixture.seen_by_all(Xid(u64::MAX));
@@ -186,7 +187,8 @@ fn moves(fixture: &Fixture) {
     fixture.commit(tx);
     assert_eq!([fixture.said(0), fixture.said(1)], [Unknown; 2]);
     fixture.assert_redo_makes_the_same();
-    // Who follows from the first page needs the line pointer there, which waits for its index entries.
+    // A follower from the first page needs the line pointer there, which waits for its index
+    // entries.
     assert!(fixture.vacuum(Xid(0)).dead.iter().eq([roots[0]]));
     assert_eq!([fixture.said(0), fixture.said(1)], [Unknown, AllVisible]);
     let paused = fixture.heap().pause_freeing();
@@ -269,7 +271,7 @@ fn it_is_found_again() {
         let bytes = fixture.heap().visibility_map_bytes();
         assert_eq!(bytes > 0, resident, "{bytes} bytes");
     }
-    // A page that went bad vouches for nothing.
+    // A damaged page of the map asserts nothing.
     let mut page = fixture.map_page(0);
     page.0.fill(0);
     page.mark_dirty();
@@ -280,7 +282,8 @@ fn it_is_found_again() {
     assert_eq!(fixture.said(0), AllVisible);
 }
 
-/// What a check says after the map's page was changed behind everybody's back, and the heap opened again.
+/// Returns the faults that a check finds after the map's page was changed behind the code's back,
+/// and the heap opened again.
 fn broken(
     rows: impl FnOnce(&Fixture, Tid),
     damage: impl FnOnce(&mut PageWrite<'_>),
@@ -336,8 +339,8 @@ fn a_check_finds_what_is_not_so() {
     assert_eq!(broken(in_progress, say(0, 1)), ["V1"], "nobody has committed it");
 }
 
-/// A bit that was set over a DEAD line pointer is right once the line pointer is free: of a vacuum that skips no page and
-/// visits the indexes.
+/// A bit that was set over a DEAD line pointer becomes right once a vacuum frees the line pointer.
+/// The vacuum skips no page and visits the indexes.
 #[test]
 fn vacuum_mends_a_bit_over_a_dead_line_pointer() {
     let mut fixture = Fixture::new();
@@ -399,7 +402,8 @@ fn who_had_to_come_spares_the_next_one_that() {
 }
 
 impl Fixture {
-    /// What a check finds after the process was killed now, as the files are.
+    /// Returns the faults that a check finds if the process is killed now, with the files as they
+    /// are.
     fn killed(&self) -> (Vec<&'static str>, PageVisibility) {
         let (storage, txns) = super::open(&Arc::new(self.vfs.fork()), TxnOptions::default());
         let relation = HeapRegistry::with_maps(MAPPED).open(self.relation.file, 100);
@@ -423,7 +427,8 @@ fn a_crash_loses_a_bit_and_never_brings_one() {
     sound(Unknown);
     fixture.storage.wal().flush(fixture.storage.wal().insert_lsn()).unwrap();
     sound(AllVisible);
-    // A change whose record is lost, and one that is kept although it never commits.
+    // One change's record is lost; another change's record is kept although the change never
+    // commits.
     let tx = fixture.begin(0);
     fixture.update(&tx, root, b"two");
     sound(AllVisible);
@@ -434,7 +439,7 @@ fn a_crash_loses_a_bit_and_never_brings_one() {
     fixture.vacuum(Xid(0));
     fixture.storage.checkpoint(CheckpointKind::Requested, &[&*fixture.txns]).unwrap();
     sound(AllVisible);
-    // Somebody clears a bit on the page, and not in the log: what V2 is there to find.
+    // A bit is cleared on the page, and not in the log: the fault that V2 finds.
     let mut fixture = fixture;
     let tx = fixture.begin(0);
     fixture.update(&tx, root, b"two");

@@ -1,11 +1,14 @@
-//! The bits of a heap's pages in memory: read by one atomic load, changed by who holds the heap page's exclusive latch.
+//! The bits of a heap's pages in memory: a reader needs one atomic load.
 //!
-//! They are kept in segments, each as long as all before it together, which come as the heap grows and never move. The
-//! memory of all heaps is bounded: a segment for which none is left has its bits on the map's pages only.
+//! A thread changes the bits under the heap page's exclusive latch. The bits are kept in segments,
+//! each as long as all segments before it together. Segments are added as the heap grows, and never
+//! move. The memory of all heaps is bounded: a segment without memory has its bits on the map's
+//! pages only.
 //!
-//! Orders: whoever clears a bit does so before the change commits, and before it is in any index (`Release`). So who
-//! has taken a snapshot that sees the change, or holds the latch of a leaf which has the change's entry, sees the bit
-//! cleared; anybody else sees the row as it was when the bit was set.
+//! Memory order: a writer clears a bit before its change commits, and before the change is in any
+//! index (`Release`). A reader sees the bit cleared if it has taken a snapshot that sees the
+//! change. The same holds for the latch of a leaf that has the change's entry. Every other reader
+//! sees the row as it was when the bit was set.
 
 use std::sync::OnceLock;
 
@@ -13,24 +16,25 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering as PlainOrdering};
 use niwaki_env::sync::{Arc, MODEL_CHECKED, SCHEDULED};
 
-/// What the map says of a heap page.
+/// The map's statement about a heap page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageVisibility {
-    /// Nothing.
+    /// The map makes no statement.
     #[default]
     Unknown = 0,
-    /// Every version on it is visible to every snapshot, present and future; no line pointer is DEAD, no root mixed.
+    /// Every version on the page is visible to every snapshot, present and future. No line pointer
+    /// is DEAD, and no root is mixed.
     AllVisible = 1,
-    /// And no version names a transaction.
+    /// In addition, no version names a transaction.
     AllFrozen = 3,
 }
 
-/// Bits of a heap page.
+/// Number of bits of a heap page.
 pub(crate) const BITS: u32 = 2;
 const MASK: u64 = 3;
 
 impl PageVisibility {
-    /// What these bits say; `None` for those that are never written.
+    /// Returns the state that these bits mean; `None` for bits that are never written.
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             0 => Self::Unknown,
@@ -42,12 +46,12 @@ impl PageVisibility {
 }
 
 const BLOCKS_PER_WORD: u32 = u64::BITS / BITS;
-/// Words of the first segment: 256 bytes, for 1,024 pages.
+/// Number of words of the first segment: 256 bytes, for 1,024 pages.
 const FIRST: u32 = if MODEL_CHECKED || SCHEDULED { 1 } else { 32 };
-/// Enough for every block that there may be.
+/// Number of segments: enough for every possible block.
 const SEGMENTS: usize = 2 + (u32::MAX / BLOCKS_PER_WORD / FIRST).ilog2() as usize;
 
-/// Memory that the bits of all heaps of one database have, in bytes.
+/// Memory used by the bits of all heaps of one database, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct MapMemory(AtomicUsize);
 
@@ -63,24 +67,25 @@ impl MapMemory {
     }
 }
 
-/// Where the bits of a page are.
+/// The place of a page's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Here, and they say this.
+    /// The bits are in memory, with this state.
     Here(PageVisibility),
-    /// On the map's page only.
+    /// The bits are on the map's page only.
     OnPage,
 }
 
 /// The bits of one heap.
 #[derive(Debug)]
 pub(crate) struct Bits {
-    /// Empty: none of its pages has a bit. `None`: kept on the map's pages.
+    /// The segments. An empty one: none of its pages has a bit. `None`: its bits are on the map's
+    /// pages.
     segments: [OnceLock<Option<Box<[AtomicU64]>>>; SEGMENTS],
     memory: Arc<MapMemory>,
 }
 
-/// The segment with a block's word, and its place there.
+/// Returns the segment with a block's word, and the word's place there.
 fn place(block: u32) -> (usize, usize) {
     let word = block / BLOCKS_PER_WORD;
     match (word / FIRST).checked_ilog2() {
@@ -105,7 +110,7 @@ impl Bits {
         Self { segments: std::array::from_fn(|_| OnceLock::new()), memory }
     }
 
-    /// What is known of a page.
+    /// Returns the state of a page, or that its bits are elsewhere.
     #[inline]
     pub(crate) fn get(&self, block: u32) -> Kept {
         let (segment, word) = place(block);
@@ -117,9 +122,10 @@ impl Bits {
         Kept::Here(PageVisibility::from_bits(bits as u8).unwrap_or_default())
     }
 
-    /// The first page from `from` on, before `end`, of which nothing is said here. Pages whose bits are not here are left out.
+    /// Returns the first page from `from` on, before `end`, that is not marked here. Pages whose
+    /// bits are not in memory are skipped.
     pub(crate) fn next_unknown(&self, from: u32, end: u32) -> Option<u32> {
-        /// The lower bit of each page.
+        /// Mask of the lower bit of each page.
         const VISIBLE: u64 = u64::MAX / MASK;
         let mut block = from;
         while block < end {
@@ -138,12 +144,13 @@ impl Bits {
         None
     }
 
-    /// Changes a page's bits, under its exclusive latch; `max` bytes may be in use for the bits of all heaps.
+    /// Changes a page's bits, under the page's exclusive latch; `max` bytes may be in use for the
+    /// bits of all heaps.
     pub(crate) fn set(&self, block: u32, to: PageVisibility, max: usize) {
         let (segment, word) = place(block);
         let Some(words) = self.segment(segment, max) else { return };
         let (shift, bits) = (shift(block), to as u64);
-        // The other bits of the word are others' to change: nobody changes these two at the same time.
+        // Other threads may change the other bits of the word, but not these two.
         let was = words[word].load(Ordering::Relaxed) >> shift & MASK;
         if bits & !was != 0 {
             words[word].fetch_or(bits << shift, Ordering::Release);
@@ -153,7 +160,8 @@ impl Bits {
         }
     }
 
-    /// A segment, which comes to be if need be; `None` if its bits are kept on the map's pages.
+    /// Returns a segment, and creates it if necessary; `None` if its bits are kept on the map's
+    /// pages.
     fn segment(&self, segment: usize, max: usize) -> Option<&[AtomicU64]> {
         let kept = self.segments[segment].get_or_init(|| {
             let words = words(segment);
@@ -163,7 +171,7 @@ impl Bits {
         kept.as_deref()
     }
 
-    /// Decides where the bits of the first `blocks` pages are kept.
+    /// Decides for the first `blocks` pages whether their bits are kept in memory.
     pub(crate) fn reach(&self, blocks: u32, max: usize) {
         let Some(last) = blocks.checked_sub(1) else { return };
         for segment in 0..=place(last).0 {
@@ -171,7 +179,7 @@ impl Bits {
         }
     }
 
-    /// Bytes of memory that the bits of this heap take.
+    /// Returns the bytes of memory that the bits of this heap take.
     pub(crate) fn bytes(&self) -> usize {
         let kept = self.segments.iter().filter_map(|segment| segment.get()?.as_deref());
         kept.map(size_of_val).sum()
@@ -258,8 +266,9 @@ mod model {
 
     use super::*;
 
-    /// A writer clears the bit, then commits (or inserts its entry, which is to say the same: both are published by a
-    /// release). Who sees the commit must not find the bit still set: it would take the entry's row for visible.
+    /// A writer clears the bit, then commits. Inserting its entry is equivalent: a release
+    /// publishes either. A reader that sees the commit must not find the bit still set, because it
+    /// would take the entry's row for visible.
     #[test]
     fn who_sees_a_commit_sees_the_bit_cleared() {
         loom::model(|| {
@@ -280,7 +289,7 @@ mod model {
         });
     }
 
-    /// Who finds the bit set finds done what was done before it was set.
+    /// A reader that finds the bit set sees everything that was done before it was set.
     #[test]
     fn who_sees_the_bit_sees_the_cleaned_page() {
         loom::model(|| {
@@ -300,7 +309,7 @@ mod model {
         });
     }
 
-    /// Two pages share a word; each has its own holder of the latch.
+    /// Two pages share a word; each page's latch has its own holder.
     #[test]
     fn neighbours_do_not_lose_each_others_bits() {
         loom::model(|| {

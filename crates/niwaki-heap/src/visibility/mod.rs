@@ -1,21 +1,24 @@
-//! The visibility map: which pages everybody sees all of. The only truth about that, without a flag on heap pages
-//! (design section 7).
+//! The visibility map: the only record that every snapshot sees all of a page.
+//!
+//! Heap pages have no flag for that (design section 7).
 //!
 //! ```text
-//!  in memory   one atomic load tells        set and cleared together, under the heap page's exclusive latch:
-//!  ─────────   (bits.rs)                    ┌──────────┐ ┌──────────────┐ ┌────────────┐
-//!  map pages   two bits a heap page,        │ heap page│ │ map's page   │ │ bits in    │  one record names
-//!  (page.rs)   in a fork of their own       │ latched  │►│ latched      │►│ memory     │  both pages
-//!                                           └──────────┘ └──────────────┘ └────────────┘
+//! in memory   one atomic load tells    set and cleared together, heap page latched exclusively:
+//! ─────────   (bits.rs)               ┌──────────┐ ┌─────────────┐ ┌────────────┐
+//! map pages   two bits a heap page,   │ heap page│ │ map's page  │ │ bits in    │ one record
+//! (page.rs)   in a fork of their own  │ latched  │►│ latched     │►│ memory     │ names both pages
+//!                                     └──────────┘ └─────────────┘ └────────────┘
 //! ```
 //!
-//! - **Set** by passes of vacuum and of readers which find that all see everything that is left. The map's page
-//!   carries the LSN of the record, so it is not on disk before what it vouches for is in the log. The heap page is not
-//!   touched for it.
-//! - **Cleared** in the record of the change itself, which names the map's page only if the bit was set.
-//! - **Latches**: heap pages, then pages of the map, each in the order of their blocks. Nothing is latched after.
-//! - **Small heaps** have none ([`MapOptions::blocks_min`]).
-//! - **Bounded**: bits for which no memory is left are read on the map's page, which costs a pin.
+//! - **Set** by passes of vacuum and of readers which find that every snapshot sees everything that
+//!   is left. The map's page carries the LSN of the record, so it is not on disk before everything
+//!   that it asserts is in the log. The heap page is not changed for this.
+//! - **Cleared** in the record of the change itself, which names the map's page only if the bit was
+//!   set.
+//! - **Latches**: heap pages, then pages of the map, each in the order of their blocks. Nothing is
+//!   latched after these.
+//! - **Small heaps** have no map ([`MapOptions::blocks_min`]).
+//! - **Bounded**: bits for which no memory is left are read from the map's page, which costs a pin.
 
 mod bits;
 pub(crate) mod page;
@@ -42,25 +45,29 @@ pub(crate) use bits::MapMemory;
 pub use bits::PageVisibility;
 pub use page::BLOCKS_PER_VISIBILITY_PAGE;
 
-/// Heaps with fewer pages have no map: it would not spare what looking at it costs.
+/// The least number of pages of a heap with a map. In a smaller heap, the map saves less than a
+/// look at it costs.
 const BLOCKS_MIN: u32 = if SIMULATED || SCHEDULED { 1 } else { 32 };
-/// Part of the buffer pool's size that the bits of all heaps may take in memory.
+/// Divisor of the buffer pool's size: the bits of all heaps may take 1 / `POOL_PART` of it in
+/// memory.
 const POOL_PART: usize = 64;
 
-/// Pages of which one record says that the map says nothing of them any more.
+/// The most pages for which one record clears the map.
 const CLEARED_MAX: usize = 1024;
 
-/// How the maps of a database are kept.
+/// Options for the visibility maps of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapOptions {
-    /// Heaps with fewer pages have none.
+    /// Heaps with fewer pages have no map.
     pub blocks_min: u32,
-    /// Bits in memory. Without it each test pins the map's page, as thread 004 first had it: for measuring.
+    /// True to keep bits in memory. Otherwise each test pins the map's page, as thread 004 first
+    /// had it: for measurements.
     pub resident: bool,
 }
 
 impl MapOptions {
-    /// No heap is large enough for one. What earlier ones say is cleared still where it is not so any more.
+    /// No heap is large enough for a map. Bits from earlier maps are still cleared when they become
+    /// wrong.
     pub const NONE: Self = Self { blocks_min: u32::MAX, resident: true };
 }
 
@@ -75,9 +82,10 @@ impl Default for MapOptions {
 pub(crate) struct VisibilityMap {
     options: MapOptions,
     bits: Bits,
-    /// Pages of which the map says that all see them.
+    /// Number of pages that the map marks as visible to all.
     all_visible: AtomicU32,
-    /// Pages are read once, before the first change: after it only changes are told to `bits`.
+    /// True once the map's pages were read, which happens once, before the first change. After
+    /// that, `bits` only needs the changes.
     loaded: AtomicBool,
     loading: Mutex<()>,
 }
@@ -94,7 +102,8 @@ impl VisibilityMap {
     }
 }
 
-/// Changes that a record makes to pages of the map: latched, not made yet. Mostly none.
+/// Changes that a record makes to pages of the map. The pages are latched, but the changes are not
+/// made yet. Mostly there are none.
 #[derive(Debug, Default)]
 pub(crate) struct MapChanges<'e>(Vec<MapChange<'e>>);
 
@@ -115,7 +124,7 @@ impl<'e> Heap<'e> {
         &self.relation.shared.map
     }
 
-    /// Most bytes that the bits of all heaps may take.
+    /// Returns the most bytes that the bits of all heaps may take.
     fn map_memory_max(&self) -> usize {
         match self.map().options.resident {
             true => self.storage.pool().capacity() * niwaki_storage::page::PAGE_SIZE / POOL_PART,
@@ -127,14 +136,14 @@ impl<'e> Heap<'e> {
         PageId { file: self.relation.file.id, fork: Fork::Visibility, block: number }
     }
 
-    /// Reads the heap's map, once; before it nothing is known of any page. Whoever changes a page or asks about one has
-    /// called it, without holding a latch.
+    /// Reads the heap's map, once; before that, the state of all pages is unknown. Every caller
+    /// that changes a page or asks about one has called this before, without holding a latch.
     ///
     /// # Errors
     /// Storage's.
     #[inline]
     pub fn open_visibility_map(&self) -> Result<()> {
-        // Acquire: with the bits that were read.
+        // Acquire: pairs with the release after the bits were read.
         if self.map().loaded.load(Ordering::Acquire) { Ok(()) } else { self.load_visibility_map() }
     }
 
@@ -166,7 +175,8 @@ impl<'e> Heap<'e> {
             }
         }
         map.all_visible.store(all_visible, Ordering::Relaxed);
-        // Pages that a former run left unsaid are looked after once somebody uses the table.
+        // Background tasks look at pages that a former run left without bits once the table is
+        // used.
         self.relation.changes.tell();
         map.loaded.store(true, Ordering::Release);
         Ok(())
@@ -180,13 +190,14 @@ impl<'e> Heap<'e> {
         Err(corruption(self.map_page_id(number), None, "V1", detail))
     }
 
-    /// What the map says of a page. Who wants to go by it, and not by the heap page, asks while they hold the latch of a
-    /// leaf with the entry, or that of the heap page; nothing is waited for, unless memory for the map is short.
+    /// Returns the map's statement about a page. A caller that relies on it, instead of the heap
+    /// page, holds the latch of the leaf with the entry, or of the heap page. Nothing is waited
+    /// for, unless memory for the map is short.
     #[inline]
     pub fn page_visibility(&self, block: u32) -> PageVisibility {
         match self.map().bits.get(block) {
             Kept::Here(known) => known,
-            // What cannot be read vouches for nothing.
+            // A page of the map that cannot be read asserts nothing.
             Kept::OnPage => self.visibility_on_page(block).unwrap_or_default(),
         }
     }
@@ -204,7 +215,8 @@ impl<'e> Heap<'e> {
         Ok(page::get(&page, block))
     }
 
-    /// As [`Heap::page_visibility`] for who has to clear what is set, under the heap page's exclusive latch.
+    /// Returns the visibility as [`Heap::page_visibility`] does, for a caller that must clear bits
+    /// that are set. The caller holds the heap page's exclusive latch.
     #[inline]
     fn visibility_to_change(&self, block: u32) -> Result<PageVisibility> {
         debug_assert!(self.map().loaded.load(Ordering::Relaxed), "nobody has read the map");
@@ -214,8 +226,9 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// What a change of these heap pages (ascending), which are latched exclusively, does to the map: at most `to` is
-    /// said of them afterwards. Called before the change begins; the record of the change is given it.
+    /// Returns the map changes for a change of these heap pages (ascending), which are latched
+    /// exclusively: afterwards, the map states at most `to` for them. Called before the change
+    /// begins. The result goes into the record of the change.
     #[inline]
     pub(crate) fn lower_visibility<const N: usize>(
         &self,
@@ -227,15 +240,16 @@ impl<'e> Heap<'e> {
         for (lower, block) in lower.iter_mut().zip(blocks) {
             *lower = self.visibility_to_change(block)? > to && !seeded_bug!("map-cleared");
         }
-        // Only now: who asked with a page of the map latched might wait for themselves.
+        // Only now: a thread that reads a page of the map while it has one latched might wait for
+        // itself.
         for (_, block) in lower.into_iter().zip(blocks).filter(|(lower, _)| *lower) {
             self.change_visibility(SetBits { block, to, newest: Csn(0) }, &mut changes)?;
         }
         Ok(changes)
     }
 
-    /// What it takes to say `to` of a heap page, which is latched exclusively: nothing if the map says so already, or
-    /// the heap is small.
+    /// Returns the map changes that state `to` for a heap page, which is latched exclusively. There
+    /// are none if the map says so already, or the heap is small.
     pub(crate) fn raise_visibility(
         &self,
         block: u32,
@@ -250,8 +264,8 @@ impl<'e> Heap<'e> {
         Ok(changes)
     }
 
-    /// The map says nothing of these pages any more, which are to be cut off. The caller keeps everybody else from the
-    /// heap, so no heap page is latched.
+    /// Clears the map for these pages, which are about to be cut off. The caller keeps all other
+    /// sessions from the heap, so no heap page is latched.
     pub(crate) fn clear_visibility(&self, blocks: Range<u32>) -> Result<()> {
         if seeded_bug!("tail-map-stays") {
             return Ok(());
@@ -292,7 +306,8 @@ impl<'e> Heap<'e> {
         Ok(())
     }
 
-    /// Makes the map's part of a change, which has begun, and logs it with the heap's, which is made already.
+    /// Makes the map's part of a change, and logs it together with the heap's part. The change has
+    /// begun, and the heap's part is made already.
     #[inline]
     pub(crate) fn log<const N: usize>(
         &self,
@@ -304,7 +319,7 @@ impl<'e> Heap<'e> {
         self.log_removing(kind, xid, pages, map, None)
     }
 
-    /// [`Heap::log`] for a change that removes what lived in this interval.
+    /// Logs as [`Heap::log`] does, for a change that removes versions which lived in this interval.
     #[inline]
     pub(crate) fn log_removing<const N: usize>(
         &self,
@@ -361,7 +376,7 @@ impl<'e> Heap<'e> {
         self.log_record(kind, xid, &mut pages, removes)
     }
 
-    /// Logs a change that the pages hold already.
+    /// Logs a change that is already made on the pages.
     #[inline]
     pub(crate) fn log_record(
         &self,
@@ -386,12 +401,12 @@ impl<'e> Heap<'e> {
         Ok(())
     }
 
-    /// Whether anybody has used the heap, and so its map, since it was opened.
+    /// Returns whether the heap, and so its map, was used since it was opened.
     pub fn knows_visibility(&self) -> bool {
         self.map().loaded.load(Ordering::Acquire)
     }
 
-    /// Whether the heap is large enough for a map.
+    /// Returns whether the heap is large enough for a map.
     ///
     /// # Errors
     /// Storage's.
@@ -400,8 +415,8 @@ impl<'e> Heap<'e> {
         Ok(self.blocks()? >= self.map().options.blocks_min)
     }
 
-    /// The first page from `from` on of which the map says nothing. Those of which only the map's pages could tell are
-    /// left out.
+    /// Returns the first page from `from` on that the map does not mark. Pages whose bits are only
+    /// on the map's pages are skipped.
     ///
     /// # Errors
     /// Storage's.
@@ -410,8 +425,8 @@ impl<'e> Heap<'e> {
         Ok(self.map().bits.next_unknown(from, self.blocks()?))
     }
 
-    /// Checks that the map says nothing of pages that the heap does not have, in pages of its own kind, and nothing that
-    /// is never said (V1). Nobody else may write the table.
+    /// Checks that the map's pages are of their own kind, contain only valid bits, and mark no page
+    /// that the heap does not have (V1). No other session may write the table.
     ///
     /// # Errors
     /// Storage's: a page cannot be read at all.
@@ -443,7 +458,7 @@ impl<'e> Heap<'e> {
         Ok(())
     }
 
-    /// Pages of which the map says that all see them.
+    /// Returns the number of pages that the map marks as visible to all.
     ///
     /// # Errors
     /// Storage's.
@@ -452,7 +467,7 @@ impl<'e> Heap<'e> {
         Ok(self.map().all_visible.load(Ordering::Relaxed))
     }
 
-    /// Bytes of memory that the heap's map takes.
+    /// Returns the bytes of memory that the heap's map takes.
     pub fn visibility_map_bytes(&self) -> usize {
         self.map().bits.bytes()
     }

@@ -1,4 +1,4 @@
-//! Pages of the visibility map, and what the log says of their changes (`docs/format.md`).
+//! Pages of the visibility map, and the log's description of their changes (`docs/format.md`).
 #![deny(clippy::indexing_slicing)]
 
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
@@ -10,15 +10,15 @@ use crate::visibility::bits::{BITS, PageVisibility};
 const BLOCKS_PER_BYTE: u32 = u8::BITS / BITS;
 const MASK: u8 = 3;
 
-/// Heap pages that one page of the map describes.
+/// Number of heap pages that one page of the map describes.
 pub const BLOCKS_PER_VISIBILITY_PAGE: u32 = (PAGE_SIZE - HEADER_SIZE) as u32 * BLOCKS_PER_BYTE;
 
-/// The map's page that describes a heap page.
+/// Returns the map's page that describes a heap page.
 pub(crate) fn number(block: u32) -> BlockNumber {
     BlockNumber(block / BLOCKS_PER_VISIBILITY_PAGE)
 }
 
-/// The first heap page that a page of the map describes.
+/// Returns the first heap page that a page of the map describes.
 pub(crate) fn first(number: BlockNumber) -> u32 {
     number.0.saturating_mul(BLOCKS_PER_VISIBILITY_PAGE)
 }
@@ -28,13 +28,13 @@ fn place(block: u32) -> (usize, u32) {
     ((block / BLOCKS_PER_BYTE) as usize, BITS * (block % BLOCKS_PER_BYTE))
 }
 
-/// The bits of a heap page on its page of the map.
+/// Returns the bits of a heap page on its page of the map.
 pub(crate) fn bits(page: &Page, block: u32) -> u8 {
     let (byte, shift) = place(block);
     page.raw().get(byte).map_or(0, |byte| byte >> shift & MASK)
 }
 
-/// What they say; bits that are never written say nothing.
+/// Returns the state that a heap page's bits mean; invalid bits mean nothing.
 pub(crate) fn get(page: &Page, block: u32) -> PageVisibility {
     PageVisibility::from_bits(bits(page, block)).unwrap_or_default()
 }
@@ -46,13 +46,14 @@ fn set(page: &mut Page, block: u32, to: PageVisibility) {
     }
 }
 
-/// A heap page's bits become others.
+/// A change of one heap page's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SetBits {
     pub(crate) block: u32,
     pub(crate) to: PageVisibility,
-    /// Where they say that all see the page: the newest commit that inserted something there. A standby's
-    /// snapshot before it does not see all (rule 9b.17).
+    /// The newest commit that inserted a version on the page, if the bits say that all snapshots
+    /// see the page. A standby's snapshot from before that commit does not see everything (rule
+    /// 9b.17).
     pub(crate) newest: Csn,
 }
 
@@ -80,7 +81,8 @@ impl SetBits {
     }
 }
 
-/// Makes the changes of a record to the map's page `here`. `None` when they cannot be read, or are another page's.
+/// Makes the changes of a record to the map's page `here`. Returns `None` when they cannot be read,
+/// or belong to another page.
 pub(crate) fn redo(page: &mut Page, here: BlockNumber, data: &[u8]) -> Option<()> {
     let mut fields = Fields(data);
     while !fields.0.is_empty() {
