@@ -1,4 +1,5 @@
-//! Measures the index alone: lookups, insertions, log bytes, pages. Files are in memory, one thread.
+//! Measures the index alone: lookups, insertions, log bytes and pages. Files are in memory, with
+//! one thread.
 //!
 //! `cargo run --release -p niwaki-nbtree --example nbtree_bench [entries]`
 
@@ -12,8 +13,8 @@ use niwaki_nbtree::{
 };
 use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
 
-/// An int4 key as the types layer encodes it: a byte that says "not null", then the number with its
-/// sign bit turned round.
+/// Returns an int4 key as the types layer encodes it: a byte that means "not null", then the number
+/// with its sign bit inverted.
 fn key(number: u32) -> [u8; 5] {
     let b = (number ^ 0x8000_0000).to_be_bytes();
     [1, b[0], b[1], b[2], b[3]]
@@ -57,8 +58,8 @@ fn insert_all(name: &str, storage: &Arc<Storage>, keys: &[u32]) -> Index {
     index
 }
 
-/// Looks every key up, five times, and prints the best round: other work on the machine only ever makes
-/// a round slower.
+/// Looks every key up, five times, and prints the best round: other work on the machine only ever
+/// makes a round slower.
 fn lookups(name: &str, index: &Index, clock: &dyn niwaki_env::clock::Clock, keys: &[u32]) {
     let mut scan = Scan::default();
     let mut best = Duration::MAX;

@@ -1,8 +1,8 @@
-//! Measures how large indexes grow, against freshly built ones. Files are in memory, one thread, so that
-//! the figures are the same on every machine.
+//! Measures the size of grown indexes against freshly built ones. Files are in memory, with one
+//! thread, so that the figures are the same on every machine.
 //!
-//! `cargo run -p niwaki-nbtree --example nbtree_sizes [rows]` (default 290,000; at 2,900,000 they are
-//! those that issue 02 asks for: order lines as TPC-C's new-order makes them)
+//! `cargo run -p niwaki-nbtree --example nbtree_sizes [rows]` (default 290,000). With 2,900,000
+//! rows it gives the figures for issue 02: order lines as TPC-C's new-order makes them.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
 /// Heap rows of a page: order lines are short.
 const ROWS_PER_PAGE: u32 = 157;
 
-/// int4 columns as the types layer encodes them: a byte that says "not null", then the number with its
-/// sign bit turned round.
+/// Encodes int4 columns as the types layer does: a byte that means "not null", then the number with
+/// its sign bit inverted.
 fn key(columns: &[u32]) -> Vec<u8> {
     let encode = |&number: &u32| {
         let b = (number ^ 0x8000_0000).to_be_bytes();
@@ -33,7 +33,7 @@ fn open(storage: &Arc<Storage>, options: IndexOptions) -> Index {
     Index::new(Arc::clone(storage), file, "sizes", options)
 }
 
-/// Nothing is in the way.
+/// A unique check that finds no conflict.
 struct NoConflict;
 
 impl UniqueCheck for NoConflict {
@@ -42,7 +42,7 @@ impl UniqueCheck for NoConflict {
     }
 }
 
-/// Pages that are in the tree, metapage included.
+/// Returns the number of pages that are in the tree, metapage included.
 fn pages(index: &Index) -> u32 {
     let report = index.check(&mut |_| {}).expect("a check");
     assert!(report.corruptions.is_empty(), "{:?}", report.corruptions);
@@ -53,7 +53,7 @@ fn tid(row: usize) -> Tid {
     Tid::new(row as u32 / ROWS_PER_PAGE, 1 + (row as u32 % ROWS_PER_PAGE) as u16)
 }
 
-/// Inserts one key per row.
+/// Returns an index into which one key per row was inserted.
 fn grown(storage: &Arc<Storage>, keys: &[Vec<u8>], unique: bool, options: IndexOptions) -> Index {
     let index = open(storage, options);
     for (row, key) in keys.iter().enumerate() {
@@ -83,8 +83,8 @@ fn built(storage: &Arc<Storage>, keys: &[Vec<u8>], options: IndexOptions) -> Ind
     index
 }
 
-/// (warehouse, district, order, line) and item of each row: orders of 5 to 15 lines, each in a random
-/// district, numbered within it.
+/// Returns the key (warehouse, district, order, line) and the item of each row. Orders have 5 to 15
+/// lines. Each is in a random district, and numbered within it.
 fn order_lines(rows: u32) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let rng = SeededRng::new(1);
     let groups = (rows / 9_667).max(1);

@@ -1,8 +1,10 @@
-//! Point lookups without SQL and without the heap, beside a random pointer chase over a buffer of the index's
-//! size: what the memory allows. Files are in memory, the pool holds everything.
+//! Measures point lookups without SQL and without the heap. A random pointer chase over a buffer of
+//! the index's size shows the limit of the memory. Files are in memory, and the
+//! pool holds everything.
 //!
-//! `cargo run --release -p niwaki-nbtree --example point_lookup [entries] [lookups]`, or with `--json
-//! [lookups]` the figures that `bench/accept 02` asks for, of indexes of a million and of ten million entries.
+//! `cargo run --release -p niwaki-nbtree --example point_lookup [entries] [lookups]`. With `--json
+//! [lookups]` it prints the figures for `bench/accept 02`, of indexes of a million and of ten
+//! million entries.
 
 use std::sync::Arc;
 
@@ -16,7 +18,8 @@ use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
 const LINE_BYTES: usize = 64;
 const ROUNDS: u32 = 5;
 
-/// An int8 key as the types layer encodes it: "not null", then the number, its sign bit turned round.
+/// Returns an int8 key as the types layer encodes it: "not null", then the number with its sign bit
+/// inverted.
 fn key(number: u64) -> [u8; 9] {
     let mut key = [1; 9];
     key[1..].copy_from_slice(&(number ^ (1 << 63)).to_be_bytes());
@@ -40,7 +43,7 @@ fn build(entries: u64) -> (Arc<Storage>, Index) {
     (storage, index)
 }
 
-/// Looks up random keys that are there.
+/// Looks up random keys that exist.
 fn look_up(index: &Index, entries: u64, lookups: u64, seed: u64) {
     let rng = SeededRng::new(seed);
     let mut scan = Scan::default();
@@ -51,7 +54,7 @@ fn look_up(index: &Index, entries: u64, lookups: u64, seed: u64) {
     }
 }
 
-/// A cycle through all cache lines of a buffer, in random order (Sattolo).
+/// Returns a cycle through all cache lines of a buffer, in random order (Sattolo).
 fn cycle(bytes: usize) -> Vec<[u32; LINE_BYTES / 4]> {
     let lines = (bytes / LINE_BYTES).max(2);
     let mut order: Vec<u32> = (0..lines as u32).collect();
@@ -70,7 +73,7 @@ fn chase(lines: &[[u32; LINE_BYTES / 4]], hops: u64, seed: u64) {
     assert!(at < lines.len());
 }
 
-/// Nanoseconds per step, `threads` doing `steps` each at the same time.
+/// Returns the nanoseconds per step when `threads` threads do `steps` steps each at the same time.
 fn time(clock: &dyn Clock, threads: u64, steps: u64, work: &(dyn Fn(u64) + Sync)) -> f64 {
     let begin = clock.monotonic();
     thread::scope(|scope| {
@@ -88,16 +91,16 @@ struct Times {
     hop: f64,
 }
 
-/// What an index of so many entries takes.
+/// The figures of one index size.
 struct Figures {
     bytes: usize,
     single: Times,
-    /// Of two threads, each.
+    /// The times of each of two threads.
     double: Times,
 }
 
 impl Figures {
-    /// How many times the throughput of one thread two have.
+    /// Returns the throughput of two threads as a multiple of the throughput of one.
     fn scaling(&self) -> (f64, f64) {
         (2.0 * self.single.lookup / self.double.lookup, 2.0 * self.single.hop / self.double.hop)
     }
@@ -112,7 +115,8 @@ fn measure(entries: u64, lookups: u64) -> Figures {
     let hop = |seed| chase(&lines, lookups, seed);
     let [mut single, mut double] =
         [(); 2].map(|()| Times { lookup: f64::INFINITY, hop: f64::INFINITY });
-    // One after the other in each round, so that whatever disturbs the machine disturbs both.
+    // Both run one after the other in each round, so that a disturbance of the machine affects
+    // both.
     for _ in 0..ROUNDS {
         for (threads, best) in [(1, &mut single), (2, &mut double)] {
             best.lookup = best.lookup.min(time(&*clock, threads, lookups, &look));

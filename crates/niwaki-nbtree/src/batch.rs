@@ -6,11 +6,12 @@ use crate::page::NO_BLOCK;
 use crate::range::Direction;
 use crate::tuple::LeafTuple;
 
-/// Version of a leaf's contents; changes whenever the leaf does, and never comes back (rule 9b.13).
+/// Version of a leaf's contents. It changes whenever the leaf changes, and no value ever comes back
+/// (rule 9b.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LeafVersion(pub(crate) u64);
 
-/// A leaf as it was when it was read.
+/// A leaf, identified by its block and its version at the time of the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafRead {
     pub(crate) block: BlockNumber,
@@ -18,36 +19,37 @@ pub struct LeafRead {
 }
 
 impl LeafRead {
-    /// Which leaf.
+    /// Returns the leaf's block.
     #[inline]
     pub fn block(self) -> BlockNumber {
         self.block
     }
 }
 
-/// The items that a leaf, as it was when it was read, begins with.
+/// The first items of a leaf, up to an offset, at the time of the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafPrefix {
     leaf: LeafRead,
-    /// Offset of the first item behind them.
+    /// Offset of the first item behind the prefix.
     end: u16,
 }
 
 impl LeafPrefix {
-    /// The leaf.
+    /// Returns the leaf.
     #[inline]
     pub fn leaf(self) -> LeafRead {
         self.leaf
     }
 
-    /// Offset of the first item behind them.
+    /// Returns the offset of the first item behind the prefix.
     #[inline]
     pub fn end(self) -> u16 {
         self.end
     }
 }
 
-/// Where an entry is on its leaf, ordered as the entries are. Outside of the leaf's latch it means something together with a [`LeafRead`].
+/// The place of an entry on its leaf. Places have the order of the entries. Without the leaf's
+/// latch a place has a meaning only together with a [`LeafRead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryPlace {
     /// Offset number of the item.
@@ -61,9 +63,10 @@ pub struct EntryPlace {
 pub struct BatchEntry<'a> {
     /// Key bytes, as inserted.
     pub key: &'a [u8],
-    /// INCLUDE payload, as inserted; may be stale while the root is `mixed` (design section 5).
+    /// INCLUDE payload, as inserted. It may be stale while the chain root is `mixed`: a root with
+    /// several keys (design section 5).
     pub payload: &'a [u8],
-    /// Root of the chain.
+    /// TID of the chain root.
     pub tid: Tid,
 }
 
@@ -73,35 +76,37 @@ struct Slot {
     start: u32,
     key_len: u16,
     payload_len: u16,
-    /// Where it was on the leaf.
+    /// Place of the entry on the leaf.
     at: EntryPlace,
 }
 
-/// The entries of one leaf that a scan asked for, in the scan's order. Reused from leaf to leaf.
+/// The entries of one leaf that a scan asked for, in the scan's order. The scan reuses the batch
+/// from leaf to leaf.
 #[derive(Debug, Default)]
 pub struct LeafBatch {
     slots: Vec<Slot>,
     bytes: Vec<u8>,
     block: Option<BlockNumber>,
     version: LeafVersion,
-    /// The batch has all entries before this item, but those that are marked LP_DEAD or that the scan was told to leave out.
+    /// The batch has all entries before this item, except entries that are marked LP_DEAD or that
+    /// the scan's caller leaves out.
     prefix_end: Option<u16>,
 }
 
 impl LeafBatch {
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Decides whether the batch has no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Entry number `position`, from 0; `None` past the end.
+    /// Returns entry number `position`, counted from 0; `None` past the end.
     #[inline]
     pub fn get(&self, position: usize) -> Option<BatchEntry<'_>> {
         let slot = self.slots.get(position)?;
@@ -114,22 +119,22 @@ impl LeafBatch {
         })
     }
 
-    /// The entries in the scan's order.
+    /// Iterates over the entries in the scan's order.
     pub fn iter(&self) -> impl Iterator<Item = BatchEntry<'_>> {
         (0..self.len()).filter_map(|position| self.get(position))
     }
 
-    /// Leaf that they came from; `None` before the first leaf was read.
+    /// Returns the leaf that the entries came from; `None` before the scan read the first leaf.
     pub fn block(&self) -> Option<BlockNumber> {
         self.block
     }
 
-    /// The leaf's version at that moment.
+    /// Returns the leaf's version at the time of the read.
     pub fn version(&self) -> LeafVersion {
         self.version
     }
 
-    /// Forgets the entries, keeps the memory.
+    /// Forgets the entries, but keeps the memory.
     pub(crate) fn reset(&mut self, block: BlockNumber, version: LeafVersion) {
         self.slots.clear();
         self.bytes.clear();
@@ -138,13 +143,13 @@ impl LeafBatch {
         self.prefix_end = None;
     }
 
-    /// Notes that it has all entries of the leaf before this item ([`LeafBatch::prefix`]).
+    /// Notes that the batch has all entries of the leaf before this item ([`LeafBatch::prefix`]).
     pub(crate) fn has_all_before(&mut self, end: u16) {
         self.prefix_end = Some(end);
     }
 
-    /// Appends the entries of an item in the scan's direction; those of a posting list share the bytes
-    /// of their key. A page's worth of bytes always fits the 32-bit start.
+    /// Appends the entries of an item in the scan's direction. The entries of a posting list share
+    /// the bytes of their key. A page's worth of bytes always fits the 32-bit start.
     #[inline]
     pub(crate) fn push(&mut self, item: &LeafTuple<'_>, offset: u16, direction: Direction) {
         let start = self.bytes.len() as u32;
@@ -166,7 +171,7 @@ impl LeafBatch {
         }
     }
 
-    /// Drops those of the entries from number `position` on that are not to be kept.
+    /// Drops entries from number `position` on, except the entries that `keep` accepts.
     pub(crate) fn retain_from(&mut self, position: usize, keep: impl Fn(Tid) -> bool) {
         let mut number = 0;
         self.slots.retain(|slot| {
@@ -175,22 +180,24 @@ impl LeafBatch {
         });
     }
 
-    /// The leaf that they came from, to mark entries on it later; `None` before the first was read.
+    /// Returns the leaf that the entries came from, to mark entries on it later. `None` before the
+    /// scan read the first leaf.
     pub fn leaf(&self) -> Option<LeafRead> {
         let block = self.block.filter(|&block| block != NO_BLOCK)?;
         Some(LeafRead { block, version: self.version })
     }
 
-    /// The items that are before entry number `count`, if the entries before it are all that the leaf begins with: beside them there were only some that are
-    /// marked LP_DEAD, and those that the scan was told to leave out.
+    /// Returns the items before entry number `count`, if the entries before it cover the start of
+    /// the leaf. Other entries there may only be entries that are marked LP_DEAD or that the scan's
+    /// caller leaves out.
     pub fn prefix(&self, count: usize) -> Option<LeafPrefix> {
         let end = self.prefix_end?;
-        // Of a posting list that is half among them the item is behind them.
+        // A posting list that is only half before entry `count` counts as behind the prefix.
         let end = self.slots.get(count).map_or(end, |slot| slot.at.offset);
         Some(LeafPrefix { leaf: self.leaf()?, end })
     }
 
-    /// Where entry number `position` was on the leaf.
+    /// Returns the place of entry number `position` on the leaf.
     #[inline]
     pub fn place(&self, position: usize) -> Option<EntryPlace> {
         self.slots.get(position).map(|slot| slot.at)

@@ -1,26 +1,26 @@
 //! Numbers in few bits: exponential Golomb codes.
 //!
-//! Distances between entries that go are mostly small, and some are not. The number n is written as
-//! n + 4 in binary, behind as many zeros as that has bits more than three:
+//! Distances between removed entries are mostly small, but not always. The code of the number n is
+//! n + 4 in binary, behind one zero for each bit that n + 4 has beyond three:
 //!
 //! ```text
 //! n            0      3      4        11        12          27
 //! bits         100    111    01000    01111    0010000    0011111
 //! ```
 //!
-//! Bytes are filled from their highest bit on. Source: Teuhola, "A compression method for clustered
-//! bit-vectors", 1978 (order 2).
+//! Each byte is filled from its highest bit on. Source: Teuhola, "A compression method for
+//! clustered bit-vectors", 1978 (order 2).
 
 /// Bits of the shortest code.
 const SHORTEST: u32 = 3;
-/// What is added to a number: the lowest of so many bits.
+/// The number added to each number before coding: the lowest number of `SHORTEST` bits.
 const BIAS: u32 = 1 << (SHORTEST - 1);
 
 /// Writes numbers one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct NumberWriter {
     bytes: Vec<u8>,
-    /// Bits that do not fill a byte yet, from the highest one on, and how many.
+    /// Bits that do not fill a byte yet, from the highest one on, and the number of these bits.
     begun: u64,
     count: u32,
 }
@@ -30,7 +30,7 @@ impl NumberWriter {
     pub(crate) fn push(&mut self, number: u16) {
         let biased = u64::from(number) + u64::from(BIAS);
         let length = u64::BITS - biased.leading_zeros();
-        // The zeros in front are those that the biased number has anyway.
+        // The zeros in front need no write: the biased number has them anyway.
         self.count += length + (length - SHORTEST);
         self.begun |= biased << (u64::BITS - self.count);
         let whole = self.count / u8::BITS;
@@ -39,7 +39,7 @@ impl NumberWriter {
         self.count %= u8::BITS;
     }
 
-    /// What was written; the last byte is filled up with zeros.
+    /// Returns the written bytes; zeros fill up the last byte.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         if self.count > 0 {
             self.bytes.push(self.begun.to_be_bytes()[0]);
@@ -52,7 +52,7 @@ impl NumberWriter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NumberReader<'a> {
     bytes: &'a [u8],
-    /// Bits that were read.
+    /// The number of bits already read.
     at: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> NumberReader<'a> {
         Some(bit.into())
     }
 
-    /// The next number; `None` if there is none, or it is no number of 16 bits.
+    /// Reads the next number; `None` if the bytes end, or the code is no number of 16 bits.
     pub(crate) fn take(&mut self) -> Option<u16> {
         let mut zeros = 0;
         while self.bit()? == 0 {
@@ -84,7 +84,7 @@ impl<'a> NumberReader<'a> {
         u16::try_from(biased - BIAS).ok()
     }
 
-    /// Whether nothing is left but the zeros that fill the last byte.
+    /// Decides whether nothing is left but the zeros that fill up the last byte.
     pub(crate) fn is_at_end(mut self) -> bool {
         let left = self.bytes.len() * 8 - self.at;
         left < 8 && (0..left).all(|_| self.bit() == Some(0))

@@ -1,22 +1,25 @@
 //! Bottom-up deletion: a full leaf that versions filled gets room from versions that died.
 //!
-//! Nothing is known to be dead, but much is likely to be: an update that leaves an index's key alone
-//! still needs an entry when its row moves, and the entry that it makes superfluous lies next to it. So
-//! before such an update, or a unique check that met old versions, splits the page, the table is asked
-//! about the few heap blocks on which most of the leaf's duplicates lie (`visits.rs`). One visit that
-//! finds nothing ends the pass: where it cannot help it costs one heap page. What it finds need not
-//! be much; the next pass will find more, just when it is needed.
+//! No entry is known to be dead, but many are likely to be. An update that leaves an index's key
+//! alone still needs an entry when its row moves. The entry that becomes superfluous lies next to
+//! the new one. Such an update, or a unique check that met old versions, may be about to split the
+//! page. Then the index first asks the table about the few heap blocks on which most of the leaf's
+//! duplicates lie (`visits.rs`). The first visit that finds nothing ends the pass: a useless pass
+//! costs one heap page. A pass need not free much; the next pass will free more, just when it is
+//! needed.
 //!
 //! ```text
 //! hint or duplicates ──► choose blocks ──► visit one ──► freed nothing there? ──► end
 //!                                              ▲                 │ no
-//!                                              └── wanted more ◄─┘      wanted: 512 bytes, halved for each
-//!                                                                       block behind the favourable ones
+//!                                              └── wanted more ◄─┘
+//!
+//! wanted: 512 bytes, halved for each block behind the favourable ones that was not in memory
 //! ```
 //!
-//! A pass is not tried where it is known to be in vain: on duplicates of the running transaction (the
-//! table says so), where a glance at the blocks shows nothing that ended, and on a leaf whose last pass
-//! failed under the same oldest snapshot and that has hardly any entry more.
+//! The index does not try a pass that is known to be in vain. The table reports duplicates of the
+//! running transaction. A glance (optimistic read) at the blocks may show no version that ended. A
+//! leaf's last pass may have failed under the same oldest snapshot, and the leaf has hardly any
+//! entry more.
 //!
 //! Source: thread 000; design section 6.
 
@@ -39,32 +42,33 @@ use crate::visits::Visits;
 
 /// Bytes that a pass wants to free at least.
 const WANTED_BYTES: usize = PAGE_SIZE / 16;
-/// Free bytes with which it counts as a success: the page need not be looked at again at once.
+/// Free bytes with which a pass counts as a success: the page need not be looked at again at once.
 const ENOUGH_BYTES: usize = PAGE_SIZE / 24;
-/// Of how many leaves it is remembered that a pass failed.
+/// The most leaves for which memory keeps that a pass failed.
 const FAILURES_MAX: usize = 1024;
-/// Of how many leaves it is remembered that they took in versions.
+/// The most leaves for which memory keeps that they took in versions.
 const HINTED_MAX: usize = 1 << 16;
-/// A leaf is looked at again under the same oldest snapshot when it has this part of its entries more.
+/// A leaf is looked at again under the same oldest snapshot when it has grown by this fraction
+/// (1/8) of its entries.
 const GROWTH_PART: usize = 8;
 
-/// Leaves on which the last pass freed nothing. Lost with the handle, and forgotten when there are
-/// many: then a pass is made that may be in vain.
+/// Leaves on which the last pass freed nothing. The memory is lost with the handle, and cleared
+/// when it holds `FAILURES_MAX` leaves. Then a pass is made that may be in vain.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<BTreeMap<BlockNumber, Failure>>);
 
 /// A pass that freed nothing.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
-    /// What held versions back.
+    /// The horizon of that pass: the oldest snapshot that held versions back.
     oldest: Csn,
-    /// Entries of the leaf then.
+    /// Entries of the leaf at that time.
     entries: usize,
 }
 
 impl Failures {
-    /// Whether another pass would find what the last one found: nothing. `entries` counts the leaf's, where
-    /// that matters.
+    /// Decides whether another pass would find as little as the last one. `entries` counts the
+    /// leaf's entries; it is called only where the number matters.
     fn again(&self, block: BlockNumber, oldest: Csn, entries: impl FnOnce() -> usize) -> bool {
         let last = self.0.lock().get(&block).copied();
         last.filter(|last| last.oldest == oldest).is_some_and(|last| {
@@ -80,14 +84,15 @@ impl Failures {
         failures.insert(block, Failure { oldest, entries });
     }
 
-    /// The leaf has other entries than it had.
+    /// Forgets the failure of a leaf whose entries have changed.
     pub(crate) fn forget(&self, block: BlockNumber) {
         self.0.lock().remove(&block);
     }
 }
 
 /// Leaves that took in versions since their last pass or split, for
-/// [`VersionHint::Page`](crate::VersionHint::Page). Lost with the handle, and forgotten when there are many.
+/// [`VersionHint::Page`](crate::VersionHint::Page). The memory is lost with the handle, and cleared
+/// when it holds `HINTED_MAX` leaves.
 #[derive(Debug, Default)]
 pub(crate) struct Hinted(Mutex<BTreeSet<BlockNumber>>);
 
@@ -100,22 +105,23 @@ impl Hinted {
         leaves.insert(block);
     }
 
-    /// Whether it was noted; it is forgotten.
+    /// Returns whether the leaf was noted, and forgets the note.
     pub(crate) fn take(&self, block: BlockNumber) -> bool {
         self.0.lock().remove(&block)
     }
 }
 
-/// What a pass did.
+/// The result of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BottomUp {
-    /// It waits for heap blocks to be read in.
+    /// The pass waits until these heap blocks are in memory.
     ReadIn(Vec<BlockNumber>),
-    /// It was not made: it would have been in vain.
+    /// The pass was not made: it would have been in vain.
     Spared,
-    /// It freed too little.
+    /// The pass freed too little.
     Failed,
-    /// It freed enough, or there is no duplicate that another way could make room of.
+    /// The pass freed enough, or the leaf has no duplicates from which deduplication could make
+    /// room.
     Done,
 }
 
@@ -139,7 +145,7 @@ impl Index {
         let needed = tuple_bytes + LINE_POINTER;
         let mut wanted = WANTED_BYTES.max(needed);
         let mut visits = Visits::promising(&by_block, oracle);
-        // A pass may end before it comes to blocks that are not favourable.
+        // A pass may end before it comes to blocks that are not favourable, so these may be absent.
         if let Some(absent) = deletion.absent(&visits.list[..visits.favourable]) {
             return Ok(BottomUp::ReadIn(absent));
         }
@@ -165,7 +171,7 @@ impl Index {
         let duplicates = by_block.blocks.iter().any(|on| on.promising > 0);
         oracle.end(!gone.is_empty());
         if visited == 0 {
-            // A glance was enough.
+            // The glance at the blocks was enough.
             self.failures.note(block, oldest, entries);
             return Ok(BottomUp::Spared);
         }
@@ -188,13 +194,13 @@ impl Index {
     }
 }
 
-/// How many entries a leaf has, those of posting lists each for itself.
+/// Returns the number of entries of a leaf; each TID of a posting list counts.
 pub(crate) fn tids_on(leaf: &Page) -> usize {
     let items = (leaf.first_entry()..=leaf.item_count()).map(|offset| leaf.tuple(offset));
     items.filter_map(LeafTuple::decode).map(|item| item.tids.len()).sum()
 }
 
-/// The smallest interval that holds both.
+/// Returns the smallest interval that contains both.
 pub(crate) fn union(a: RemovedInterval, b: RemovedInterval) -> RemovedInterval {
     match (a, b) {
         (Some((from, to)), Some((begin, end))) => Some((from.min(begin), to.max(end))),

@@ -1,9 +1,10 @@
-//! Building an index from entries in order: every page is written once, from left to right.
+//! Builds an index from entries in order: every page is written once, from left to right.
 //!
-//! One page per level is open. When the next entry does not belong on it any more, the page gets its
-//! high key, is written, and its successor's downlink goes to the open page of the level above. Levels
-//! come into being as they are needed; at the end the open pages are closed from the leaves up, and
-//! the topmost is the root. The metapage is written last: until then the index is empty.
+//! One page per level is open. When the next entry does not belong on the open page any more, the
+//! page gets its high key and is written. The downlink of its successor goes to the open page of
+//! the level above. Levels come into being as they are needed. At the end the open pages are closed
+//! from the leaves up, and the topmost page is the B-tree root. The metapage is written last: until
+//! then the index is empty.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::record::LoggedPage;
@@ -21,17 +22,18 @@ use crate::tuple::{
 };
 use crate::wal;
 
-/// How full inner pages are left: they are few, and grow by one pivot for each split below.
+/// Fill factor of inner pages, in percent. Inner pages are few, and grow by one pivot for each
+/// split below.
 const INNER_FILLFACTOR: usize = 90;
 
-/// A pivot's key and TID, between two neighbours.
+/// The key and TID of a pivot between two neighbours.
 type Cut = (Vec<u8>, Option<Tid>);
 
 /// The open page of one level.
 struct Level {
     block: BlockNumber,
     prev: BlockNumber,
-    /// Tuples one after the other, each from where the one before ends.
+    /// The tuples one after the other. Each starts where the tuple before it ends.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -58,18 +60,18 @@ impl Level {
         Some(last)
     }
 
-    /// Bytes on the page, line pointers included.
+    /// Returns the used bytes of the page, line pointers included.
     fn used(&self) -> usize {
         self.bytes.len() + self.ends.len() * LINE_POINTER
     }
 }
 
-/// One in so many entries of a new index is owed to it as if it were deleted: where keys change, entries of new versions
-/// come before those of the first old ones go, and find its pages filled evenly. If they are to find room on all of them,
-/// that takes some shifts for each.
+/// The credit of a new index is one for every `CREDIT_PART` entries, as if these had been deleted.
+/// Where keys change, entries of new versions come before the first old ones go, and find the pages
+/// filled evenly. Finding room on all pages takes some shifts for each page.
 const CREDIT_PART: u64 = 4;
 
-/// The entries that are still to become an item: one, or several with one key.
+/// The entries that will become the next item: one entry, or several with one key.
 #[derive(Default)]
 struct Pending {
     key: Vec<u8>,
@@ -91,7 +93,7 @@ impl Pending {
     }
 }
 
-/// Takes the entries of a new index in order; see [`Index::builder`].
+/// A builder that takes the entries of a new index in order; see [`Index::builder`].
 pub struct IndexBuilder<'a> {
     index: &'a Index,
     xid: Xid,
@@ -112,10 +114,10 @@ impl std::fmt::Debug for IndexBuilder<'_> {
 }
 
 impl Index {
-    /// Begins to build the index from entries in order. Its file has no blocks, or only what
-    /// [`Index::create`] made; nobody else uses the index before [`IndexBuilder::finish`]. A builder
-    /// that is dropped leaves an index whose file must be removed, as the abort of the creating
-    /// transaction does.
+    /// Begins to build the index from entries in order. The file has no blocks, or only the pages
+    /// that [`Index::create`] made. No other thread uses the index before [`IndexBuilder::finish`].
+    /// A builder that is dropped leaves an index whose file must be removed, as the abort of the
+    /// creating transaction does.
     ///
     /// # Errors
     /// Storage's; [`niwaki_storage::Error::Refused`] when the index is not empty.
@@ -144,8 +146,8 @@ impl Index {
 }
 
 impl IndexBuilder<'_> {
-    /// Adds the next entry. Returns whether its key equals that of the one before, which the caller
-    /// judges if the index is unique.
+    /// Adds the next entry. Returns whether its key equals the key of the entry before. The caller
+    /// judges that if the index is unique.
     ///
     /// # Errors
     /// [`Error::RowTooLarge`]; [`Error::NotSorted`] if the entry is not greater than the one before
@@ -174,8 +176,8 @@ impl IndexBuilder<'_> {
         Ok(equal)
     }
 
-    /// Whether the pending item may become a longer list. One that just fits the open page may not: so
-    /// that pages are filled exactly, a run of one key is cut where the page ends.
+    /// Decides whether the pending item may become a longer list. A list that just fits the open
+    /// page may not grow: to fill pages exactly, a run of one key is cut where the page ends.
     fn pending_takes_another(&self) -> bool {
         let (key_len, tids) = (self.pending.key.len(), self.pending.tids.len());
         let options = self.index.options();
@@ -212,7 +214,7 @@ impl IndexBuilder<'_> {
         Ok(())
     }
 
-    /// Writes what is open, then the metapage, and returns the number of entries.
+    /// Writes the open pages, then the metapage, and returns the number of entries.
     ///
     /// # Errors
     /// Storage's.
@@ -232,7 +234,8 @@ impl IndexBuilder<'_> {
         Ok(self.entries)
     }
 
-    /// A page to be written later. Nobody else is at the index, so it needs no more protection.
+    /// Allocates a page to be written later. No other thread uses the index, so the page needs no
+    /// more protection.
     fn new_page(&self) -> Result<BlockNumber> {
         let new = self.index.allocate()?;
         let block = new.block;
@@ -240,8 +243,8 @@ impl IndexBuilder<'_> {
         Ok(block)
     }
 
-    /// Puts a tuple on the open page of `level`, closing it first if the tuple does not belong there
-    /// any more. `cut` is the pivot between the tuple and the one before it.
+    /// Puts a tuple on the open page of `level`. Closes the page first if the tuple does not belong
+    /// there any more. `cut` is the pivot between the tuple and the one before it.
     fn push(&mut self, level: usize, tuple: &[u8], cut: Option<Cut>) -> Result<()> {
         if self.levels.len() == level {
             let block = match self.unused_root.take() {
@@ -274,10 +277,10 @@ impl IndexBuilder<'_> {
         Ok(())
     }
 
-    /// Settles what the open page of a level has as its high key: `cut`, the bound of what comes next.
-    /// An inner page may have been filled so far that this, which nobody knew then, does not fit. Then
-    /// its last pivot is carried over to the next page, and that pivot's bound, which fitted, is the
-    /// high key. Returns the page's block, the pivot carried over and the high key.
+    /// Decides the high key of a level's open page. Normally it is `cut`, the bound of the next
+    /// tuple. An inner page may be so full that `cut`, which was not known before, does not fit.
+    /// Then the last pivot of the page is carried over to the next page, and its bound, which
+    /// fitted, is the high key. Returns the page's block, the pivot carried over and the high key.
     fn close(&mut self, level: usize, cut: Cut) -> (BlockNumber, Option<Vec<u8>>, Cut) {
         let open = &mut self.levels[level];
         let high_key = pivot_size(cut.0.len(), cut.1.is_some()) + LINE_POINTER;
@@ -304,8 +307,9 @@ impl IndexBuilder<'_> {
         open.ends.push(open.bytes.len());
     }
 
-    /// Whether a tuple of these bytes, key and all, goes to the next page: past the fillfactor, or so
-    /// far that it, or a leaf's high key behind it, would not fit any more.
+    /// Decides whether a tuple of `tuple_bytes` bytes, key included, goes to the next page. Reasons
+    /// are that the page would pass the fillfactor, or that the tuple, or the high key of a leaf
+    /// behind it, would not fit.
     fn is_full(&self, level: usize, tuple_bytes: usize, key_len: usize) -> bool {
         let open = &self.levels[level];
         let used = open.used() + tuple_bytes + LINE_POINTER;
@@ -317,7 +321,8 @@ impl IndexBuilder<'_> {
             || used + high_key > USABLE_BYTES
     }
 
-    /// Writes the open page of a level: with high key and right sibling, or as the last of its level.
+    /// Writes the open page of a level: with high key and right sibling, or as the last of its
+    /// level.
     fn write_page(&self, level: usize, right: Option<(&[u8], BlockNumber)>) -> Result<()> {
         let open = &self.levels[level];
         let mut page = self.index.pin(open.block)?.into_write();
@@ -344,7 +349,7 @@ impl IndexBuilder<'_> {
     }
 }
 
-/// Bytes that a level's pages are filled to.
+/// Returns the bytes to which pages of a level are filled.
 fn fill_bytes(level: usize, fillfactor: u8) -> usize {
     let percent =
         if level == 0 { usize::from(fillfactor.clamp(10, 100)) } else { INNER_FILLFACTOR };

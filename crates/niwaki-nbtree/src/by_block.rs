@@ -1,8 +1,9 @@
-//! The entries of a leaf by the heap block that each leads to.
+//! Groups the entries of a leaf by the heap block to which each entry leads.
 //!
-//! A leaf of few keys holds more than a thousand TIDs, and a pass over it visits six heap blocks at most.
-//! So nothing is sorted and nothing copied before the blocks are chosen: one walk over the leaf chains the
-//! entries of each block together, by a small hash table of blocks.
+//! A leaf of few keys holds more than a thousand TIDs, but a pass over the leaf visits six heap
+//! blocks at most. So nothing is sorted and nothing is copied before the blocks are chosen. One
+//! walk over the leaf chains the entries of each block together, by means of a small hash table of
+//! blocks.
 //!
 //! ```text
 //! entries   0:(a,17.1)  1:(a,18.2)  2:(b,17.4)  3:(c,90.1)         next     -  -  0  -
@@ -20,17 +21,17 @@ use crate::page::{IndexPage, LINE_POINTER};
 use crate::table::DeletionCandidate;
 use crate::tuple::{LeafTuple, TID_SIZE};
 
-/// End of a chain, and an empty slot of the hash table.
+/// The end of a chain, or an empty slot of the hash table.
 const NONE: u16 = u16::MAX;
 
 /// One entry of the leaf.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: EntryPlace,
-    /// Offset of its TID.
+    /// Offset of the entry's TID.
     offset: OffsetNumber,
     promising: bool,
-    /// The entry before it in the chain of its block.
+    /// The entry before this one in the chain of its block.
     next: u16,
 }
 
@@ -38,33 +39,34 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnBlock {
     pub(crate) block: BlockNumber,
-    /// Its entries, and those of them that are promising or marked LP_DEAD.
+    /// The number of entries on the block, then how many of them are promising, and marked LP_DEAD.
     pub(crate) entries: u16,
     pub(crate) promising: u16,
     pub(crate) known_dead: u16,
     last: u16,
 }
 
-/// The entries of a leaf, chained by heap block; as long as the leaf does not change.
+/// The entries of a leaf, chained by heap block; valid as long as the leaf does not change.
 pub(crate) struct ByBlock<'a> {
     leaf: &'a Page,
     entries: Vec<Entry>,
     pub(crate) blocks: Vec<OnBlock>,
-    /// Numbers of `blocks` by hash of the block; a power of two, at least twice as many as entries.
+    /// Numbers of `blocks` by hash of the block. The length is a power of two, at least twice the
+    /// number of entries.
     slots: Vec<u16>,
-    /// The number of the block that was asked for last.
+    /// The number of the block that the last lookup found.
     latest: usize,
 }
 
 impl Index {
-    /// Every entry of a leaf, by heap block.
+    /// Returns every entry of a leaf, by heap block.
     ///
-    /// Entries with equal keys are promising. Of a posting list at most one is: where most of the list
-    /// lies on one heap block, an entry there, so that lists, which say little about what died, do not
-    /// outweigh plain duplicates, which were inserted since.
+    /// Entries with equal keys are promising. At most one entry of a posting list is promising:
+    /// where most of the list lies on one heap block, an entry there. So lists, which say little
+    /// about dead versions, do not outweigh plain duplicates, which were inserted since.
     pub(crate) fn by_block<'a>(&self, leaf: &'a Page, block: BlockNumber) -> Result<ByBlock<'a>> {
         let mut found = ByBlock::with_room(leaf);
-        // The key of the item before, and which of its entries is promising if the key comes again.
+        // The key of the item before, and the entry of it that is promising if the key comes again.
         let mut before: Option<(&[u8], Option<usize>)> = None;
         for offset in leaf.first_entry()..=leaf.item_count() {
             let item = self.leaf_tuple(leaf, block, offset)?;
@@ -94,7 +96,7 @@ impl<'a> ByBlock<'a> {
         }
     }
 
-    /// The leaf's last logged change.
+    /// Returns the LSN of the leaf's last logged change.
     pub(crate) fn lsn(&self) -> Lsn {
         self.leaf.lsn()
     }
@@ -118,7 +120,7 @@ impl<'a> ByBlock<'a> {
         }
     }
 
-    /// The number of a block in `blocks`, where it is put if it is new.
+    /// Returns the number of a block in `blocks`; appends the block if it is new.
     #[inline]
     fn block_number(&mut self, block: BlockNumber) -> usize {
         // Mostly neighbours lie on the same block.
@@ -165,14 +167,14 @@ impl<'a> ByBlock<'a> {
         std::iter::successors(entry(on.last), move |before| entry(before.next))
     }
 
-    /// The offsets of the TIDs on a block, in no order, in place of what `into` holds.
+    /// Replaces the contents of `into` by the offsets of the TIDs on a block, in no order.
     pub(crate) fn offsets(&self, on: &OnBlock, into: &mut Vec<OffsetNumber>) {
         into.clear();
         into.extend(self.chain(on).map(|entry| entry.offset));
     }
 
-    /// The entries on a block with TIDs whose offsets `are_wanted`, as the table is asked about them,
-    /// ascending. None is judged yet.
+    /// Returns the entries on a block whose offsets `are_wanted`, as candidates for the table,
+    /// ascending. No candidate is judged yet.
     pub(crate) fn candidates(
         &self,
         on: &OnBlock,
@@ -199,14 +201,14 @@ impl<'a> ByBlock<'a> {
     }
 }
 
-/// What the removal of one entry of an item frees, in bytes.
+/// Returns the bytes that the removal of one entry of an item frees.
 fn freed_by_entry(leaf: &Page, offset: u16, item: &LeafTuple<'_>) -> u16 {
     let bytes = if item.is_posting() { TID_SIZE } else { leaf.tuple(offset).len() + LINE_POINTER };
     bytes as u16
 }
 
-/// Which entry of an item stands for it: a plain item's own; of a posting list that lies mostly on one
-/// heap block one of those there.
+/// Chooses the entry that stands for an item. For a plain item this is its own entry. For a posting
+/// list that lies mostly on one heap block, it is an entry there.
 fn favourite(item: &LeafTuple<'_>) -> Option<usize> {
     if !item.is_posting() {
         return Some(0);
@@ -234,7 +236,7 @@ mod tests {
     use crate::tuple::posting_bytes;
 
     proptest! {
-        /// Every entry is on the chain of its block, once; whatever the hash table does.
+        /// Every entry is on the chain of its block, once, whatever the hash table does.
         #[test]
         fn every_entry_is_found_by_its_block(
             lists in prop::collection::vec(

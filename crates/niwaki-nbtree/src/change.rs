@@ -1,7 +1,7 @@
 //! The changes a page can undergo, each as one function that both the operation and redo call.
 //!
-//! A function answers `false`, with nothing changed, where the page is not what the change expects:
-//! for an operation that is a broken invariant, for redo damage.
+//! A function returns `false`, with nothing changed, where the page does not fit the change. For an
+//! operation this means a broken invariant, for redo it means damage.
 
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
@@ -19,9 +19,9 @@ pub(crate) fn insert(page: &mut Page, offset: u16, tuple: &[u8]) -> bool {
     page.insert_item(OffsetNumber(offset), tuple)
 }
 
-/// Inserts an entry whose TID falls inside the posting list at `offset` (posting list split): the list
-/// takes it in and gives up its last TID, which becomes a plain entry behind the list. So the list
-/// keeps its size, and the page needs as much room as for any entry.
+/// Inserts an entry whose TID falls inside the posting list at `offset` (posting list split). The
+/// list takes in the TID and gives up its last TID, which becomes a plain entry behind the list. So
+/// the list keeps its size, and the page needs as much room as for any entry.
 ///
 /// ```text
 /// (k, 3 5 9)              insert (k, 7):   (k, 3 5 7) (k, 9)
@@ -35,7 +35,8 @@ pub(crate) fn insert_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) 
     true
 }
 
-/// The posting list at `offset` takes in a TID and gets longer by it, wherever the TID belongs.
+/// Adds a TID to the posting list at `offset`, which gets longer, at whatever place the TID
+/// belongs.
 ///
 /// ```text
 /// (k, 3 5 9)              grow (k, 7):   (k, 3 5 7 9)
@@ -54,8 +55,8 @@ pub(crate) fn grow_list(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) -> b
     head.map(|place| *place = count).is_some()
 }
 
-/// What a posting list becomes when it takes in a TID, and the plain entry of the TID that it gives
-/// up. `None` if it is no list or the TID does not fall inside.
+/// Computes a posting list after it took in a TID, and the plain entry of the TID that it gives up.
+/// `None` if the item is no list or the TID does not fall inside.
 fn take_in(page: &Page, offset: u16, tid: &[u8; TID_SIZE]) -> Option<(Vec<u8>, Vec<u8>)> {
     let item = LeafTuple::decode(page.tuple(offset)).filter(LeafTuple::is_posting)?;
     let (last, kept) = item.tids.raw().split_last()?;
@@ -70,14 +71,16 @@ fn take_in(page: &Page, offset: u16, tid: &[u8; TID_SIZE]) -> Option<(Vec<u8>, V
     Some((list, plain))
 }
 
-/// Puts a list of the same size in place of another. The new TID is alive, so the mark, if any, goes.
+/// Puts a list of the same size in place of another. The new TID is alive, so the LP_DEAD mark, if
+/// any, is cleared.
 fn set_list(page: &mut Page, offset: u16, list: &[u8]) {
     let stored = page.overwrite_item(OffsetNumber(offset), list) && set_dead(page, offset, false);
     debug_assert!(stored, "the list was just read");
 }
 
-/// Lets the posting list at `offset` take in a TID, and returns the entry that it gives up, for a page
-/// that is about to be divided. `None`, with nothing changed, where [`insert_inside`] would refuse.
+/// Lets the posting list at `offset` take in a TID, for a page that is about to be divided. Returns
+/// the entry that the list gives up. `None`, with nothing changed, where [`insert_inside`] would
+/// refuse.
 pub(crate) fn swap_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) -> Option<Vec<u8>> {
     let (list, last) = take_in(page, offset, tid)?;
     set_list(page, offset, &list);
@@ -112,19 +115,19 @@ pub(crate) fn set_dead(page: &mut Page, offset: u16, dead: bool) -> bool {
     page.set_item_id(number, id.with_state(if dead { ItemState::Dead } else { ItemState::Normal }))
 }
 
-/// Whether an entry is marked LP_DEAD.
+/// Decides whether an entry is marked LP_DEAD.
 #[inline]
 pub(crate) fn is_dead(page: &Page, offset: u16) -> bool {
     page.item_id(OffsetNumber(offset)).state() == ItemState::Dead
 }
 
-/// The parent has the downlink to the right sibling.
+/// Clears the flag of an incomplete split: the parent has the downlink to the right sibling.
 pub(crate) fn clear_incomplete(page: &mut Page) {
     page.set_index_flags(page.index_flags() & !flag::INCOMPLETE_SPLIT);
 }
 
-/// The downlink at `offset` leads to the next one's child, and the next one's pivot goes: its child takes
-/// over the range of keys of the child that is deleted.
+/// Merges two neighbouring downlinks. The downlink at `offset` now leads to the next pivot's child,
+/// and the next pivot goes: its child takes over the range of keys of the deleted child.
 pub(crate) fn merge_downlinks(page: &mut Page, offset: u16) -> bool {
     let next = offset.wrapping_add(1);
     if page.is_leaf() || offset < page.first_entry() || next > page.item_count() {
@@ -139,7 +142,8 @@ pub(crate) fn merge_downlinks(page: &mut Page, offset: u16) -> bool {
     page.remove_items(&[OffsetNumber(next)])
 }
 
-/// The parent leads past the page: its entries go (a leaf has none), flags and links stay.
+/// Makes a page half-dead: the parent leads past it. Its entries go (an empty leaf has none), flags
+/// and links stay.
 pub(crate) fn make_half_dead(page: &mut Page) {
     let entries: Vec<_> = (page.first_entry()..=page.item_count()).map(OffsetNumber).collect();
     let removed = entries.is_empty() || page.remove_items(&entries);
@@ -147,14 +151,14 @@ pub(crate) fn make_half_dead(page: &mut Page) {
     page.set_index_flags(page.index_flags() | flag::HALF_DEAD);
 }
 
-/// Nothing leads to the page any more; it forgets everything but its level.
+/// Makes a page deleted: nothing leads to it any more. The page loses everything but its level.
 pub(crate) fn make_deleted(page: &mut Page) {
     let leaf = page.index_flags() & flag::LEAF;
     page.init_index(page.level(), flag::DELETED | leaf);
 }
 
-/// The pivot at `offset` is replaced; its downlink stays the one in `pivot`. What the old one took more
-/// is free at once.
+/// Replaces the pivot at `offset` by `pivot`, which carries the same downlink. Bytes that only the
+/// old pivot needed are free at once.
 pub(crate) fn replace_pivot(page: &mut Page, offset: u16, pivot: &[u8]) -> bool {
     if !can_replace_pivot(page, offset, pivot) {
         return false;
@@ -164,14 +168,14 @@ pub(crate) fn replace_pivot(page: &mut Page, offset: u16, pivot: &[u8]) -> bool 
     stored
 }
 
-/// Whether [`replace_pivot`] can be done.
+/// Decides whether [`replace_pivot`] can succeed.
 pub(crate) fn can_replace_pivot(page: &Page, offset: u16, pivot: &[u8]) -> bool {
     let there = !page.is_leaf() && offset > page.first_entry() && offset <= page.item_count();
     there && page.can_overwrite_item(OffsetNumber(offset), pivot.len())
 }
 
-/// A leaf keeps its first `kept` entries, at least one and not all, and `high_key` bounds them: the others go
-/// over to its right sibling.
+/// Removes the entries of a leaf behind its first `kept`, which go over to its right sibling.
+/// `kept` is at least one and not all. `high_key` bounds the entries that stay.
 pub(crate) fn give_right(page: &mut Page, kept: u16, high_key: &[u8]) -> bool {
     if !can_give_right(page, kept, high_key) {
         return false;
@@ -180,7 +184,7 @@ pub(crate) fn give_right(page: &mut Page, kept: u16, high_key: &[u8]) -> bool {
     page.remove_items(&going) && page.overwrite_item(OffsetNumber(HIGH_KEY), high_key)
 }
 
-/// Whether [`give_right`] can be done.
+/// Decides whether [`give_right`] can succeed.
 pub(crate) fn can_give_right(page: &Page, kept: u16, high_key: &[u8]) -> bool {
     if !page.is_leaf() || page.is_rightmost() || kept == 0 || kept >= page.entry_count() {
         return false;
@@ -192,7 +196,8 @@ pub(crate) fn can_give_right(page: &Page, kept: u16, high_key: &[u8]) -> bool {
     old > 0 && !high_key.is_empty() && high_key.len() <= (page.room() + freed + old).max(old)
 }
 
-/// The entries behind the first `kept` of a leaf, for [`take_from_left`]: each its bytes u16, then these.
+/// Returns the entries behind the first `kept` of a leaf, for [`take_from_left`]: the length of
+/// each as u16, then its bytes.
 pub(crate) fn given_right(page: &Page, kept: u16) -> Vec<u8> {
     let mut out = Vec::new();
     for offset in page.first_entry() + kept..=page.item_count() {
@@ -203,8 +208,8 @@ pub(crate) fn given_right(page: &Page, kept: u16) -> Vec<u8> {
     out
 }
 
-/// A leaf takes over the last entries of its left sibling, as [`given_right`] gives them: they come before
-/// its own.
+/// Adds the last entries of a leaf's left sibling, encoded by [`given_right`], before the leaf's
+/// own entries.
 pub(crate) fn take_from_left(page: &mut Page, mut given: &[u8]) -> bool {
     let mut tuples = Vec::new();
     while let Some((length, rest)) = given.split_first_chunk() {
@@ -218,14 +223,15 @@ pub(crate) fn take_from_left(page: &mut Page, mut given: &[u8]) -> bool {
     sound && page.insert_items(OffsetNumber(page.first_entry()), &tuples)
 }
 
-/// Whether [`take_from_left`] can be done with the entries of `left` behind its first `kept`.
+/// Decides whether [`take_from_left`] can succeed with the entries of `left` behind its first
+/// `kept`.
 pub(crate) fn can_take_from_left(page: &Page, left: &Page, kept: u16) -> bool {
     let given = left.first_entry() + kept..=left.item_count();
     let bytes: usize = given.map(|offset| left.tuple(offset).len() + LINE_POINTER).sum();
     page.is_leaf() && bytes > 0 && bytes <= page.room()
 }
 
-/// What a split does to the left page, in the form the log keeps.
+/// The effect of a split on the left page, in the form the log keeps.
 ///
 /// ```text
 /// 0  kept u16         items of the page that stay
@@ -234,17 +240,18 @@ pub(crate) fn can_take_from_left(page: &Page, left: &Page, kept: u16) -> bool {
 /// 8  right block u32         12  new high key, then the new tuple if it changes the left page
 /// ```
 ///
-/// *Into list* is 1 if the new entry's TID falls inside the posting list before it, which stays left:
-/// the list takes it in, and what goes to the new position, or right, is the TID that it gives up.
+/// *Into list* is 1 if the new entry's TID falls inside the posting list before it, which stays
+/// left. Then the list takes in the TID. The TID that the list gives up goes to the new position,
+/// or right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitLeft<'a> {
     pub(crate) kept: u16,
     pub(crate) new_at: Option<u16>,
-    /// The list before the new item takes in the new entry's TID.
+    /// True if the list before the new item takes in the new entry's TID.
     pub(crate) into_list: bool,
     pub(crate) right: BlockNumber,
     pub(crate) high_key: &'a [u8],
-    /// As inserted: its TID is the one that a list takes in.
+    /// The tuple as inserted: if a list takes in a TID, it is this tuple's TID.
     pub(crate) new_tuple: &'a [u8],
 }
 
@@ -326,7 +333,7 @@ impl<'a> SplitLeft<'a> {
     }
 }
 
-/// Fills an empty index page item by item.
+/// A writer that fills an empty index page item by item.
 pub(crate) struct Rebuild<'a> {
     pub(crate) page: &'a mut Page,
     pub(crate) fine: bool,
@@ -338,7 +345,7 @@ impl<'a> Rebuild<'a> {
         Self { page, fine: true }
     }
 
-    /// With flags, siblings and high key of `old`: what is to follow are its entries.
+    /// Begins a page with flags, siblings and high key of `old`; the entries are to follow.
     pub(crate) fn like(page: &'a mut Page, old: &Page) -> Self {
         let mut writer = Self::new(page, old.level(), old.index_flags());
         writer.page.set_prev(old.prev());
@@ -361,7 +368,7 @@ impl<'a> Rebuild<'a> {
         self.fine &= self.page.append_item(tuple);
     }
 
-    /// Copies an item of another page with its mark.
+    /// Copies an item of another page together with its LP_DEAD mark.
     pub(crate) fn push_from(&mut self, from: &Page, offset: u16) {
         self.push(from.tuple(offset));
         if is_dead(from, offset) {

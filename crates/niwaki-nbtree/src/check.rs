@@ -1,7 +1,8 @@
-//! Finds what is wrong with an index: B1, B2, B3, X2 and the format.
+//! Finds damage in an index: violations of B1, B2, B3, X2 and the format.
 //!
-//! Level by level from the root, along the right links, each page is held against its neighbours and
-//! against the downlinks of the level above. Nobody may write to the index meanwhile.
+//! The check walks level by level from the B-tree root, along the right links. It compares each
+//! page with its neighbours and with the downlinks of the level above. No other thread may write to
+//! the index meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::index::Index;
 use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
 use crate::tuple::{ENTRY_MAX, LeafTuple, POSTING_MAX, PivotTuple, TID_SIZE, sort_key, tid_number};
 
-/// What a check found.
+/// The findings of a check, with counts of pages and entries.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Everything that is wrong; the same damage may show in several places.
@@ -27,47 +28,47 @@ pub struct CheckReport {
     pub inner_pages: u32,
     /// Pages of the file that are not in use: never used, or deleted.
     pub unused_pages: u32,
-    /// Of them, those that the index does not know of, so that only the next pass of vacuum brings them
-    /// back to use.
+    /// Unused pages that the index does not know of. Only the next pass of vacuum brings them back
+    /// to use.
     pub leaked_pages: u32,
     /// Pages whose deletion the next pass of vacuum will finish.
     pub half_dead_pages: u32,
     /// Pages whose split the next insertion will finish.
     pub incomplete_splits: u32,
-    /// Entries, those marked LP_DEAD included; each TID of a posting list is one.
+    /// Entries, including entries marked LP_DEAD; each TID of a posting list is one.
     pub entries: u64,
     /// Posting lists.
     pub posting_lists: u64,
     /// Entries marked LP_DEAD.
     pub dead_entries: u64,
-    /// Bytes of leaf pages that nothing is stored in.
+    /// Bytes of leaf pages that store nothing.
     pub leaf_free_bytes: u64,
 }
 
-/// A bound: key and TID as pivots have them; `None` is minus infinity.
+/// A bound: key and TID of a pivot; `None` is minus infinity.
 type Bound = Option<(Vec<u8>, u64)>;
 
-/// What the level above says about a page.
+/// A page as the level above describes it.
 struct Child {
     block: BlockNumber,
     low: Bound,
 }
 
-/// State of a check.
+/// The state of a check.
 struct Checker<'a> {
     index: &'a Index,
     report: CheckReport,
     visited: BTreeSet<BlockNumber>,
 }
 
-/// Most findings that a report keeps; a page of garbage would give thousands.
+/// The most findings that a report keeps; a page of garbage would give thousands.
 const CORRUPTIONS_MAX: usize = 1000;
 
 impl Index {
-    /// Examines every page, and shows every entry to `each`, in order where the index is in order.
+    /// Examines every page, and passes every entry to `each`, in order where the index is in order.
     ///
     /// # Errors
-    /// Storage's other than damage, which goes into the report.
+    /// Storage's, except damage, which goes into the report.
     pub fn check(&self, each: &mut dyn FnMut(BatchEntry<'_>)) -> Result<CheckReport> {
         let mut checker =
             Checker { index: self, report: CheckReport::default(), visited: BTreeSet::new() };
@@ -82,7 +83,7 @@ impl Checker<'_> {
     fn run(&mut self, each: &mut dyn FnMut(BatchEntry<'_>)) -> Result<()> {
         let Some(page) = self.page(META_BLOCK)? else { return Ok(()) };
         if page.is_new() {
-            // An empty index. Pages with contents would have lost their metapage.
+            // The index is empty. Pages with contents would have lost their metapage.
             return self.unvisited();
         }
         self.visited.insert(META_BLOCK);
@@ -104,7 +105,8 @@ impl Checker<'_> {
         self.unvisited()
     }
 
-    /// A copy of the page, or `None` when it cannot be read: then the damage is in the report.
+    /// Returns a copy of the page, or `None` when the page cannot be read: then the damage is in
+    /// the report.
     fn page(&mut self, block: BlockNumber) -> Result<Option<Box<Page>>> {
         let page = match self.index.pin(block) {
             Ok(pin) => Box::new(pin.read().clone()),
@@ -137,7 +139,7 @@ impl Checker<'_> {
         self.add(*damage(self.index.page_id(block), item, invariant, detail));
     }
 
-    /// Checks one level from its leftmost page; `expected` are the children that the level above
+    /// Checks one level from its leftmost page. `expected` are the children that the level above
     /// names, in order. Returns the children that this level names.
     fn level(
         &mut self,
@@ -147,7 +149,7 @@ impl Checker<'_> {
     ) -> Result<Vec<Child>> {
         let mut below = Vec::new();
         let (pool, file) = (self.index.storage.pool(), self.index.file.id);
-        // The level above says what comes, wherever in the file that is.
+        // The level above names the next pages, wherever in the file they are.
         let named = expected.iter().map(|child| child.block.0);
         let mut ahead = BlocksAhead::new(pool, file, Fork::Main, ReadAhead::default(), named);
         let mut expected = expected.iter().peekable();
@@ -220,7 +222,8 @@ impl Checker<'_> {
         Ok(below)
     }
 
-    /// The first page of a level: left of the first that has a downlink there may be half-dead ones.
+    /// Returns the first page of a level. Half-dead pages may lie left of the first page that has a
+    /// downlink.
     fn leftmost(&mut self, level: u16, mut block: BlockNumber) -> Result<BlockNumber> {
         let mut seen = BTreeSet::new();
         while block != NO_BLOCK && seen.insert(block) {
@@ -238,7 +241,8 @@ impl Checker<'_> {
         Ok(block)
     }
 
-    /// A half-dead page gave its range to the page on its right: it is empty, and not the last.
+    /// Checks that a half-dead page is empty, and not the last of its level: it gave its range to
+    /// the page on its right.
     fn half_dead(&mut self, block: BlockNumber, page: &Page) {
         self.report.half_dead_pages += 1;
         if page.entry_count() > 0 || page.is_rightmost() || page.is_incomplete() {
@@ -303,7 +307,7 @@ impl Checker<'_> {
             if high.is_some() && here > high {
                 self.wrong(block, Some(offset), "B1", "above the page's high key");
             }
-            // A list's last TID is what the next entry, and the high key, must be above.
+            // The next entry and the high key must be above the last TID of a list.
             let here = match LeafTuple::decode(tuple) {
                 Some(list) if level == 0 && list.is_posting() => {
                     let end = Some((key.to_vec(), tid_number(list.tids.last())));
@@ -405,7 +409,7 @@ impl Checker<'_> {
         below.push(Child { block: pivot.downlink, low: bound });
     }
 
-    /// Whether this is a deleted page, of which nothing is left.
+    /// Decides whether a page is deleted. Reports a deleted page that still has contents.
     fn is_deleted(&mut self, block: BlockNumber, page: &Page) -> bool {
         if page.kind() != PageKind::Nbtree || !page.is_deleted() {
             return false;
@@ -421,7 +425,8 @@ impl Checker<'_> {
         true
     }
 
-    /// Every page is in the tree, or not in use.
+    /// Checks that every page that the walk did not reach is unused, and that no page in use is
+    /// listed as free.
     fn unvisited(&mut self) -> Result<()> {
         for block in (0..self.index.blocks()?).map(BlockNumber) {
             if self.visited.contains(&block) {

@@ -1,50 +1,54 @@
-//! What deletions pay for: the work that keeps an index small while entries come and go.
+//! The credit that deletions earn for the work that keeps an index small while entries come and go.
 //!
-//! An index that only grows needs all the pages it gets, sooner or later: moving entries about to put a split
-//! off is work for nothing. One in which as many entries go as come needs none: there room is on some page near
-//! the full one, and to bring it there pays for itself, since the page that a split makes stays. So each deleted
-//! entry adds to a credit, and what is only worth its price where entries go is paid from it.
+//! An index that only grows needs all the pages it gets, sooner or later. Moving entries there, to
+//! put a split off, is wasted work. An index in which as many entries go as come needs no new
+//! pages: some page near the full one has room. Bringing that room to the full page pays for
+//! itself, since a page that a split makes stays. So each deleted entry adds to a credit. The
+//! credit pays for work that is worth its price only where entries go.
 //!
 //! The credit is lost with the handle; nothing but the size of the index depends on it.
 
 use niwaki_env::SIMULATED;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-/// What a shift costs that an index which only grows would not make, in deleted entries. It takes about as long
-/// as thirty deletions that share their leaves: so where all credit is spent, deletions and the shifts they pay for take three
-/// times as long as deletions; mostly a shift comes with a hundred of them. In
-/// simulation as little as can be, so that schedules have such shifts.
+/// The price, in deleted entries, of a shift that an index which only grows would not make. Such a
+/// shift takes about as long as thirty deletions that share their leaves. So where all credit is
+/// spent, deletions and the shifts they pay for take three times as long as the deletions alone.
+/// Mostly there are a hundred deletions for each shift. In simulation the price is the least
+/// possible, so that schedules have such shifts.
 pub(crate) const SHIFT_PRICE: u64 = if SIMULATED { 1 } else { 16 };
-/// The most that is saved up, in deleted entries: what a pass of vacuum leaves for the insertions after it. Of a large index so
-/// much for each page: enough for a dozen shifts.
+/// The credit from which on an index saves no more, in deleted entries: a pass of vacuum leaves it
+/// for the insertions after it. A large index may save up `CREDIT_MAX_PER_PAGE` for each page:
+/// enough for a dozen shifts.
 const CREDIT_MAX: u64 = 1 << 16;
 const CREDIT_MAX_PER_PAGE: u64 = 192;
 
-/// Deleted entries that nothing was paid with yet.
+/// The number of deleted entries that have not paid for anything yet.
 #[derive(Debug, Default)]
 pub(crate) struct Credit(AtomicU64);
 
 impl Credit {
-    /// So many entries were deleted, of an index of so many pages.
+    /// Adds the credit of `entries` deleted entries. `pages` returns the number of pages of the
+    /// index.
     pub(crate) fn earn(&self, entries: u64, pages: impl FnOnce() -> u64) {
-        // Relaxed, here and below: nothing else is ordered by it.
+        // Relaxed, here and below: the credit orders nothing else.
         let left = self.0.load(Ordering::Relaxed);
-        // Pages are asked for where the credit is large.
+        // The number of pages is looked up only where the credit is large.
         let most = if left < CREDIT_MAX { CREDIT_MAX } else { pages() * CREDIT_MAX_PER_PAGE };
         if left < most {
             self.0.fetch_add(entries.min(most), Ordering::Relaxed);
         }
     }
 
-    /// Whether there is so much.
+    /// Decides whether the credit covers `price`.
     pub(crate) fn affords(&self, price: u64) -> bool {
         self.0.load(Ordering::Relaxed) >= price
     }
 
-    /// Pays, as far as there is anything left: others may have paid meanwhile.
+    /// Pays `price`, as far as there is credit left: other threads may have spent it meanwhile.
     pub(crate) fn spend(&self, price: u64) {
         let left = |credit: u64| Some(credit.saturating_sub(price));
-        // Always some: it cannot fail.
+        // The closure always returns `Some`, so the update cannot fail.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
 }

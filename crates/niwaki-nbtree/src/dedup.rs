@@ -1,16 +1,17 @@
 //! Deduplication: equal keys of a full leaf share one copy of the key.
 //!
-//! Runs of items with one key become posting lists: all their TIDs, cut anew into lists of seven eighths of
-//! the greatest size, so lists that splits and deletions left short are filled up again, and versions of
-//! rows that they hold can be taken in. It is done only where the
-//! alternative is to split the page, and only if it makes the room that is needed; so keys that have few
-//! duplicates cost nothing, and a page is rewritten once per many insertions.
+//! Runs of items with one key become posting lists. All their TIDs are cut anew into lists of seven
+//! eighths of the greatest size. So lists that splits and deletions left short are filled up again,
+//! and have room for versions of their rows. The pass runs only where the alternative is to split
+//! the page, and only if it makes the room that is needed. So keys with few duplicates cost
+//! nothing, and a page is rewritten once per many insertions.
 //!
-//! Marked items stay as they are, since a list has one mark for all its TIDs. Items with a payload stay:
-//! lists have none. Whether equal bytes of a key mean the same image is not known here; where they do not,
-//! the caller says so ([`Index::without_posting_lists`]).
+//! Marked items stay as they are, since a list has one mark for all its TIDs. Items with a payload
+//! stay: lists have none. This module does not know whether equal bytes of a key mean the same
+//! image. Where they do not, the caller says so ([`Index::without_posting_lists`]).
 //!
-//! A page with one single value is packed so that the split that must come leaves it behind full:
+//! A page with one single value is packed so that the split that must come leaves that page full
+//! behind:
 //!
 //! ```text
 //! | k 196 TIDs | k 196 TIDs | ... | k 180 TIDs | k | k | k | k new |
@@ -56,19 +57,21 @@ pub(crate) struct Merge {
     pub(crate) intervals: Vec<Interval>,
 }
 
-/// Most TIDs of a list with a key of this length; less than two: no list is made.
+/// Returns the most TIDs of a list with a key of this length; less than two: no list is made.
 pub(crate) fn list_tids(key_len: usize, tids_max: u16) -> usize {
     (POSTING_MAX.saturating_sub(TUPLE_HEADER + key_len) / TID_SIZE).min(usize::from(tids_max))
 }
 
-/// TIDs of a list as passes and builds make it: so many that versions of an eighth of its rows still fit in
-/// (`Index::list_for`), which would else lie between full lists as entries of their own.
+/// Returns the TIDs of a list as passes and builds make it. The list leaves room for versions of an
+/// eighth of its rows (`Index::list_for`). Otherwise these versions would lie between full lists as
+/// entries of their own.
 pub(crate) fn new_list_tids(key_len: usize, tids_max: u16) -> usize {
     let most = list_tids(key_len, u16::MAX);
     (most - most / 8).min(usize::from(tids_max))
 }
 
-/// Items, and bytes of items and line pointers, for so many TIDs of one key in lists.
+/// Returns the number of items, and the bytes of items and line pointers, for `tids` TIDs of one
+/// key in lists of `list` TIDs.
 fn merged(key_len: usize, tids: usize, list: usize) -> (usize, usize) {
     let (full, rest) = (tids / list, tids % list);
     let rest_bytes = if rest > 0 { item_size(key_len, rest) + LINE_POINTER } else { 0 };
@@ -76,17 +79,17 @@ fn merged(key_len: usize, tids: usize, list: usize) -> (usize, usize) {
     (items, full * (item_size(key_len, list) + LINE_POINTER) + rest_bytes)
 }
 
-/// A run of items with one key while the page is looked through.
+/// A run of items with one key, found while the page is looked through.
 struct Run<'a> {
     key: &'a [u8],
     first: u16,
     items: u16,
     tids: usize,
-    /// Bytes as it is, line pointers included.
+    /// Bytes of the run before the pass, line pointers included.
     bytes: usize,
 }
 
-/// What a pass would do, and what it would free.
+/// The effect that a pass would have, with the items and bytes that it would free.
 pub(crate) struct Plan {
     pub(crate) merge: Merge,
     pub(crate) freed_items: usize,
@@ -113,7 +116,7 @@ impl Plan {
 }
 
 impl Merge {
-    /// What deduplication would do to a leaf. `new_key` is the key of the entry that needs room.
+    /// Plans the deduplication of a leaf. `new_key` is the key of the entry that needs room.
     pub(crate) fn plan(leaf: &Page, new_key: &[u8], tids_max: u16) -> Plan {
         let merge = Self { tids_max, intervals: Vec::new() };
         let mut plan = Plan { merge, freed_items: 0, freed_bytes: 0 };
@@ -225,8 +228,9 @@ impl Merge {
     }
 }
 
-/// How many bytes lists may take on a page whose entries all have the new entry's key, so that the
-/// next split can leave them all on the left page with a high key that needs a TID. `None` on others.
+/// Returns the bytes that lists may take on a page whose entries all have the new entry's key. Then
+/// the next split can leave them all on the left page with a high key that needs a TID. `None` on
+/// other pages.
 fn single_value_budget(leaf: &Page, new_key: &[u8]) -> Option<usize> {
     let is_new_key =
         |offset| LeafTuple::decode(leaf.tuple(offset)).is_some_and(|item| item.key == new_key);
@@ -238,13 +242,14 @@ fn single_value_budget(leaf: &Page, new_key: &[u8]) -> Option<usize> {
 }
 
 impl Index {
-    /// Most TIDs of a posting list, whatever its key.
+    /// Returns the most TIDs of a posting list, whatever its key.
     pub(crate) fn tids_max(&self) -> u16 {
         self.options().page_items_max.map_or(u16::MAX, |max| max.max(3))
     }
 
-    /// Makes room for an entry of so many bytes on a full leaf by merging equal keys, if that frees
-    /// `at_least` so many, which is not nothing; true if the entry fits now. Otherwise nothing is changed.
+    /// Makes room for an entry of `tuple_bytes` on a full leaf by merging equal keys. Does so only
+    /// if the merge frees `at_least` bytes (not zero). Returns true if the entry fits now.
+    /// Otherwise nothing is changed.
     pub(crate) fn deduplicate(
         &self,
         leaf: &mut PageWrite<'_>,

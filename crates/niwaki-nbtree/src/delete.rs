@@ -1,4 +1,5 @@
-//! Deletion of entries: those of a list, leaf by leaf, or all that a pass over the file finds.
+//! Deletes entries: those in a given list, or all entries that a pass over the file decides to
+//! delete.
 
 use std::convert::Infallible;
 
@@ -23,7 +24,7 @@ use crate::table::{EntryDecision, EntryVisitor, NextVisit, RemovedInterval};
 use crate::tuple::{ENTRY_MAX, TUPLE_HEADER};
 use crate::wal;
 
-/// What a pass of vacuum did.
+/// The result of a pass of vacuum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VacuumSummary {
     /// Leaf pages visited.
@@ -32,17 +33,18 @@ pub struct VacuumSummary {
     pub removed: u64,
     /// Entries that stay.
     pub remaining: u64,
-    /// Pages that were empty, or half-dead since a crash, or merged with their neighbours, and were unlinked.
+    /// Pages that were unlinked: they were empty, or half-dead since a crash, or merged with a
+    /// neighbour.
     pub deleted_pages: u32,
-    /// Pages that the next splits will use, found or made.
+    /// Pages that the next splits will use, found or made free by the pass.
     pub free_pages: u32,
-    /// How full the leaves were when they were visited.
+    /// The fullness of the leaves when the pass visited them.
     fullness: Fullness,
 }
 
 impl Index {
-    /// Deletes the entry (key, TID) if it is there and `decide` says so: [`Index::delete_listed`] of one. Returns
-    /// whether an entry was deleted.
+    /// Deletes the entry (key, TID) if it exists and `decide` returns [`EntryDecision::Delete`].
+    /// This is [`Index::delete_listed`] of one entry. Returns whether an entry was deleted.
     ///
     /// # Errors
     /// As [`Index::delete_listed`].
@@ -57,14 +59,17 @@ impl Index {
         Ok(deleted > 0)
     }
 
-    /// Deletes those of the `entries`, given ascending, that are there and of which `decide`, called with an entry's
-    /// place in the list under the exclusive latch of its leaf (rule 9b.10), says so; with the interval of
-    /// what it allowed. All on one leaf cost one hold of its latch and one record, and leaves of one parent one
-    /// descent and a look at the parent each. Returns how many were deleted.
+    /// Deletes entries from an ascending list if they exist and `decide` returns
+    /// [`EntryDecision::Delete`]. The index calls `decide` with an entry's place in the list, under
+    /// the exclusive latch of the entry's leaf (rule 9b.10). `decide` also returns the interval of
+    /// the removed versions. All entries on one leaf cost one hold of its latch and one record. The
+    /// leaves of one parent cost one descent, and a look at the parent each. Returns the number of
+    /// deleted entries.
     ///
     /// # Errors
-    /// That of `decide`, and storage's: of the leaf at hand nothing was deleted then, unless it was left empty or
-    /// sparse and its page could not be deleted, which the next pass of vacuum does.
+    /// The error of `decide`, and storage's. In both cases no entry of the current leaf was
+    /// deleted, with one exception: the deletion left the leaf empty or sparse, and the deletion of
+    /// its page failed. Then the entries are gone, and the next pass of vacuum deletes the page.
     pub fn delete_listed(
         &self,
         entries: &[(&[u8], Tid)],
@@ -77,7 +82,7 @@ impl Index {
         let mut path = Path::new();
         let mut places = Vec::with_capacity(entries.len());
         let (mut targets, mut bounds) = (Vec::new(), Vec::new());
-        // Ends: the leaf is that of the entry at `next`, which is gone past.
+        // Ends: each round takes the leaf of the entry at `next`, and moves `next` past that entry.
         while let Some(&(key, tid)) = entries.get(next) {
             let Some(mut leaf) = self.write_leaf_of(&Target::entry(key, tid), &mut path)? else {
                 break;
@@ -94,7 +99,7 @@ impl Index {
                 let found = self.entry_at(&leaf, block, target, entries[at], bound)?;
                 let Found::There(place) = found else { continue };
                 let (decision, removed) = decide(at)?;
-                // Listed twice it goes once.
+                // An entry listed twice is deleted once.
                 if decision == EntryDecision::Delete && places.last() != Some(&place) {
                     places.push(place);
                     removes = union(removes, removed);
@@ -116,8 +121,8 @@ impl Index {
         Ok(deleted)
     }
 
-    /// Latches for writing the leaf where `target` belongs; `None` when the index has no pages. `path` is that to the leaf
-    /// before, whose target was not above this one.
+    /// Latches for writing the leaf where `target` belongs; `None` when the index has no pages.
+    /// `path` is the path to the previous leaf, whose target was not above this one.
     fn write_leaf_of(&self, target: &Target<'_>, path: &mut Path) -> Result<Option<PageWrite<'_>>> {
         let Counters { retail_leaf_pages, retail_inner_pages, .. } = &self.counters;
         count(retail_inner_pages, u64::from(path.at(1).is_some()));
@@ -142,23 +147,27 @@ impl Index {
         Err(self.no_way(META_BLOCK))
     }
 
-    /// Visits every entry, in physical order of the pages, and does what `visitor` decides. What it deletes has
-    /// no interval: it is gone from the heap.
+    /// Visits every entry, in physical order of the pages, and carries out the decisions of
+    /// `visitor`. The deletion has no interval: the deleted versions are gone from the heap.
     ///
-    /// Complete although splits go on: the pass goes on to the end that the file has when it gets there, and
-    /// then visits again what splits moved to pages behind it (`Recycling::entries_move`).
+    /// The pass is complete although splits go on. It runs to the end that the file has when the
+    /// pass gets there. Then it visits again the pages behind it to which splits moved entries
+    /// (`Recycling::entries_move`).
     ///
-    /// Leaves that are empty then are deleted, sparse ones merged with their neighbours, half-dead pages unlinked, and deleted pages, of an earlier
-    /// run too, found for use.
+    /// The pass deletes leaves that are empty then, merges sparse leaves with their neighbours and
+    /// unlinks half-dead pages. It also finds deleted pages for reuse, including pages from an
+    /// earlier run.
     ///
     /// # Errors
-    /// Storage's, and that of [`EntryVisitor::between_pages`]; what was deleted until then stays deleted.
+    /// Storage's, and the error of [`EntryVisitor::between_pages`]; entries deleted until then stay
+    /// deleted.
     pub fn vacuum(&self, visitor: &mut dyn EntryVisitor) -> Result<VacuumSummary> {
         let mut summary = VacuumSummary::default();
         let pass = self.recycling.begin_pass();
         let pool = self.storage.pool();
         let mut stream = ReadStream::new(pool, self.file.id, Fork::Main, visitor.read_ahead());
-        // What the stream names comes in the order of the pass; pages to which it comes again are not named.
+        // The stream returns the named pages in the order of the pass. Pages that the pass visits
+        // again are not named.
         let (mut named, mut given) = (META_BLOCK.0 + 1, META_BLOCK.0);
         // Ends: entries that the pass has met do not bring it back.
         while let Some(block) = pass.next(self.blocks()?) {
@@ -175,7 +184,7 @@ impl Index {
                 let before = summary.removed;
                 let remaining = self.vacuum_page(block, &pass, visitor, &mut summary)?;
                 let (reads, changed) = (stream.take_reads(), summary.removed > before);
-                // What a split moves meanwhile the pass visits where it went.
+                // A split may move entries meanwhile: the pass visits them in their new page.
                 if visitor.between_pages(reads, changed)? == NextVisit::NextPage {
                     summary.remaining += remaining.unwrap_or(0);
                     summary.leaf_pages += u32::from(remaining.is_some());
@@ -184,7 +193,7 @@ impl Index {
             }
         }
         if summary.fullness.is_sparse(Density::WITH_ROOM) {
-            // As between two pages: nothing waits for a decision.
+            // As between two pages: no entry waits for a decision.
             let unlinked =
                 self.pack_all(&mut || Ok(visitor.between_pages(0, true).map(drop)?))?;
             summary.deleted_pages += unlinked;
@@ -195,7 +204,8 @@ impl Index {
         Ok(summary)
     }
 
-    /// Returns how many entries a leaf has then; `None` if the page is no leaf, or none any more.
+    /// Visits one page. Returns the number of entries that its leaf has afterwards. `None` if the
+    /// page is no leaf, or no longer one.
     fn vacuum_page(
         &self,
         block: BlockNumber,
@@ -233,7 +243,8 @@ impl Index {
         let right_was_met = pass.has_met(right);
         if let Some(merged) = self.merge_sparse(leaf)? {
             summary.deleted_pages += merged.unlinked;
-            // The entries are visited where they are now, with those that are there, which count once.
+            // The pass visits the moved entries in their new page, together with the sibling's
+            // entries, which must count once.
             if right_was_met {
                 summary.leaf_pages = summary.leaf_pages.saturating_sub(1);
                 summary.remaining = summary.remaining.saturating_sub(merged.entries_before);
@@ -247,7 +258,8 @@ impl Index {
         Ok(Some(remaining))
     }
 
-    /// Does with the entries of a leaf what `visitor` decides. Returns how many went, and how many stay.
+    /// Carries out the decisions of `visitor` about the entries of a leaf. Returns the numbers of
+    /// removed and of remaining entries.
     pub(crate) fn visit_leaf(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -264,7 +276,8 @@ impl Index {
                 match visitor.decide(entry) {
                     EntryDecision::Keep => {}
                     EntryDecision::Delete => gone.push(EntryPlace { offset, place }),
-                    // Items with a payload are single entries: those before it that go are items.
+                    // Items with a payload are single entries: each removed entry before this one
+                    // is a whole item.
                     EntryDecision::Rewrite => {
                         let payload = visitor.payload().to_vec();
                         rewritten.push((offset - gone.len() as u16, tid, payload));
@@ -283,7 +296,8 @@ impl Index {
         Ok((gone.len() as u64, entries - gone.len() as u64))
     }
 
-    /// Gives the entry at `offset` another payload, logged; false if that does not fit the leaf.
+    /// Gives the entry at `offset` another payload, logged. Returns false if the payload does not
+    /// fit the leaf.
     fn set_payload(&self, leaf: &mut PageWrite<'_>, offset: u16, payload: &[u8]) -> Result<bool> {
         let item = self.leaf_tuple(leaf, leaf.id().block, offset)?;
         let room = item.payload.len() + leaf.room();

@@ -1,8 +1,8 @@
-//! From the root to the page where a key belongs.
+//! Descends from the B-tree root to the page where a key belongs.
 //!
-//! Lehman and Yao: one page at a time on the way down. Between reading a downlink and reading the
-//! page it names, that page may split; then the key lies beyond its high key, and the search moves
-//! right. Inner pages are read without a latch ([`Index::inner_step`]).
+//! The algorithm is Lehman and Yao's: one page at a time on the way down. Between the read of a
+//! downlink and the read of its page, that page may split. Then the key lies beyond the page's high
+//! key, and the search moves right. Inner pages are read without a latch ([`Index::inner_step`]).
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::BlockNumber;
@@ -16,23 +16,23 @@ use crate::recycle::Link;
 use crate::search::{Keys, Target, downlink_item, is_beyond, lies_beyond};
 use crate::tuple::PivotTuple;
 
-/// Most descents in a row that end at a deleted page. Each must have lost a race of microseconds
-/// against a deletion; only links in a damaged file lose that often.
+/// The most descents in a row that end at a deleted page. Each such descent lost a race of
+/// microseconds against a deletion; only links in a damaged file lose that often.
 pub(crate) const RESTARTS_MAX: u32 = 1000;
 
-/// What reading one inner page tells.
+/// The result of reading one inner page.
 enum InnerStep {
     /// The child to go to.
     Down(Link),
     /// The target lies in the right sibling or beyond.
     Right(Link),
-    /// The page's split was never finished; only told to those who would finish it.
+    /// The page's split was never finished. Only callers that would finish it get this answer.
     Incomplete,
     /// The page was deleted since the link to it was read.
     Gone,
 }
 
-/// How a descent ended.
+/// The end of a descent.
 pub(crate) enum Descent {
     /// The page of the wanted level to look at; it may have split since.
     At(Link),
@@ -43,7 +43,8 @@ pub(crate) enum Descent {
 }
 
 impl Index {
-    /// Goes down to `level`, noting the way in `path`. `finisher`: stop at unfinished splits.
+    /// Descends to `level`, and notes the pages in `path`. With `finisher`, the descent stops at
+    /// unfinished splits.
     #[inline]
     pub(crate) fn descend(
         &self,
@@ -60,7 +61,7 @@ impl Index {
         Err(self.no_way(META_BLOCK))
     }
 
-    /// `None`: a page on the way was deleted since the link to it was read.
+    /// Descends once. `None`: a page on the way was deleted since the link to it was read.
     #[inline]
     fn descend_once(
         &self,
@@ -95,9 +96,10 @@ impl Index {
         Ok(Some(Descent::At(link)))
     }
 
-    /// The leaf where `target` belongs, if the page of level 1 that `path` names leads to it. `target` is not below what the
-    /// path was made for: a page's range never loses its lower end, so it lies there or to the right. `None`: to the right,
-    /// or there is no such page any more.
+    /// Returns a link to the leaf where `target` belongs, if the page of level 1 in `path` leads to
+    /// that leaf. `target` is not below the target for which the path was made. A page's range
+    /// never loses its lower end, so `target` lies in the range of that page or to its right.
+    /// `None`: `target` lies to the right, or the page is gone.
     pub(crate) fn child_of_last(&self, target: &Target<'_>, path: &Path) -> Result<Option<Link>> {
         let Some(parent) = path.at(1) else { return Ok(None) };
         Ok(match self.inner_step(parent, 1, target, false)? {
@@ -106,17 +108,20 @@ impl Index {
         })
     }
 
-    /// Every link led to a deleted page, time and again: links in a damaged file do.
+    /// Returns the error for links that led to deleted pages again and again, as only links in a
+    /// damaged file do.
     #[cold]
     pub(crate) fn no_way(&self, block: BlockNumber) -> crate::Error {
         self.damaged(block, None, "B2", "links lead to deleted pages")
     }
 
-    /// Latches for reading the page that a link leads to; `None` if it was deleted since the link was
-    /// read, or is another page by now: the place must be looked up again by its key.
+    /// Latches for reading the page that a link leads to. `None` if the page was deleted since the
+    /// link was read, or is another page by now: then the caller must look its place up again by
+    /// key.
     ///
-    /// An old link is not waited for: the page may be in use again elsewhere in the tree, latched by the caller
-    /// itself, or by somebody who waits for a page that the caller has latched.
+    /// The function does not wait for the latch with an old link. The page may be in use again
+    /// elsewhere in the tree. Then the caller itself may have it latched, or another thread that
+    /// waits for a page that the caller has latched.
     #[inline]
     pub(crate) fn follow(&self, link: Link, level: u16) -> Result<Option<PageRead<'_>>> {
         if self.is_old(link) {
@@ -131,7 +136,7 @@ impl Index {
         Ok(Some(page))
     }
 
-    /// [`Index::follow`], latching for writing.
+    /// Follows a link as [`Index::follow`], but latches for writing.
     pub(crate) fn follow_to_write(&self, link: Link, level: u16) -> Result<Option<PageWrite<'_>>> {
         if self.is_old(link) {
             return Ok(None);
@@ -141,13 +146,13 @@ impl Index {
         self.expect_current(page, link, level)
     }
 
-    /// Whether a link is known to be old before the page it leads to was latched.
+    /// Decides whether a link is already known to be old, before its page is latched.
     #[inline]
     fn is_old(&self, link: Link) -> bool {
         !self.is_current(link) && !seeded_bug!("old_links_are_waited_for")
     }
 
-    /// A page that was latched for writing, if it still is the one that the link meant.
+    /// Returns a page latched for writing, if it still is the page that the link meant.
     pub(crate) fn expect_current<'a>(
         &self,
         page: PageWrite<'a>,
@@ -161,8 +166,8 @@ impl Index {
         Ok(Some(page))
     }
 
-    /// Reads one inner page: at a glance if that succeeds, under its shared latch otherwise. Everything it
-    /// uses of the page is copied into the answer.
+    /// Reads one inner page: by a glance (optimistic read) if that succeeds, else under its shared
+    /// latch. The answer is a copy of everything that it needs of the page.
     #[inline]
     fn inner_step(
         &self,
@@ -177,9 +182,10 @@ impl Index {
         }
     }
 
-    /// Without pin, latch or any write to shared memory. `None`: there is nothing to glance at, or the page
-    /// is being changed, or it is not what was expected, which the latch will show. One try is
-    /// enough: whoever changes a page drops its copy, so a second would meet the writer's latch too.
+    /// Reads an inner page without pin, latch or any write to shared memory. `None`: there is no
+    /// copy to read, the page is being changed, or it is not the expected page, which the latched
+    /// read will show. One try is enough: a thread that changes a page drops its copy, so a second
+    /// try would meet the writer's latch too.
     #[inline]
     fn glance_step(
         &self,
@@ -201,7 +207,8 @@ impl Index {
             let at = usize::from(page.item_id(downlink_item(&page, target)?).offset());
             (BlockNumber(page.u64_at(at) as u32), false)
         };
-        // Of the page's links one may say what one could of the link to it: the epoch is the same.
+        // The page's links have the same epoch as the link to the page, so they allow the same
+        // conclusions.
         if block == META_BLOCK || !page.holds() || !self.is_current(link) {
             return None;
         }
@@ -227,7 +234,7 @@ impl Index {
         Ok(InnerStep::Down(self.link(self.child(&page, link.block, target)?)))
     }
 
-    /// The downlink of an inner page that leads to `target`.
+    /// Returns the downlink of an inner page that leads to `target`.
     fn child(&self, page: &Page, block: BlockNumber, target: &Target<'_>) -> Result<BlockNumber> {
         let item = downlink_item(page, target);
         match item.and_then(|item| PivotTuple::decode(page.tuple(item))) {
@@ -236,7 +243,8 @@ impl Index {
         }
     }
 
-    /// The leaf where `target` belongs, latched for reading; `None` when the index has no pages.
+    /// Returns the leaf where `target` belongs, latched for reading; `None` when the index has no
+    /// pages.
     #[inline]
     pub(crate) fn read_leaf(&self, target: &Target<'_>) -> Result<Option<PageRead<'_>>> {
         for _ in 0..RESTARTS_MAX {
@@ -255,8 +263,8 @@ impl Index {
         Err(self.no_way(META_BLOCK))
     }
 
-    /// Latches for writing the page of `level` where `target` belongs, starting at `link`. Unfinished
-    /// splits are left alone. `None`: a page on the way was deleted.
+    /// Latches for writing the page of `level` where `target` belongs, starting at `link`. Leaves
+    /// unfinished splits alone. `None`: a page on the way was deleted.
     pub(crate) fn write_from(
         &self,
         mut link: Link,
@@ -274,7 +282,7 @@ impl Index {
         }
     }
 
-    /// Counts a step to the right of `block`.
+    /// Counts a step to the right of `block`, and fails when there are too many.
     #[inline]
     pub(crate) fn count_move(&self, moves: &mut u32, block: BlockNumber) -> Result<()> {
         *moves += 1;

@@ -1,17 +1,18 @@
-//! A leaf whose entries are all dead is emptied and leaves the tree.
+//! Empties a leaf whose entries are all dead, so that it leaves the tree.
 //!
-//! A queue table is filled at one end and emptied at the other. No insertion comes to the leaves that it
-//! leaves behind, so nobody looks for room there (`simple_delete.rs`); but scans mark what they find dead,
-//! and one of them marks the last entry of such a leaf. It then asks the table about all of them, and
-//! gives the page back for the next split.
+//! A queue table is filled at one end and emptied at the other. No insertion comes to the leaves at
+//! the emptied end, so simple deletion does not make room there (`simple_delete.rs`). But scans
+//! mark the entries that they find dead, and one scan marks the last entry of such a leaf. That
+//! scan then asks the table about all entries, and gives the page back for the next split.
 //!
-//! A mark is a hint (rule 9b.13): an entry goes only if the table says so now, under the leaf's exclusive
-//! latch (rule 9b.10), and with the interval of what it removed, so that a standby knows which queries
-//! still could see it. What the table does not let go stays, marked; simple deletion or vacuum asks again.
-//! Who marked the last entry of a leaf as it is now is one scan, so a leaf is tried once.
+//! A mark is a hint (rule 9b.13). An entry goes only if the table allows it now, under the leaf's
+//! exclusive latch (rule 9b.10). The removal is logged with the interval of the removed versions,
+//! so that a standby knows which queries still could see them. Entries that the table keeps stay
+//! marked; simple deletion or vacuum asks again. Exactly one scan marks the last entry of a leaf
+//! version, so a leaf is tried once.
 //!
-//! The last leaf of the tree is left to simple deletion: it cannot go, insertions come to it, and in a queue
-//! that runs empty again and again each row would cost a record.
+//! The last leaf of the tree is left to simple deletion. It cannot go, and insertions come to it.
+//! In a queue that runs empty again and again, each row would cost a record.
 //!
 //! Source: design section 6.
 
@@ -30,28 +31,28 @@ use crate::stats::count;
 use crate::table::{DeletionOracle, RemovedInterval};
 use crate::visits::Visits;
 
-/// What the table says of all entries of a leaf.
+/// The table's answer about all entries of a leaf.
 enum Answer {
-    /// These go, ascending.
+    /// These entries may go, ascending.
     Gone(Vec<EntryPlace>, RemovedInterval),
-    /// These heap blocks are to be read in first.
+    /// These heap blocks must be read into memory first.
     ReadIn(Vec<BlockNumber>),
 }
 
 impl Index {
-    /// Removes the entries of a leaf, all of which are marked LP_DEAD, as far as the table lets them go; a
-    /// leaf that is empty then is deleted. Does nothing unless the leaf still is as it was when it was
-    /// read. Waits for latches only. Returns how many entries went.
+    /// Removes the entries of a leaf as far as the table allows; all of them are marked LP_DEAD.
+    /// Deletes the leaf if it is empty then. Does nothing unless the leaf still is as it was when
+    /// it was read. Waits for latches only. Returns the number of removed entries.
     ///
     /// # Errors
-    /// That of `oracle`, and storage's: nothing was removed then, unless the leaf was left empty and its
-    /// page could not be deleted, which the next pass of vacuum does.
+    /// The error of `oracle`, and storage's. No entry was removed then, unless the leaf was left
+    /// empty and the deletion of its page failed. The next pass of vacuum deletes such a page.
     pub fn empty_dead_leaf(&self, read: LeafRead, oracle: &dyn DeletionOracle) -> Result<usize> {
         let mut deletion = Deletion { oracle, read_ins: 1 };
         // Ends: heap blocks are read in once.
         loop {
             let mut leaf = self.pin(read.block)?.into_write();
-            // Another version may be of another page, a deleted or an inner one.
+            // With another version, the block may even be a deleted or an inner page.
             if LeafVersion(leaf.version()) != read.version || leaf.is_rightmost() {
                 return Ok(0);
             }

@@ -1,4 +1,4 @@
-//! What an index operation can fail with.
+//! The errors of index operations.
 
 use niwaki_storage::Error as StorageError;
 
@@ -19,7 +19,7 @@ pub enum Error {
         /// Name of the index.
         index: String,
     },
-    /// A bulk build was given entries out of (key, TID) order: a mistake of the caller.
+    /// A bulk build was given entries out of (key, TID) order, which is a mistake of the caller.
     #[error("entries for the build of index \"{index}\" are not in order")]
     NotSorted {
         /// Name of the index.

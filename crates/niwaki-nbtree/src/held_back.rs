@@ -1,9 +1,10 @@
-//! Whether a leaf is split for versions that only an old snapshot keeps.
+//! Counts splits for versions that only an old snapshot keeps (snapshot-blocked splits).
 //!
-//! A leaf that versions filled is split when no entry of it may go. If the table kept some of these versions for an old
-//! snapshot alone, then that snapshot is why the index grows: the split is counted, and the table, which was asked, may have who made it
-//! slow down afterwards. A few heap blocks in memory are asked about, as a pass of bottom-up deletion would be
-//! made of them; a split is so rare that nobody feels it.
+//! A leaf that versions filled is split when none of its entries may go. The table may have kept
+//! some of these versions for an old snapshot alone. Then that snapshot makes the index grow, and
+//! the split is counted. The table may slow down the insertion that caused the split afterwards.
+//! The check asks about a few heap blocks in memory, as a pass of bottom-up deletion would. A split
+//! is so rare that this cost does not matter.
 
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageWrite;
@@ -14,11 +15,11 @@ use crate::stats::count;
 use crate::table::DeletionOracle;
 use crate::visits::Visits;
 
-/// Most heap blocks that are asked about.
+/// The most heap blocks that one check asks about.
 const BLOCKS_MAX: usize = 16;
 
 impl Index {
-    /// Counts the split of a leaf for a version, which is about to be made.
+    /// Counts the split of a leaf for a version. The split is about to be made.
     pub(crate) fn note_version_split(
         &self,
         leaf: &PageWrite<'_>,

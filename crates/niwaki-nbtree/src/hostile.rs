@@ -1,7 +1,7 @@
-//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
-//! never panics.
+//! Runs the decoders of this crate on arbitrary bytes. Each function in [`TARGETS`] returns or
+//! refuses, and never panics.
 //!
-//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` supply the bytes.
 
 use niwaki_env::hostile::{Target, dense, sparse};
 use niwaki_storage::page::Page;
@@ -15,7 +15,7 @@ use crate::removal::Removal;
 use crate::tuple::{self, LeafTuple, PivotTuple, push_leaf, push_pivot, sort_key};
 use crate::wal::{changes, kind};
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// For each decoder: its name, valid inputs to begin with, and the function that calls it.
 pub const TARGETS: &[Target] = &[
     ("nbtree_tuple", tuple_seeds, tuple),
     ("nbtree_page", page_seeds, page),
@@ -46,7 +46,7 @@ fn tuple(bytes: &[u8]) {
     let (key, _) = sort_key(bytes);
     let (leaf, pivot) = (LeafTuple::decode(bytes), PivotTuple::decode(bytes));
     assert!(leaf.is_none() || pivot.is_none(), "one kind at most");
-    // What a search compares is what a reader sees.
+    // A search and a reader see the same key.
     let decoded = [leaf.map(|t| t.key), pivot.map(|t| t.key)];
     assert!(decoded.into_iter().flatten().all(|decoded| decoded == key));
     if let Some(leaf) = leaf {
@@ -96,7 +96,8 @@ fn page(bytes: &[u8]) {
     }
 }
 
-/// Kind of the record, number of the page in it, its data; applied to a leaf and to a metapage.
+/// Returns records: the kind, the number of the page in the record, then its data. [`record`]
+/// applies them to a leaf, to a metapage and to a zeroed page.
 fn record_seeds() -> Vec<Vec<u8>> {
     let (high, new) = (pivot(b"m", None), leaf(b"n", 4));
     let mut taken_in = Vec::new();

@@ -1,4 +1,4 @@
-//! The handle of one index: its file, its root, and how its pages are reached.
+//! The handle of one index, through which every operation reaches the index's pages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,20 +21,21 @@ use crate::stats::{Counters, IndexStats};
 use crate::table::RemovedInterval;
 use crate::wal;
 
-/// Most steps to the right in one search. Each step follows a split that happened since the parent
-/// was read; only a damaged file can have so many.
+/// The most steps to the right in one search, in pages. Each step follows a split that happened
+/// since the search read the parent. Only a damaged file can need a million steps.
 pub(crate) const MOVES_MAX: u32 = 1_000_000;
 
-/// One index. Shared by all sessions; every operation takes `&self`.
+/// One B-tree index. All sessions share the handle; every operation takes `&self`.
 ///
-/// A file without blocks, or with an all-zero metapage, is an empty index: the first insertion makes
-/// its first pages. So recovery empties an unlogged index by cutting its file to nothing.
+/// A file without blocks, or with an all-zero metapage, is an empty index: the first insertion
+/// makes its first pages. So recovery empties an unlogged index by truncating its file to zero
+/// blocks.
 pub struct Index {
     pub(crate) storage: Arc<Storage>,
     pub(crate) file: RelFile,
     pub(crate) name: Box<str>,
     options: OptionsCell,
-    /// Whether posting lists may be made at all.
+    /// True if the index may make posting lists at all.
     posting_lists: bool,
     /// The rightmost leaf as last seen by an insertion; 0 when unknown.
     pub(crate) rightmost: AtomicU32,
@@ -48,9 +49,9 @@ pub struct Index {
 }
 
 impl Index {
-    /// A handle for the index in `file`. Does no I/O; the file may be empty. A file that is written has
-    /// one handle: it knows which pages are free, and which links have grown old. `name` is for
-    /// messages.
+    /// Returns a handle for the index in `file`. Does no I/O; the file may be empty. A file that is
+    /// written has one handle, since the handle knows the free pages and the outdated links. `name`
+    /// is for messages.
     pub fn new(storage: Arc<Storage>, file: RelFile, name: &str, options: IndexOptions) -> Self {
         Self {
             storage,
@@ -69,25 +70,25 @@ impl Index {
         }
     }
 
-    /// The same index, which never merges equal keys into posting lists, whatever its settings say: for
-    /// indexes whose entries have a payload, or in which equal key bytes do not mean the same image
-    /// (numeric 1.0 and 1.00).
+    /// Returns the same index, which now never merges equal keys into posting lists, whatever its
+    /// settings say. This is for indexes whose entries have a payload. It is also for indexes in
+    /// which equal key bytes do not mean the same image (numeric 1.0 and 1.00).
     #[must_use]
     pub fn without_posting_lists(self) -> Self {
         Self { posting_lists: false, ..self }
     }
 
-    /// Its file.
+    /// Returns the file of the index.
     pub fn file(&self) -> RelFile {
         self.file
     }
 
-    /// Its name, as messages give it.
+    /// Returns the name of the index, as messages give it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its settings now.
+    /// Returns the current settings.
     #[inline]
     pub fn options(&self) -> IndexOptions {
         let mut options = self.options.get();
@@ -95,24 +96,24 @@ impl Index {
         options
     }
 
-    /// Changes its settings; operations that run already may still go by the old ones.
+    /// Changes the settings. Operations that run already may still use the old ones.
     pub fn set_options(&self, options: IndexOptions) {
         self.options.set(options);
     }
 
-    /// What happened since it was opened.
+    /// Returns the counters of this index since it was opened.
     pub fn stats(&self) -> IndexStats {
         self.counters.read()
     }
 
-    /// How many passes of deletion or deduplication held a full leaf's latch for how long, since it
-    /// was opened. Bucket 0: under 1 us; bucket n: from 2^(n-1) to under 2^n us; the last one has the
-    /// rest.
+    /// Returns a histogram since the index was opened: how long passes of deletion or deduplication
+    /// held the latch of a full leaf. Bucket 0 counts passes under 1 us. Bucket n counts passes
+    /// from 2^(n-1) to under 2^n us. The last bucket has the rest.
     pub fn latch_hold(&self) -> [u64; LATCH_HOLD_BUCKETS] {
         self.latch_hold.read()
     }
 
-    /// Pages of its file.
+    /// Returns the number of pages of the index's file.
     ///
     /// # Errors
     /// Storage's.
@@ -120,19 +121,21 @@ impl Index {
         Ok(self.storage.pool().blocks(self.file.id, Fork::Main)?)
     }
 
-    /// How many of them are known to be free: the next splits use them. After a start none are, until the next pass of
-    /// vacuum.
+    /// Returns the number of pages of the file that are known to be free. The next splits use them.
+    /// After a start no page is known to be free until the next pass of vacuum.
     pub fn free_pages(&self) -> usize {
         self.recycling.free_count()
     }
 
-    /// Makes the first pages of an empty index: metapage and an empty root. Does nothing if they are
-    /// there. Insertion does it on its own; this is for those who want it done before.
+    /// Makes the first pages of an empty index: metapage and an empty root. Does nothing if the
+    /// pages exist. Insertion does this by itself; callers that need the pages earlier call this
+    /// function.
     ///
     /// # Errors
     /// Storage's.
     pub fn create(&self, xid: Xid) -> Result<()> {
-        // Ends: every turn lets the file grow. A crash may have left it grown, and nothing in it.
+        // Ends: every round lets the file grow. A crash may have left the file grown and its pages
+        // empty.
         while self.blocks()? <= FIRST_ROOT.0 {
             self.grow_first_pages()?;
         }
@@ -162,8 +165,8 @@ impl Index {
         Ok(self.storage.pool().pin(self.page_id(block))?)
     }
 
-    /// Latches for reading a page that cannot be deleted meanwhile (the caller has its left sibling
-    /// latched), checking that it is an index page of this level.
+    /// Latches a page for reading, and checks that it is an index page of this level. The page
+    /// cannot be deleted meanwhile: the caller has its left sibling latched.
     #[inline]
     pub(crate) fn read(&self, block: BlockNumber, level: u16) -> Result<PageRead<'_>> {
         let page = self.pin(block)?.into_read();
@@ -171,8 +174,8 @@ impl Index {
         Ok(page)
     }
 
-    /// Latches for writing a page that cannot be deleted meanwhile, checking that it is an index page of
-    /// this level.
+    /// Latches a page for writing, and checks that it is an index page of this level. The page
+    /// cannot be deleted meanwhile.
     #[inline]
     pub(crate) fn write(&self, block: BlockNumber, level: u16) -> Result<PageWrite<'_>> {
         let page = self.pin(block)?.into_write();
@@ -185,7 +188,7 @@ impl Index {
         page.verify(self.page_id(block), Some(level)).map_err(storage_damage)
     }
 
-    /// Damage on one of its pages, as an error.
+    /// Returns an error that reports damage on a page of the index.
     #[cold]
     pub(crate) fn damaged(
         &self,
@@ -197,7 +200,7 @@ impl Index {
         storage_damage(damage(self.page_id(block), item, invariant, detail))
     }
 
-    /// Reads the metapage; `None` when nobody has made the first pages yet.
+    /// Reads the metapage. Returns `None` when the first pages do not exist yet.
     pub(crate) fn read_meta(&self) -> Result<Option<Meta>> {
         if self.blocks()? == 0 {
             return Ok(None);
@@ -211,7 +214,7 @@ impl Index {
         Ok(Some(meta))
     }
 
-    /// Root and its level; `None` when the index has no pages.
+    /// Returns the B-tree root and its level; `None` when the index has no pages.
     #[inline]
     pub(crate) fn root(&self) -> Result<Option<(BlockNumber, u16)>> {
         match self.glance_at_root() {
@@ -220,7 +223,8 @@ impl Index {
         }
     }
 
-    /// The metapage's answer without a latch. What was published was verified before.
+    /// Reads the root from the metapage without a latch (optimistic read). Published contents were
+    /// verified before they were published.
     #[inline]
     fn glance_at_root(&self) -> Option<(BlockNumber, u16)> {
         let page = self.storage.pool().glance(self.page_id(META_BLOCK))?;
@@ -254,23 +258,24 @@ impl Index {
         }
     }
 
-    /// Adds to the credit that deleted entries are.
+    /// Adds to the credit that deleted entries earn.
     pub(crate) fn earn(&self, entries: u64) {
-        // Without its files nothing is paid, and there is nothing to pay.
+        // A failure to read the file's size earns nothing: without the file there is nothing to pay
+        // for.
         self.credit.earn(entries, || self.blocks().map_or(0, u64::from));
     }
 
-    /// Most entries that a page may hold, from the options.
+    /// Returns the most items that a page may hold, from the options.
     #[inline]
     pub(crate) fn items_max(&self) -> usize {
         self.options().page_items_max.map_or(usize::MAX, |max| usize::from(max.max(3)))
     }
 
-    /// Whether a tuple of these bytes can be put on the page as it is, or compacted.
+    /// Decides whether a tuple of `tuple_bytes` fits the page as it is, or after compaction.
     #[inline]
     pub(crate) fn fits(&self, page: &Page, tuple_bytes: usize) -> bool {
         let bytes = tuple_bytes + crate::page::LINE_POINTER;
-        // Seldom more than one look: a page is compacted for many entries at once.
+        // Mostly one of the two looks is enough: a page is compacted for many entries at once.
         (bytes <= page.free_bytes() || bytes <= page.room())
             && usize::from(page.entry_count()) < self.items_max()
     }
@@ -290,14 +295,15 @@ pub(crate) fn storage_damage(corruption: Box<Corruption>) -> crate::Error {
     crate::Error::Storage(niwaki_storage::Error::Corruption(corruption))
 }
 
-/// The pages that a descent went through, by level: where to look first for a parent.
+/// The pages of one descent, by level: the first places to look for a parent.
 #[derive(Debug)]
 pub(crate) struct Path {
     links: [Option<Link>; Path::LEVELS],
 }
 
 impl Path {
-    /// More levels than any tree has: the smallest inner page that is not the root leads to two.
+    /// More levels than any tree has: the smallest inner page that is not the root has two
+    /// children.
     const LEVELS: usize = 32;
 
     #[inline]
@@ -317,7 +323,7 @@ impl Path {
         self.links.get(usize::from(level)).copied().flatten()
     }
 
-    /// How many pages it names.
+    /// Returns the number of pages that the path names.
     pub(crate) fn pages(&self) -> u64 {
         self.links.iter().flatten().count() as u64
     }

@@ -1,7 +1,7 @@
-//! Insertion: unique check, suppression of duplicates, room on the leaf.
+//! Inserts an entry: unique check, suppression of duplicates, room on the leaf.
 //!
-//! A full leaf is split only after what can be freed on it was freed ([`Index::make_room`]), and if its right
-//! sibling has no room for some of its entries ([`Index::make_way`]).
+//! A full leaf is first freed of removable entries ([`Index::make_room`]). It is split only if its
+//! right sibling has no room for some of its entries ([`Index::make_way`]).
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
@@ -34,67 +34,67 @@ pub struct NewEntry<'a> {
     pub key: &'a [u8],
     /// INCLUDE payload.
     pub payload: &'a [u8],
-    /// Root of the row's chain.
+    /// TID of the row's chain root.
     pub tid: Tid,
-    /// Transaction that inserts, for the log.
+    /// The inserting transaction, for the log.
     pub xid: Xid,
-    /// The row moved and its key did not change (design section 5): a reason to look for dead
-    /// versions before a split (bottom-up deletion).
+    /// True if the row moved and its key did not change (design section 5). This is a reason to
+    /// look for dead versions before a split (bottom-up deletion).
     pub logically_unchanged: bool,
 }
 
-/// How an insertion ended.
+/// The end of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
-    /// The entry is there now.
+    /// The entry was inserted.
     Inserted,
-    /// It was there already (design section 5): nothing was inserted, its LP_DEAD mark, if any, is
-    /// gone, and scans that read the leaf before can no longer mark it.
+    /// The entry existed already (design section 5): nothing was inserted. Its LP_DEAD mark, if
+    /// any, is gone, and scans that read the leaf before can no longer mark the entry.
     AlreadyThere,
     /// A live row has this key: the entry at this TID. Nothing was inserted.
     Conflict(Tid),
-    /// Whether there is a conflict depends on this transaction: wait for its end, then start again.
+    /// The conflict depends on this transaction: the caller waits for its end, then starts again.
     /// Nothing was inserted, and no latch is held.
     Wait(Xid),
-    /// [`DeletionOracle::gives_up`] said so while the leaf's latch was waited for. Nothing was inserted,
-    /// and no latch is held.
+    /// [`DeletionOracle::gives_up`] returned true while the insertion waited for the leaf's latch.
+    /// Nothing was inserted, and no latch is held.
     GivenUp,
-    /// The table answered [`crate::UniqueVerdict::Undecided`]: it finds out, then starts again. Nothing was
-    /// inserted, and no latch is held.
+    /// The table answered [`crate::UniqueVerdict::Undecided`]: the caller finds out, then starts
+    /// again. Nothing was inserted, and no latch is held.
     Undecided,
 }
 
-/// Most entries and their offset are shorter: no memory is got for them.
+/// Bytes of the offset and an entry for which no memory is allocated; most entries are shorter.
 const SHORT: usize = 128;
 
-/// What became of the way to a leaf.
+/// The result of the way to a leaf.
 enum Reached<'a> {
     Leaf(PageWrite<'a>),
     /// An unfinished split was in the way and is finished, or a page was deleted: start again.
     Again,
-    /// The wait for its latch was given up.
+    /// The wait for the leaf's latch was given up.
     GivenUp,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 enum Attempt {
     Done(InsertOutcome),
     /// An unfinished split was in the way and is finished now, or a page on the way was deleted.
     Again,
-    /// The leaf is full, and a pass over it would read these heap blocks from disk: they are read in
-    /// first, without its latch.
+    /// The leaf is full, and a pass over it would read these heap blocks from disk. They are read
+    /// in first, without the leaf's latch.
     ReadIn(Vec<BlockNumber>),
 }
 
 impl Index {
-    /// Inserts an entry. With `unique`, the table is asked about every entry that has the same key
-    /// before anything changes; at a full leaf `deletion`, if given, is asked which entries may go
-    /// before the leaf is split. No latch is held on return.
+    /// Inserts an entry. With `unique`, the index first asks the table about every entry that has
+    /// the same key. At a full leaf it asks `deletion`, if given, which entries may go before it
+    /// splits the leaf. No latch is held on return.
     ///
     /// # Errors
-    /// [`Error::RowTooLarge`]; storage's, and what the table's answers failed with: then nothing was
-    /// inserted, except after an error while a parent was updated, where the entry is in place and
-    /// the next insertion finishes the split.
+    /// [`Error::RowTooLarge`]; storage's, and the errors of the table's answers. Nothing was
+    /// inserted then, with one exception. After an error during the update of a parent the entry is
+    /// in place, and the next insertion finishes the split.
     pub fn insert(
         &self,
         entry: &NewEntry<'_>,
@@ -119,8 +119,8 @@ impl Index {
             return Ok(outcome);
         }
         let mut deletion = deletion.map(|oracle| Deletion { oracle, read_ins: READ_INS_MAX });
-        // Every turn but the last finishes a split, loses a race against the deletion of a page, or reads
-        // heap blocks in, which has an end.
+        // Every round but the last finishes a split, loses a race against the deletion of a page,
+        // or reads in heap blocks, which is limited.
         for _ in 0..RESTARTS_MAX {
             match self.attempt(entry, unique, deletion.as_ref(), record)? {
                 Attempt::Done(outcome) => return Ok(outcome),
@@ -137,24 +137,24 @@ impl Index {
         Err(self.no_way(NO_BLOCK))
     }
 
-    /// Goes straight to the rightmost leaf, if the entry belongs there and fits, and nobody else is
-    /// at it. Never splits: a page may only be split by one who came past its left sibling, and so
-    /// knows that its own downlink is in the parent.
+    /// Goes straight to the rightmost leaf, if the entry belongs there and fits, and no other
+    /// thread has the leaf latched. Never splits: only a thread that came past a page's left
+    /// sibling may split the page. That thread knows that the page's own downlink is in the parent.
     fn insert_rightmost(
         &self,
         entry: &NewEntry<'_>,
         unique: Option<&dyn UniqueCheck>,
         record: &mut [u8],
     ) -> Result<Option<InsertOutcome>> {
-        // Relaxed: whatever it says is verified under the latch.
+        // Relaxed: the value is verified under the latch.
         let block = BlockNumber(self.rightmost.load(Ordering::Relaxed));
         if block == NO_BLOCK {
             return Ok(None);
         }
         let pin = self.pin(block)?;
         let Some(mut leaf) = pin.try_write() else { return Ok(None) };
-        // At least one entry must be before the place: then it belongs to no page on the left. With
-        // a unique check the place is that of the first entry that can have the key.
+        // At least one entry must be before the place: then the place is on no page further left.
+        // With a unique check the place is the first entry that can have the key.
         let target = Target::entry(entry.key, entry.tid);
         let first = if unique.is_some() { Target::before(entry.key) } else { target };
         let fine = leaf.verify(self.page_id(block), Some(0)).is_ok()
@@ -163,8 +163,9 @@ impl Index {
             && leaf.entry_count() > 0;
         let behind = fine && first.order_of(leaf.tuple(1)).is_lt();
         if !behind {
-            // Where keys do not ascend the leaf is the wrong one nearly always, and its latch is everybody's: the next entry
-            // that goes to the right end names it again.
+            // Where keys do not ascend, this leaf is nearly always the wrong one, and all
+            // insertions contend for its latch. The next entry that goes to the right end names the
+            // leaf again.
             self.rightmost.store(NO_BLOCK.0, Ordering::Relaxed);
             return Ok(None);
         }
@@ -184,7 +185,7 @@ impl Index {
         }
     }
 
-    /// One descent and what follows.
+    /// Makes one attempt: one descent and all that follows.
     fn attempt(
         &self,
         entry: &NewEntry<'_>,
@@ -256,10 +257,10 @@ impl Index {
         }
     }
 
-    /// Moves right to the leaf where `target` belongs, latching each leaf before the one on its left
-    /// is let go: another unique check of the same key is behind us and stays behind us, so it
-    /// cannot pass before the entry is in place. `None`: an
-    /// unfinished split was in the way and is finished now; start again.
+    /// Moves right to the leaf where `target` belongs. Latches each leaf before it unlatches the
+    /// one on its left. So another unique check of the same key stays behind this one, and cannot
+    /// pass before the entry is in place. `None`: an unfinished split was in the way and is
+    /// finished now; start again.
     fn move_right_coupled<'a>(
         &'a self,
         mut leaf: PageWrite<'a>,
@@ -287,7 +288,7 @@ impl Index {
         Ok(Some(leaf))
     }
 
-    /// Puts the entry on the leaf where it belongs, making room if needed.
+    /// Puts the entry on the leaf where it belongs, and makes room if needed.
     fn insert_on_leaf<'a>(
         &'a self,
         mut leaf: PageWrite<'a>,
@@ -318,7 +319,8 @@ impl Index {
                 return Ok(Attempt::ReadIn(blocks));
             }
             gap = self.gap(&leaf, entry)?;
-            // There was not even room in a list, or the list itself got some.
+            // Before, the leaf had no room even for a TID, or the list was full. A list may have
+            // room now.
             if duplicates == Duplicates::Allowed
                 && let Some(list) = self.list_for(&leaf, gap, entry)?
             {
@@ -356,7 +358,7 @@ impl Index {
         }
     }
 
-    /// Where a new entry belongs on this leaf.
+    /// Finds the place of a new entry on this leaf.
     pub(crate) fn find_new(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) -> Result<Found> {
         let block = leaf.id().block;
         match self.find_entry(leaf, block, entry.key, entry.tid)? {
@@ -371,7 +373,7 @@ impl Index {
         }
     }
 
-    /// Where an entry belongs that is known not to be there.
+    /// Finds the gap for an entry that is known to be absent.
     fn gap(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) -> Result<Gap> {
         match self.find_new(leaf, entry)? {
             Found::NotThere(gap) => Ok(gap),
@@ -382,17 +384,18 @@ impl Index {
         }
     }
 
-    /// Whether an entry can be put there without more ado. A marked posting list would lose its mark,
-    /// and with it the knowledge that all its entries may go: better they go first.
+    /// Decides whether an entry can be put there at once. A marked posting list would lose its
+    /// mark, and with it the knowledge that all its entries may go: it is better to remove these
+    /// first.
     fn takes(&self, leaf: &PageWrite<'_>, gap: Gap, tuple_bytes: usize) -> bool {
         let loses_mark = matches!(gap, Gap::Inside(offset) if change::is_dead(leaf, offset));
         self.fits(leaf, tuple_bytes) && !loses_mark
     }
 
-    /// The posting list that takes in another version of a row instead of an entry of its own: six bytes
-    /// rather than twenty and more, so that passes over a leaf full of versions come that much more
-    /// rarely. What is no version stays by itself, where a scan can mark it when it dies; so do
-    /// entries of a unique index, whose checks mark them.
+    /// Finds the posting list that takes in another version of a row, instead of an entry of its
+    /// own. The version then costs six bytes rather than twenty and more, and passes over a leaf
+    /// full of versions are rarer in proportion. Other entries stay separate, so that a scan can
+    /// mark each when it dies. Entries of a unique index also stay separate: its checks mark them.
     fn list_for(
         &self,
         leaf: &PageWrite<'_>,
@@ -440,7 +443,7 @@ impl Index {
         Ok(())
     }
 
-    /// Puts the tuple in `record`, behind the room for its offset, on the leaf, where it fits.
+    /// Puts the tuple in `record`, behind the space for its offset, on the leaf, where it fits.
     fn add(&self, leaf: &mut PageWrite<'_>, gap: Gap, record: &mut [u8], xid: Xid) -> Result<()> {
         let (kind, offset) = match gap {
             Gap::Before(offset) => (wal::kind::INSERT_LEAF, offset),
@@ -469,8 +472,9 @@ impl Index {
         Ok(())
     }
 
-    /// The entry is there: X2. Its mark goes, logged, and the leaf's version moves either way, so
-    /// that nobody marks it on the strength of what was read before (rule 9b.13).
+    /// Suppresses the insertion of an entry that exists (X2). Clears its mark, logged. The leaf's
+    /// version moves either way, so that no scan marks the entry on the basis of an earlier read
+    /// (rule 9b.13).
     fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
         if !seeded_bug!("suppression-bumps") {
             leaf.bump_version();

@@ -1,13 +1,14 @@
-//! How long passes over a full leaf hold its latch.
+//! A histogram of the time for which passes over a full leaf hold its latch.
 
 use std::time::Duration;
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-/// Buckets of [`crate::Index::latch_hold`]: the last one has everything from 16 ms on.
+/// The number of buckets of [`crate::Index::latch_hold`]: the last one has everything from 16 ms
+/// on.
 pub const LATCH_HOLD_BUCKETS: usize = 16;
 
-/// Passes of deletion and deduplication over full leaves, by how long each took under the leaf's
+/// Passes of deletion and deduplication over full leaves, by the time that each held the leaf's
 /// exclusive latch. Bucket 0: under 1 us; bucket n: from 2^(n-1) to under 2^n us.
 #[derive(Debug, Default)]
 pub(crate) struct LatchHold([AtomicU64; LATCH_HOLD_BUCKETS]);
@@ -16,7 +17,7 @@ impl LatchHold {
     pub(crate) fn add(&self, held: Duration) {
         let bits = u128::BITS - held.as_micros().leading_zeros();
         let bucket = (bits as usize).min(LATCH_HOLD_BUCKETS - 1);
-        // Relaxed, here and below: nothing else is ordered by a statistic.
+        // Relaxed, here and below: a statistic orders nothing else.
         self.0[bucket].fetch_add(1, Ordering::Relaxed);
     }
 

@@ -6,8 +6,8 @@
 //! entry     2.0           3.0    3.1    3.2                   4.0
 //! ```
 //!
-//! Everything that looks at entries goes through here: an entry is a key, a payload and one TID, and
-//! its address on the page is the item's offset and the TID's place in the item.
+//! All code that looks at entries uses this module. An entry is a key, a payload and one TID. Its
+//! address on the page is the item's offset and the TID's place in the item.
 
 use niwaki_storage::Tid;
 use niwaki_storage::page::Page;
@@ -19,7 +19,7 @@ use crate::page::IndexPage;
 use crate::search::{Target, is_at, lower_bound};
 use crate::tuple::LeafTuple;
 
-/// Where an entry would go.
+/// The place where an entry would go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
     /// Before the item at this offset, and behind all entries of the one before.
@@ -28,12 +28,12 @@ pub(crate) enum Gap {
     Inside(u16),
 }
 
-/// Where an entry is, or where it would go.
+/// The place where an entry is, or where it would go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It is there.
+    /// The entry exists.
     There(EntryPlace),
-    /// It is not there.
+    /// The entry does not exist.
     NotThere(Gap),
 }
 
@@ -66,7 +66,8 @@ impl Index {
         self.entry_at(leaf, block, &target, (key, tid), offset)
     }
 
-    /// [`Index::find_entry`], given the entry as a target, and its lower bound on the leaf.
+    /// Does the same as [`Index::find_entry`], given the entry as a target, and its lower bound on
+    /// the leaf.
     #[inline]
     pub(crate) fn entry_at(
         &self,
@@ -82,7 +83,8 @@ impl Index {
         if offset == leaf.first_entry() {
             return Ok(Found::NotThere(Gap::Before(offset)));
         }
-        // An item is found by its first TID; the one before may be a list that reaches beyond.
+        // A search finds an item by its first TID; the item before may be a list that reaches
+        // beyond.
         let before = self.leaf_tuple(leaf, block, offset - 1)?;
         if !before.is_posting() || before.key != key || before.tids.last() < tid {
             return Ok(Found::NotThere(Gap::Before(offset)));

@@ -1,14 +1,15 @@
-//! What is tried before a full leaf is split.
+//! The passes that try to make room on a full leaf before it is split.
 //!
-//! In this order, each only if the one before did not make enough room:
+//! The passes run in this order, each only if the one before did not make enough room:
 //!
 //! 1. *Simple deletion*: entries that are marked, and others on the same heap blocks.
-//! 2. *Bottom-up deletion*, if the entry is another version of a row, or the unique check met versions.
+//! 2. *Bottom-up deletion*, if the entry is another version of a row, or the unique check met
+//!    versions.
 //! 3. *Deduplication* of equal keys into posting lists.
 //!
-//! Passes of deletion visit heap blocks under the leaf's latch. So that nobody waits at the latch for a
-//! disk, blocks that are not in memory are read in before, without it, and the insertion starts again:
-//! the leaf may have changed, which costs nothing but the reading.
+//! Passes of deletion visit heap blocks under the leaf's latch. No thread shall wait at the latch
+//! for a disk. So blocks that are not in memory are read in first, without the latch, and the
+//! insertion starts again. If the leaf has changed, only the reading is lost.
 //!
 //! Source: design section 6.
 
@@ -28,19 +29,22 @@ use crate::visits::Visit;
 /// The table's part in passes over full leaves, during one insertion.
 pub(crate) struct Deletion<'t> {
     pub(crate) oracle: &'t dyn DeletionOracle,
-    /// How often heap blocks may still be read in first. Others may change the leaf meanwhile, and throw
-    /// blocks out of the pool: at last they are read under the latch.
+    /// The number of times that heap blocks may still be read in first. Other threads may change
+    /// the leaf meanwhile, and evict blocks from the pool. In the end the blocks are read under the
+    /// latch.
     pub(crate) read_ins: u8,
 }
 
-/// Where the entry fits, but hardly another one, deduplication is worth the record if it frees so much.
+/// Freed bytes that make deduplication worth its record where the entry fits, but hardly another
+/// one.
 const SCARCE_BYTES: usize = PAGE_SIZE / 32;
 
-/// How often an insertion reads in heap blocks: once for simple, once for bottom-up deletion.
+/// The number of times that an insertion reads in heap blocks: once for simple, once for bottom-up
+/// deletion.
 pub(crate) const READ_INS_MAX: u8 = 2;
 
 impl Deletion<'_> {
-    /// Those of the blocks that are to be read in first; `None`: go on.
+    /// Returns the blocks that must be read in first; `None`: go on.
     pub(crate) fn absent(&self, visits: &[Visit<'_>]) -> Option<Vec<BlockNumber>> {
         if self.read_ins == 0 {
             return None;
@@ -53,8 +57,8 @@ impl Deletion<'_> {
 }
 
 impl Index {
-    /// Makes room for an entry of `tuple_bytes` on a full leaf, or not. Returns heap blocks that are to
-    /// be read in first, if there are any.
+    /// Tries to make room for an entry of `tuple_bytes` on a full leaf. Returns heap blocks that
+    /// must be read in first, if there are any.
     pub(crate) fn make_room(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -79,14 +83,14 @@ impl Index {
         tuple_bytes: usize,
     ) -> Result<Option<Vec<BlockNumber>>> {
         let options = self.options();
-        // Deletion made so little room that the next entry would bring it back at once.
+        // Deletion made so little room that the next entry would bring the pass back at once.
         let mut scarce = false;
         if let Some(deletion) = deletion {
             deletion.oracle.begin();
             if let Some(absent) = self.simple_delete(leaf, entry, deletion)? {
                 return Ok(Some(absent));
             }
-            // Versions of a row, of which some are likely to be dead.
+            // Versions of a row; some of them are likely to be dead.
             let versions = entry.logically_unchanged
                 || duplicates == Duplicates::Versions
                 || (options.version_hint == VersionHint::Page && self.hinted.take(leaf.id().block));
@@ -100,7 +104,7 @@ impl Index {
             }
         }
         // Equal keys in a unique index are versions, which deletion should find; merging them only
-        // buys time. Where the check met none, the page is full of rows.
+        // delays the split. Where the check met no version, the page is full of rows.
         let worthwhile = duplicates != Duplicates::None || entry.logically_unchanged;
         let wanted = scarce || !self.fits(leaf, tuple_bytes);
         if wanted && options.deduplicate_items && worthwhile {

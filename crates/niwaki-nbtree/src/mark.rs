@@ -1,4 +1,4 @@
-//! Marks (LP_DEAD) on entries that scans found to be dead to every snapshot.
+//! Marks entries LP_DEAD that scans found to be dead to every snapshot.
 
 use niwaki_env::seeded_bug;
 
@@ -10,18 +10,18 @@ use crate::page::IndexPage;
 use crate::stats::count;
 use crate::tuple::LeafTuple;
 
-/// What marking the entries of a leaf came to.
+/// The result of marking entries of a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marked {
     /// Entries that were marked, and were not before.
     pub entries: usize,
-    /// With these, every entry of the leaf is marked now: whoever sees this may empty the leaf
-    /// ([`Index::empty_dead_leaf`]). Of those who mark the entries of a leaf as it is now one sees it.
+    /// True if every entry of the leaf is marked now: the caller may empty the leaf
+    /// ([`Index::empty_dead_leaf`]). For each version of a leaf, at most one caller gets true.
     pub whole_leaf: bool,
 }
 
 impl Index {
-    /// Marks entries of a batch LP_DEAD, given by position: [`Index::mark_dead_places`].
+    /// Marks entries of a batch LP_DEAD, given by position, as [`Index::mark_dead_places`] does.
     ///
     /// # Errors
     /// Storage's.
@@ -32,11 +32,12 @@ impl Index {
         self.mark_dead_places(leaf, &mut places)
     }
 
-    /// Marks entries LP_DEAD. Only if the leaf still is as it was when they were read (rule 9b.13), and
-    /// nobody else is at it: the mark is a hint, it does not make the page dirty, and is never logged.
-    /// The caller knows that no snapshot, present or future, finds a version through these entries, and
-    /// that the commits which justify this are flushed. The entries of a posting list share one mark, so
-    /// they are marked only if all of them are given. Sorts `places`.
+    /// Marks entries LP_DEAD, but only if the leaf is unchanged since they were read (rule 9b.13),
+    /// and no other thread has it latched. The mark is a hint: it does not make the page dirty, and
+    /// is never logged. The caller knows that no snapshot, present or future, finds a version
+    /// through these entries. The caller also knows that the commits which justify this are
+    /// flushed. The entries of a posting list share one mark, so they are marked only if all of
+    /// them are given. Sorts `places`.
     ///
     /// # Errors
     /// Storage's.
@@ -56,7 +57,7 @@ impl Index {
             let offset = item[0].offset;
             let given = item.chunk_by(|a, b| a == b).count();
             let all = LeafTuple::decode(leaf.tuple(offset)).map(|item| item.tids.len());
-            // Another scan may have marked it since it was read.
+            // Another scan may have marked the item since it was read.
             if all == Some(given)
                 && !change::is_dead(&leaf, offset)
                 && change::set_dead(&mut leaf, offset, true)

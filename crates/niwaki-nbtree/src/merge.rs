@@ -1,22 +1,27 @@
 //! Merges: a sparse leaf gives all its entries to its right sibling, and leaves the tree.
 //!
 //! ```text
-//!   parent   [.. | a -> A | e -> E | k -> K | ..]        [.. | a -> A | e -> K | ..]        as before
+//!   parent   [.. | a -> A | e -> E | k -> K | ..]   [.. | a -> A | e -> K | ..]   as before
 //!
-//!   leaves     A <-> E <-> K                              A <-> E <-> K                     A <-> K
-//!                   e f   k m                                        e f k m               E: DELETED
-//!              before                                    1. HALF_DEAD, and empty            2. unlinked
+//!   leaves     A <-> E <-> K                         A <-> E <-> K                A <-> K
+//!                   e f   k m                                   e f k m           E: DELETED
+//!              before                               1. HALF_DEAD, and empty       2. unlinked
 //! ```
 //!
-//! Nine of ten entries of each leaf may go without any leaf being left empty. So where a deletion leaves a leaf
-//! sparse, its right sibling is looked at, and if both together fit well on one page they become one: the first step
-//! of the deletion of an empty page (`page_delete.rs`), in one record with the going over of the entries; the second
-//! is the same. To whoever comes by an older link it is as if an empty page had been deleted, since half-dead pages
-//! are passed by to the right, and as if a leaf had shifted (`shift.rs`), since entries come to a page that may
-//! have been read; those whom shifts concern are told the same ([`Recycling::entries_shift`]).
+//! Nine of ten entries of each leaf may go without any leaf being left empty. So a deletion that
+//! leaves a leaf sparse also looks at its right sibling. If both together fit well on one page,
+//! they become one page. The first step is the first step of page deletion
+//! (`page_delete.rs`), with the move of the entries in the same record. The second step is the
+//! same.
 //!
-//! Left alone is what page deletion leaves alone, an only child too, since its entries would go to a page of another
-//! parent; and the rightmost leaf takes nothing over, to which insertions come without a descent.
+//! A reader that comes by an older link sees a deleted empty page, since readers pass half-dead
+//! pages to the right. It also sees a leaf that shifted (`shift.rs`), since entries come to a page
+//! that the reader may have read. The merge informs passes and backward scans as a shift does
+//! ([`Recycling::entries_shift`]).
+//!
+//! A merge leaves alone the pages that page deletion leaves alone. An only child stays too, since
+//! its entries would go to a page of another parent. The rightmost leaf takes no entries over:
+//! insertions come to it without a descent.
 //!
 //! Source: design section 6; Lanin and Shasha 1986.
 //!
@@ -39,15 +44,16 @@ use crate::stats::count;
 use crate::tuple::PivotTuple;
 use crate::wal;
 
-/// Parts of a page's room in which is counted how full a leaf is.
+/// The number of parts of a page's room: the unit for the fullness of a leaf.
 pub(crate) const PARTS: usize = 32;
-/// A leaf is sparse with so many parts full, or fewer.
+/// A leaf is sparse with `SPARSE_PARTS` parts full, or fewer.
 const SPARSE_PARTS: usize = 12;
-/// Two leaves fit well on one page with so many parts full. A quarter of it is free then: as many entries must come
-/// before it is split, and as many go before its halves are merged again.
+/// Two leaves fit well on one page with `MERGED_PARTS` parts full, or fewer. A quarter of the page
+/// is free then. So as many entries must come before the page is split, and as many go before its
+/// halves are merged again.
 const MERGED_PARTS: usize = 24;
 
-/// A leaf was merged with its right sibling.
+/// The result of merging a leaf with its right sibling.
 pub(crate) struct Merged {
     /// Entries that the right sibling had before.
     pub(crate) entries_before: u64,
@@ -56,11 +62,11 @@ pub(crate) struct Merged {
 }
 
 impl Index {
-    /// Merges a leaf that has entries with its right sibling, if it is sparse and both fit well on one page. The
-    /// caller has the leaf latched.
+    /// Merges a leaf that has entries with its right sibling, if the leaf is sparse and both fit
+    /// well on one page. The caller has the leaf latched.
     ///
-    /// A deletion asks for it when the leaf has become emptier by a part ([`Index::parts_full`]), so that a sparse
-    /// leaf beside a full one looks there once in so many deletions.
+    /// A deletion calls this when the leaf has become emptier by a part ([`Index::parts_full`]). So
+    /// a sparse leaf beside a full one looks there once per part of deleted entries.
     ///
     /// # Errors
     /// Storage's. The leaf may be half-dead then until the next pass of vacuum.
@@ -68,7 +74,8 @@ impl Index {
         if !self.is_sparse(&leaf) {
             return Ok(None);
         }
-        // A look, which keeps nobody waiting. The leaf's latch keeps the sibling from being deleted.
+        // The first look takes a shared latch only. The leaf's latch keeps the sibling from being
+        // deleted.
         if !self.takes_all(&*self.read(leaf.next(), 0)?, &leaf, MERGED_PARTS) {
             return Ok(None);
         }
@@ -85,20 +92,22 @@ impl Index {
         Ok(Some(Merged { entries_before, unlinked }))
     }
 
-    /// Whether a leaf may be merged with its right sibling as far as it can tell.
+    /// Decides whether a leaf may be merged with its right sibling, as far as the leaf itself
+    /// shows.
     pub(crate) fn is_sparse(&self, leaf: &Page) -> bool {
         self.parts_full(leaf) <= SPARSE_PARTS && may_go(leaf)
     }
 
-    /// How many parts of a leaf's room are full, those begun included.
+    /// Returns the number of full parts of a leaf's room; a part that is begun counts.
     pub(crate) fn parts_full(&self, leaf: &Page) -> usize {
         let bytes = USABLE_BYTES.saturating_sub(leaf.room());
         self.parts(bytes, leaf.entry_count().into())
     }
 
-    /// Whether a leaf may be sparse once these entries are gone. Mostly not, which one look at its line pointers tells.
+    /// Decides whether a leaf may be sparse once these entries are gone. Mostly the answer is no,
+    /// which one look at the line pointers shows.
     pub(crate) fn may_become_sparse(&self, leaf: &Page, gone: &[EntryPlace]) -> bool {
-        // Of a posting list goes as much at most.
+        // For an entry of a posting list, the whole list is an upper limit.
         let item = |entry: &EntryPlace| leaf.tuple(entry.offset).len() + LINE_POINTER;
         let free = leaf.room() + gone.iter().map(item).sum::<usize>();
         let entries = usize::from(leaf.entry_count()).saturating_sub(gone.len());
@@ -110,7 +119,8 @@ impl Index {
         (bytes * PARTS).div_ceil(USABLE_BYTES).max(by_entries)
     }
 
-    /// Whether `right`, the right sibling of a leaf, takes over all its entries: so many parts of it are full then at most.
+    /// Decides whether `right`, the right sibling of a leaf, can take over all entries of the leaf.
+    /// At most `parts` parts of it may be full then.
     pub(crate) fn takes_all(&self, right: &Page, leaf: &Page, parts: usize) -> bool {
         if right.is_half_dead() || right.is_rightmost() {
             return false;
@@ -120,7 +130,8 @@ impl Index {
         self.parts(bytes.iter().sum(), entries.iter().sum()) <= parts
     }
 
-    /// The first step: the leaf is half-dead then, and has no entries. False where it may not go.
+    /// Makes the first step of a merge: the leaf is half-dead then, and has no entries. False where
+    /// the leaf may not go.
     pub(crate) fn give_all_right<'a>(
         &'a self,
         mut leaf: PageWrite<'a>,
@@ -135,7 +146,7 @@ impl Index {
             PivotTuple::decode(parent.tuple(item)).is_some_and(|pivot| pivot.downlink == block)
         };
         if !leads_to(item, leaf.id().block) || !leads_to(item + 1, right.id().block) {
-            // It is the last child, or a split of it or of its left sibling is not complete.
+            // The leaf is the last child, or a split of it or of its left sibling is not complete.
             return Ok(false);
         }
         let given = change::given_right(&leaf, 0);
@@ -146,7 +157,7 @@ impl Index {
         for (offset, old) in
             (right_after.first_entry()..).zip(leaf.first_entry()..=leaf.item_count())
         {
-            // Marks go along; that is not logged, as marking is not.
+            // Marks go along, but are not logged, as marking is not.
             if change::is_dead(&leaf, old) {
                 change::set_dead(&mut right_after, offset, true);
             }
@@ -177,7 +188,7 @@ impl Index {
         if !seeded_bug!("merge_tells_nobody") {
             self.recycling.entries_shift(leaf.id().block, right.id().block);
         }
-        // With other entries, another pass may find something.
+        // The leaves have other entries now, so another pass may find dead versions.
         self.failures.forget(leaf.id().block);
         self.failures.forget(right.id().block);
         count(&self.counters.merged_leaves, 1);

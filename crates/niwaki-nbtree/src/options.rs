@@ -1,49 +1,52 @@
-//! Settings of one index, and the limits that tests shrink.
+//! Settings of one index, including limits that tests shrink.
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-/// How a full page is divided.
+/// The way to divide a full page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SplitStrategy {
-    /// Weigh free space against the length of the new pivot (design section 6).
+    /// Weighs free space against the length of the new pivot (design section 6).
     #[default]
     Informed,
-    /// Divide the bytes in half, look at nothing else: for measuring what the choice is worth.
+    /// Divides the bytes in half and looks at nothing else. For measuring the value of the choice.
     Half,
 }
 
-/// When a full leaf is taken to be full of versions, so that bottom-up deletion is worth a try.
+/// The sign by which a full leaf counts as filled with versions, so that bottom-up deletion is
+/// tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum VersionHint {
-    /// When the entry that does not fit is another version of a row.
+    /// The entry that does not fit is another version of a row.
     #[default]
     LastItem,
-    /// When any entry was since the last try or split, as far as memory tells: for measuring what the choice
-    /// is worth where insertions and updates mix.
+    /// Some entry since the leaf's last pass or split was another version of a row, as far as
+    /// memory tells. For measuring the value of the choice where insertions and updates mix.
     Page,
 }
 
-/// Settings of one index (design section 10). `Default` is the best known.
+/// Settings of one index (design section 10). `Default` is the best known setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
-    /// How full, in percent (10..=100), splits at the right end and bulk builds leave leaf pages.
+    /// Fill factor of leaf pages, in percent (10..=100), after splits at the right end and bulk
+    /// builds.
     pub fillfactor: u8,
-    /// Merge equal keys into posting lists, at a full leaf and in bulk builds. Without effect after
-    /// [`crate::Index::without_posting_lists`].
+    /// Merges equal keys into posting lists, at a full leaf and in bulk builds. Without effect
+    /// after [`crate::Index::without_posting_lists`].
     pub deduplicate_items: bool,
-    /// Ask the table for dead versions before a split that only versions cause (bottom-up deletion).
+    /// Asks the table for dead versions before a split that only versions cause (bottom-up
+    /// deletion).
     pub bottom_up_deletion: bool,
-    /// What makes it worth a try.
+    /// The sign that makes bottom-up deletion worth a try.
     pub version_hint: VersionHint,
-    /// Simple deletion also asks about entries that are not marked but share a heap block with one
-    /// that is, or with the new entry.
+    /// Lets simple deletion also ask about entries that are not marked but share a heap block with
+    /// a marked entry or with the new entry.
     pub simple_deletion_extras: bool,
-    /// How a full page is divided.
+    /// The way to divide a full page.
     pub split_strategy: SplitStrategy,
-    /// Cut pivots to the shortest separator. Off: pivots keep the whole key and the TID.
+    /// Cuts pivots to the shortest separator. Off: pivots keep the whole key and the TID.
     pub suffix_truncation: bool,
-    /// Most items on one page, and TIDs in one posting list; `None`: as many as fit. Tests set it small
-    /// so that few entries make a deep tree. At least 3.
+    /// The most items on one page, and TIDs in one posting list; `None`: as many as fit. At least
+    /// 3. Tests set it small so that few entries make a deep tree.
     pub page_items_max: Option<u16>,
 }
 
@@ -62,7 +65,7 @@ impl Default for IndexOptions {
     }
 }
 
-/// Settings that can change while the index is used: one word, read without a latch.
+/// Settings that can change while the index is in use: one word, read without a latch.
 #[derive(Debug)]
 pub(crate) struct OptionsCell(AtomicU64);
 
@@ -82,7 +85,7 @@ impl OptionsCell {
     }
 
     fn pack(options: IndexOptions) -> u64 {
-        // Named one by one, so that a new setting cannot be forgotten here.
+        // The fields are named one by one, so that a new setting cannot be forgotten here.
         let IndexOptions {
             fillfactor,
             deduplicate_items,
@@ -107,7 +110,7 @@ impl OptionsCell {
 
     #[inline]
     pub(crate) fn get(&self) -> IndexOptions {
-        // Relaxed, here and in `set`: one word, and nothing else is ordered by it.
+        // Relaxed, here and in `set`: this is one word, and it orders nothing else.
         let word = self.0.load(Ordering::Relaxed);
         let is = |bit: u64| word & bit != 0;
         IndexOptions {

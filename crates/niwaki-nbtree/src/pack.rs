@@ -1,28 +1,35 @@
-//! Packing: leaves that many deletions left half empty become fewer, while everybody works on.
+//! Packing: leaves that many deletions left half empty become fewer, while all other operations go
+//! on.
 //!
 //! ```text
-//!  children of a page    P1  P2  P3  P4          P1  P2  P3  P4          P1  P2  P3  P4          P1      P4
-//!  parts of 32 full      10  14  14  14    ──►   10  14   1  27    ──►   10   .  15  27    ──►    .  25  27
-//!                                                P3 gives last entries   P2 gives all            P1 gives all
+//!  children          P1  P2  P3  P4       P1  P2  P3  P4       P1  P2  P3  P4       P1  P2  P3  P4
+//!  parts of 32 full  10  14  14  14  ──►  10  14   1  27  ──►  10   .  15  27  ──►   .   .  25  27
+//!                                         P3 gives its         P2 gives all         P1 gives all
+//!                                         last entries
 //! ```
 //!
-//! A merge (`merge.rs`) needs two neighbours that fit on one page together. Where each leaf has lost half of its entries
-//! no two do, and where each has lost two thirds, pairs do, and stay half empty. So packing goes over the leaves of one
-//! parent from right to left, and each gives its right sibling what that has room for: all it has, and leaves the tree, or
-//! its last entries. Entries only go right, as everywhere, and each pair is a merge or a shift (`shift.rs`) of its own, with all that
-//! these mean to others: nothing here is new to whoever reads, inserts or vacuums meanwhile.
+//! A merge (`merge.rs`) needs two neighbours that fit on one page together. Where each leaf has
+//! lost half of its entries, no two leaves do. Where each has lost two thirds, pairs do, and stay
+//! half empty. So packing goes over the leaves of one parent from right to left. Each leaf gives
+//! its right sibling as much as that has room for: all its entries, and leaves the tree, or its
+//! last entries. Entries only go right, as everywhere. Each pair is a merge or a shift (`shift.rs`)
+//! of its own, with the same effects on other threads. So packing is nothing new to concurrent
+//! reads, insertions or vacuum.
 //!
-//! Only leaves of which their parent has a third too many are packed; an eighth of a page stays free for insertions.
-//! Vacuum does it after a pass that found leaves that sparse, and who looks after tables when enough entries went
-//! ([`Index::pack_some`]); then of leaves in memory only.
+//! Packing applies only where the leaves under a parent are a third too many. An eighth of a page
+//! stays free for insertions. Vacuum packs after a pass that found leaves that sparse. Table
+//! maintenance packs when enough entries went ([`Index::pack_some`]), but only leaves in memory.
 //!
-//! An index that grows at its right end only, of times of change or numbers of jobs, has no insertions for sparse leaves: they are filled
-//! up wholly, and an eighth too many are enough. That is done while the table is written, too, since nothing else makes such leaves
-//! fewer, and often, by few leaves at a time: the file is as large as its leaves were at their most, and judged by parents of some
-//! hundred leaves, each time 32 entries a page went, they go up and down by an eighth. Other indexes wait until writers pause: what
-//! went may come again, and packed leaves would split.
-//! Left alone are what merges and shifts leave alone: leaves of one key, the
-//! rightmost leaf, and each parent's last child, which only takes entries over.
+//! An index that grows only at its right end, such as one on times of change or job numbers, has no
+//! insertions for sparse leaves. Packing fills these leaves completely, and an eighth too many is
+//! enough. That happens even while the table is written, since nothing else makes such leaves
+//! fewer. It happens often, by few leaves at a time, because the file is as large as its leaves
+//! were at their most. The number of leaves would go up and down by an eighth if packing judged
+//! parents of some hundred leaves, each time 32 entries a page went. Other indexes wait until
+//! writers pause: the deleted entries may come again, and packed leaves would split.
+//!
+//! Packing leaves alone the leaves that merges and shifts leave alone: leaves of one key and the
+//! rightmost leaf. Each parent's last child only takes entries over.
 
 use niwaki_env::SIMULATED;
 use niwaki_env::seeded_bug;
@@ -43,34 +50,35 @@ use crate::split_point::Room;
 use crate::stats::count;
 use crate::tuple::PivotTuple;
 
-/// How leaves are packed.
+/// The way to pack leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Density {
-    /// A leaf is packed with so many parts full.
+    /// The number of full parts of a packed leaf.
     pub(crate) packed_parts: usize,
-    /// Leaves are worth packing if they have so many parts full on average, or fewer.
+    /// Leaves are worth packing if on average they have this many full parts, or fewer.
     sparse_mean_parts: usize,
-    /// So many neighbours are judged together, and packed.
+    /// The number of neighbours that are judged, and packed, together.
     together: usize,
-    /// After so many deletions a page, leaves in memory are looked at.
+    /// After this many deletions per page, leaves in memory are looked at.
     due_per_page: u64,
 }
 
 impl Density {
-    /// With room for insertions: those that have lost a third.
+    /// Leaves room for insertions; packs leaves that have lost a third.
     pub(crate) const WITH_ROOM: Self =
         Self { packed_parts: 28, sparse_mean_parts: 21, together: usize::MAX, due_per_page: 32 };
-    /// Where nothing is inserted any more: those that have lost an eighth.
+    /// For an index without further insertions; packs leaves that have lost an eighth.
     const FULL: Self =
         Self { packed_parts: PARTS, sparse_mean_parts: 28, together: 32, due_per_page: 8 };
 }
 
-/// An index grows at its right end if at least so many of eight splits are of its rightmost leaf.
+/// An index grows at its right end if at least `GROWS_AT_END` of eight leaf splits are of its
+/// rightmost leaf.
 const GROWS_AT_END: u64 = 7;
-/// A right sibling with less room than so many parts is not filled up.
+/// The least room of a right sibling, in parts: with less room it is not filled up.
 const GIVEN_PARTS_MIN: usize = 2;
 
-/// How full leaves are.
+/// The fullness of a set of leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fullness {
     leaves: usize,
@@ -83,58 +91,60 @@ impl Fullness {
         self.parts += parts;
     }
 
-    /// Whether so many leaves are a third too many, or an eighth, and packing makes them fewer.
+    /// Decides whether these leaves are sparse by `density` (a third or an eighth too many), and
+    /// packing makes them fewer.
     pub(crate) fn is_sparse(self, density: Density) -> bool {
         self.parts <= self.leaves * density.sparse_mean_parts
             && self.parts.div_ceil(density.packed_parts) < self.leaves
     }
 }
 
-/// What is to be packed of an index, as those see it who look after quiet tables.
+/// The packing state of an index, for the maintenance of quiet tables.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
-    /// Entries deleted since leaves were looked at.
+    /// Entries deleted since the last look at the leaves.
     deleted: AtomicU64,
-    /// Splits of leaves until then, and those of them at the right end.
+    /// Splits of leaves until then, and those splits that were at the right end.
     splits: AtomicU64,
     end_splits: AtomicU64,
-    /// Where the look that is under way goes on, and how it packs.
+    /// The place where the look under way goes on, and its density.
     at: Mutex<Option<(PackedTo, Density)>>,
 }
 
 impl Packing {
-    /// So many entries were deleted.
+    /// Adds to the count of deleted entries.
     pub(crate) fn deleted(&self, entries: u64) {
-        // Relaxed, here and below: it decides only when somebody looks.
+        // Relaxed, here and below: the count only decides when a look is made.
         self.deleted.fetch_add(entries, Ordering::Relaxed);
     }
 }
 
-/// How far packing has come.
+/// The place that packing has reached.
 #[derive(Debug)]
 enum PackedTo {
-    /// It begins.
+    /// Packing begins.
     Nothing,
-    /// The page of level 1 with this high key, and all left of it.
+    /// Packing has passed the page of level 1 with this high key, and all pages left of it.
     Bound(OwnedSeparator),
 }
 
 /// The children of a page of level 1, left to right.
 struct Siblings {
     leaves: Vec<Link>,
-    /// The page's high key; the rightmost one has none.
+    /// The page's high key; the rightmost page has none.
     bound: Option<OwnedSeparator>,
 }
 
 impl Index {
-    /// Packs some leaves that are in memory, if enough entries were deleted since it looked at all of them: those of at most
-    /// `parents` pages of level 1. `written`: somebody writes the table, so only an index that grows at its right end is packed.
-    /// Whether there is more to look at.
+    /// Packs some leaves that are in memory, if enough entries were deleted since the last look at
+    /// all leaves. Takes the leaves of at most `parents` pages of level 1. `written`: the table is
+    /// being written, so the function packs only an index that grows at its right end. Returns
+    /// whether there are more leaves to look at.
     ///
     /// # Errors
-    /// Storage's. What was packed stays packed.
+    /// Storage's. Packed leaves stay packed.
     pub fn pack_some(&self, parents: u32, written: bool) -> Result<bool> {
-        // Another one who comes meanwhile begins nothing: there is little to do yet.
+        // Another caller that comes meanwhile begins nothing: few entries were deleted since.
         let under_way = self.packing.at.lock().take();
         let (mut at, density) = match under_way {
             Some(at) => at,
@@ -153,7 +163,7 @@ impl Index {
         Ok(true)
     }
 
-    /// How to pack, if enough was deleted; then it is counted anew from now on.
+    /// Decides whether enough entries were deleted, and how to pack. If so, the counts begin anew.
     fn due(&self, written: bool) -> Result<Option<Density>> {
         let density = self.density();
         if written && density != Density::FULL {
@@ -165,7 +175,7 @@ impl Index {
         Ok((deleted > 0 && deleted >= due).then(|| self.begin_packing()))
     }
 
-    /// How to pack, by where leaves were split since they were looked at.
+    /// Chooses the density by the places of the leaf splits since the last look.
     fn density(&self) -> Density {
         let since = |counter: &AtomicU64, then: &AtomicU64| {
             counter.load(Ordering::Relaxed).wrapping_sub(then.load(Ordering::Relaxed))
@@ -176,7 +186,7 @@ impl Index {
         if at_end { Density::FULL } else { Density::WITH_ROOM }
     }
 
-    /// All leaves are about to be looked at: how to pack them. From now on it is counted anew.
+    /// Begins a look at all leaves: chooses how to pack them, and begins the counts anew.
     fn begin_packing(&self) -> Density {
         let (density, packing, counters) = (self.density(), &self.packing, &self.counters);
         packing.deleted.store(0, Ordering::Relaxed);
@@ -188,15 +198,15 @@ impl Index {
         density
     }
 
-    /// Packs all leaves, in memory or not. `rest` is called between the pages of level 1, with no latch held. Returns how many
-    /// leaves it made fewer.
+    /// Packs all leaves, in memory or not. Calls `rest` between the pages of level 1, with no latch
+    /// held (vacuum delay). Returns the number of leaves that left the tree.
     ///
     /// # Errors
-    /// Storage's, and that of `rest`.
+    /// Storage's, and the error of `rest`.
     pub(crate) fn pack_all(&self, rest: &mut dyn FnMut() -> Result<()>) -> Result<u32> {
         let density = self.begin_packing();
         let (mut at, mut unlinked) = (PackedTo::Nothing, 0);
-        // Ends: each turn goes right.
+        // Ends: each round goes right.
         while let Some(next) = self.pack_next(&at, density, false, &mut unlinked)? {
             at = next;
             rest()?;
@@ -204,7 +214,8 @@ impl Index {
         Ok(unlinked)
     }
 
-    /// Packs the leaves under the page of level 1 behind `at`, and counts those that went. `None`: it was the last one.
+    /// Packs the leaves under the page of level 1 behind `at`, and adds the leaves that left the
+    /// tree to `unlinked`. `None`: it was the last page.
     fn pack_next(
         &self,
         at: &PackedTo,
@@ -214,7 +225,7 @@ impl Index {
     ) -> Result<Option<PackedTo>> {
         let Some(siblings) = self.siblings_behind(at)? else { return Ok(None) };
         let mut packed = false;
-        // Once some have given what they had, those left of them are judged.
+        // Leaves are judged only after the leaves on their right have been packed.
         for leaves in siblings.leaves.rchunks(density.together) {
             if self.are_sparse(leaves, density, resident)? {
                 packed = true;
@@ -227,7 +238,8 @@ impl Index {
         Ok(siblings.bound.map(PackedTo::Bound))
     }
 
-    /// The first page of level 1 behind `at` that is not being deleted; `None`: there is none.
+    /// Returns the children of the first page of level 1 behind `at`; `None`: there is no such
+    /// page.
     fn siblings_behind(&self, at: &PackedTo) -> Result<Option<Siblings>> {
         let target = match at {
             PackedTo::Nothing => Target::before(&[]),
@@ -254,7 +266,7 @@ impl Index {
                 if !done && !is_beyond(&page, &target) {
                     let child = |item| PivotTuple::decode(page.tuple(item)).map(|it| it.downlink);
                     let leaves = (page.first_entry()..=page.item_count()).filter_map(child);
-                    // Under the page's latch: what it leads to is in use.
+                    // Under the page's latch, the pages to which it leads are in use.
                     let leaves = leaves.map(|block| self.link(block)).collect();
                     return Ok(Some(Siblings { leaves, bound }));
                 }
@@ -268,8 +280,8 @@ impl Index {
         Err(self.no_way(META_BLOCK))
     }
 
-    /// Whether these leaves are worth packing. Those that are not in memory count as full, if only `resident` ones are
-    /// packed.
+    /// Decides whether these leaves are worth packing. If only `resident` leaves are packed, leaves
+    /// that are not in memory count as full.
     fn are_sparse(&self, leaves: &[Link], density: Density, resident: bool) -> Result<bool> {
         let mut fullness = Fullness::default();
         for &link in leaves {
@@ -286,13 +298,14 @@ impl Index {
         self.storage.pool().pin_if_resident(self.page_id(block)).is_some()
     }
 
-    /// A leaf gives its right sibling all it has, or what that has room for. Returns how many pages left the tree.
+    /// Lets a leaf give its right sibling all its entries, or as many as that has room for. Returns
+    /// the number of pages that left the tree.
     fn pack_leaf(&self, link: Link, density: Density, resident: bool) -> Result<u32> {
         let packed_parts = density.packed_parts;
         if resident && !self.is_resident(link.block) {
             return Ok(0);
         }
-        // Old links are of leaves that others changed a moment ago.
+        // An old link means that another thread changed the leaf a moment ago.
         let leaf = match seeded_bug!("packing_trusts_its_links") {
             true => Some(self.write(link.block, 0)?),
             false => self.follow_to_write(link, 0)?,

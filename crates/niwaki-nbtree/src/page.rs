@@ -17,13 +17,14 @@ pub(crate) const SPECIAL_SIZE: usize = 16;
 /// Bytes of line pointers and tuples that a page can hold.
 pub(crate) const USABLE_BYTES: usize =
     niwaki_storage::page::PAGE_SIZE - niwaki_storage::page::HEADER_SIZE - SPECIAL_SIZE;
-/// The item that is the high key on a page with a right sibling, the first entry on one without.
+/// The item that is the high key on a page with a right sibling, and the first entry on a page
+/// without.
 pub(crate) const HIGH_KEY: u16 = 1;
-/// Bytes of a line pointer, which every tuple costs besides its own.
+/// Bytes of a line pointer, which every tuple costs besides its own bytes.
 pub(crate) const LINE_POINTER: usize = 4;
-/// The metapage.
+/// The block of the metapage.
 pub(crate) const META_BLOCK: BlockNumber = BlockNumber(0);
-/// No sibling.
+/// The link value that means "no sibling".
 pub(crate) const NO_BLOCK: BlockNumber = BlockNumber(0);
 
 const PREV_AT: usize = 0;
@@ -38,11 +39,13 @@ pub(crate) mod flag {
     pub(crate) const LEAF: u16 = 1;
     /// The metapage.
     pub(crate) const META: u16 = 2;
-    /// The parent has no downlink to the right sibling yet; the next inserter that comes by adds it.
+    /// The parent has no downlink to the right sibling yet; the next inserter that comes by adds
+    /// it.
     pub(crate) const INCOMPLETE_SPLIT: u16 = 4;
-    /// Being deleted: the parent leads past it, its range belongs to its right sibling.
+    /// The page is being deleted: the parent leads past it, and its range belongs to its right
+    /// sibling.
     pub(crate) const HALF_DEAD: u16 = 8;
-    /// Deleted: nothing leads to it, and it may be used again.
+    /// The page is deleted: nothing leads to it, and it may be used again.
     pub(crate) const DELETED: u16 = 16;
     /// Every flag of this format version.
     pub(crate) const ALL: u16 = LEAF | META | INCOMPLETE_SPLIT | HALF_DEAD | DELETED;
@@ -70,25 +73,25 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// What an index sees in a page. On bytes that are no index page the answers are harmless zeros;
-/// [`IndexPage::verify`] tells.
+/// The index's view of a page. On bytes that are no index page the answers are harmless zeros;
+/// [`IndexPage::verify`] detects such bytes.
 pub(crate) trait IndexPage {
     fn area(&self) -> &[u8];
     fn area_mut(&mut self) -> &mut [u8];
-    /// Makes it an empty index page.
+    /// Makes the page an empty index page.
     fn init_index(&mut self, level: u16, flags: u16);
-    /// First item that is an entry and not the high key.
+    /// Returns the first item that is an entry and not the high key.
     fn first_entry(&self) -> u16;
-    /// Number of entries.
+    /// Returns the number of entries.
     fn entry_count(&self) -> u16;
-    /// The high key's tuple; `None` on the rightmost page of a level.
+    /// Returns the high key's tuple; `None` on the rightmost page of a level.
     fn high_key(&self) -> Option<&[u8]>;
-    /// The tuple of an item; empty where there is none.
+    /// Returns the tuple of an item; empty where the page has no such item.
     fn tuple(&self, offset: u16) -> &[u8];
-    /// Checks that this is a page of an index and of the level that was expected.
+    /// Checks that this is an index page, of the expected level.
     fn verify(&self, id: PageId, level: Option<u16>) -> Result<(), Box<Corruption>>;
 
-    /// Bytes for line pointers and tuples that are free, once those that are stored lie together.
+    /// Returns the free bytes for line pointers and tuples, as they would be after compaction.
     fn room(&self) -> usize;
 
     #[inline]
@@ -220,7 +223,7 @@ fn not_expected(page: &Page, id: PageId, level: Option<u16>) -> Box<Corruption> 
     )
 }
 
-/// Damage on a page of an index.
+/// Returns a report of damage on a page of an index.
 #[cold]
 pub(crate) fn damage(
     id: PageId,
@@ -237,15 +240,15 @@ pub(crate) fn damage(
     })
 }
 
-/// The metapage's contents: its item 1.
+/// The contents of the metapage: its item 1.
 ///
 /// ```text
 /// 0  magic u32   4  version u16   6  flags u16   8  root u32   12  fast root u32   16  level u16
 /// 18 fast level u16   20  deleted pages u32   24  reserved u64 (zero)
 /// ```
 ///
-/// Fast root (the one page of the lowest level that has one) and deleted pages are reserved: the fast
-/// root is the root, and deleted pages are not counted here.
+/// Fast root (the one page of the lowest level that has only one page) and deleted pages are
+/// reserved. The fast root is the root, and deleted pages are not counted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) root: BlockNumber,
@@ -259,9 +262,9 @@ impl Meta {
     pub(crate) const SIZE: usize = 32;
     pub(crate) const MAGIC: u32 = 0x4257_694e;
     pub(crate) const VERSION: u16 = 1;
-    /// Byte of the level, for the test of the format description.
+    /// Byte position of the level. Optimistic reads and the test of the format description use it.
     pub(crate) const LEVEL_AT: usize = 16;
-    /// Byte of the root.
+    /// Byte position of the root.
     pub(crate) const ROOT_AT: usize = 8;
 
     pub(crate) fn new(root: BlockNumber, level: u16) -> Self {

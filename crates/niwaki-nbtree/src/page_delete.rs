@@ -1,27 +1,29 @@
 //! Page deletion: an empty leaf leaves the tree in two steps.
 //!
 //! ```text
-//!   parent   [.. | a -> A | e -> E | k -> K | ..]        [.. | a -> A | e -> K | ..]        as before
+//!   parent   [.. | a -> A | e -> E | k -> K | ..]   [.. | a -> A | e -> K | ..]   as before
 //!
-//!   leaves     A <-> E <-> K                              A <-> E <-> K                     A <-> K
-//!                    empty                                      HALF_DEAD                   E: DELETED
-//!              before                                    1. the parent leads past it       2. so do its siblings
+//!   leaves     A <-> E <-> K                         A <-> E <-> K                A <-> K
+//!                    empty                                 HALF_DEAD              E: DELETED
+//!              before                               1. parent leads past E   2. siblings do, too
 //! ```
 //!
-//! **Half-dead**, one record: the parent's downlink to the leaf now leads to the next child, whose own
-//! pivot goes; so the next page takes over the range of keys. Whoever comes to a half-dead page by an
-//! older link moves right. If the leaf is its parent's only child, the parent goes as well, and so on up:
-//! the *branch* over the leaf becomes half-dead in the same record, and the downlink to its topmost
-//! page is the one that goes.
+//! **Half-dead**, one record: the parent's downlink to the leaf now leads to the next child, whose
+//! own pivot goes. So the next page takes over the range of keys. A reader that comes to a
+//! half-dead page by an older link moves right. If the leaf is its parent's only child, the parent
+//! goes as well, and so on up. Then the *branch* over the leaf becomes half-dead in the same
+//! record, and the downlink to its topmost page is changed.
 //!
-//! **Unlinked**, one record for each page: left and right sibling are linked to each other, and the page is
-//! DELETED. Nothing leads to it any more, and it is free (see `recycle.rs`). Each half-dead page can be
-//! unlinked by itself, so if it does not come to that (a crash, no room on disk), the next pass of vacuum
-//! does it.
+//! **Unlinked**, one record for each page: left and right sibling are linked to each other, and the
+//! page is DELETED. Nothing leads to the page any more, and it is free (see `recycle.rs`). Each
+//! half-dead page can be unlinked by itself. If this step fails (a crash, no room on disk), the
+//! next pass of vacuum does it.
 //!
-//! Left alone are: the last page of a level, and so the root; the last child of a parent that has
-//! others, whose range nobody could take over without a change of the parent's own bound, until these have
-//! gone; a page whose split is not complete, or that has no downlink yet.
+//! These pages are left alone:
+//! - The last page of a level, and so the B-tree root.
+//! - The last child of a parent that has others, until these have gone. Taking over its range would
+//!   change the parent's own bound.
+//! - A page whose split is not complete, or that has no downlink yet.
 //!
 //! Source: design section 6; Lanin and Shasha 1986.
 
@@ -40,22 +42,23 @@ use crate::stats::count;
 use crate::tuple::PivotTuple;
 use crate::wal;
 
-/// Most pages of a branch: with the parent they must fit one record.
+/// The most pages of a branch: with the parent they must fit one record.
 const BRANCH_MAX: usize = MAX_RECORD_PAGES - 1;
-/// After how many tries the unlinking of a page is left to the next pass: each fails because somebody
-/// else changed its left sibling.
+/// The number of tries to unlink a page; after them the page is left to the next pass of vacuum.
+/// Each try fails because another thread changed the page's left sibling.
 const UNLINK_TRIES: u32 = 32;
 
 impl Index {
-    /// Deletes a leaf if it is empty and may go, and then its right sibling, if that is empty too: the
-    /// last child of a parent may go only when its siblings have gone. The caller has the leaf latched.
-    /// Returns how many pages were unlinked, with them the inner pages that had no other leaf.
+    /// Deletes a leaf if it is empty and may go. Then does the same with its right sibling, if that
+    /// is empty too: the last child of a parent may go only when its siblings have gone. The caller
+    /// has the leaf latched. Returns the number of unlinked pages, including inner pages that had
+    /// no other leaf.
     ///
     /// # Errors
-    /// Storage's. Pages that were half-dead by then stay it until the next pass of vacuum.
+    /// Storage's. Pages that were half-dead by then stay half-dead until the next pass of vacuum.
     pub(crate) fn delete_page<'a>(&'a self, mut leaf: PageWrite<'a>) -> Result<u32> {
         let mut unlinked = 0;
-        // Ends: each turn but the last takes a page out of the tree.
+        // Ends: each round but the last takes a page out of the tree.
         loop {
             let right = self.link(leaf.next());
             let branch = self.make_half_dead(leaf)?;
@@ -72,13 +75,14 @@ impl Index {
         }
     }
 
-    /// The first step. Returns the pages that are half-dead now; none if the leaf may not go.
+    /// Makes the first step. Returns the pages that are half-dead now; none if the leaf may not go.
     pub(crate) fn make_half_dead(&self, leaf: PageWrite<'_>) -> Result<Vec<BlockNumber>> {
         if leaf.entry_count() > 0 || !may_go(&leaf) {
             return Ok(Vec::new());
         }
         let separator = self.high_key_copy(&leaf, leaf.id().block)?;
-        // The high key belongs to the leaf's range, and so to that of every page above it.
+        // The high key belongs to the leaf's range, and so to the range of every page above the
+        // leaf.
         let target = separator.target();
         let mut branch = vec![leaf];
         let (mut parent, item) = loop {
@@ -114,12 +118,13 @@ impl Index {
         self.log(wal::kind::HALF_DEAD, Xid::INVALID, &mut pages, None);
         drop(pages);
         drop(critical);
-        // Topmost first: what leads into the branch goes first.
+        // Topmost page first: links into the branch must go first.
         Ok(branch.iter().rev().map(|page| page.id().block).collect())
     }
 
-    /// Latches for writing the page of `level` above pages that the caller has latched. `None` where
-    /// there is none, or it is being deleted or divided: then nothing is urgent.
+    /// Latches for writing the page of `level` above pages that the caller has latched. `None`
+    /// where there is no such page, or where it is half-dead or its split is incomplete: then the
+    /// change can wait.
     pub(crate) fn write_above(
         &self,
         level: u16,
@@ -136,8 +141,8 @@ impl Index {
         Ok((!page.is_half_dead() && !page.is_incomplete()).then_some(page))
     }
 
-    /// The second step: takes a half-dead page of any level out from between its siblings. False if it is
-    /// not half-dead any more, or its neighbours did not keep still.
+    /// Makes the second step: takes a half-dead page of any level out from between its siblings.
+    /// False if the page is not half-dead any more, or if its neighbours kept changing.
     pub(crate) fn unlink(&self, block: BlockNumber) -> Result<bool> {
         for _ in 0..UNLINK_TRIES {
             let left = {
@@ -151,7 +156,7 @@ impl Index {
                 None => None,
                 Some((link, level)) => {
                     let Some(left) = self.follow_to_write(link, level)? else { continue };
-                    // A split puts pages in between: the page's left link leads to them by and by.
+                    // A split puts pages in between: the page's left link will soon lead to them.
                     if left.next() != block && !seeded_bug!("unlink_trusts_left_link") {
                         continue;
                     }
@@ -202,14 +207,15 @@ impl Index {
         self.log(kind, Xid::INVALID, &mut pages, None);
         drop(pages);
         drop(critical);
-        // The latch is held still: nobody takes the page for anything else before.
+        // The page's latch is still held: no thread can reuse the page before this point.
         self.recycling.add_free(block);
         count(&self.counters.deleted_pages, 1);
         Ok(())
     }
 }
 
-/// Whether a page, empty or with a single child, may leave the tree as far as it can tell.
+/// Decides whether a page, empty or with a single child, may leave the tree, as far as the page
+/// itself shows.
 pub(crate) fn may_go(page: &niwaki_storage::Page) -> bool {
     !page.is_rightmost() && !page.is_incomplete() && !page.is_half_dead()
 }

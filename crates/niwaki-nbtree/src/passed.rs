@@ -1,4 +1,4 @@
-//! How far a scan has come, as a place in the order of entries.
+//! The progress of a scan, as a place in the order of entries.
 
 use niwaki_storage::{Page, Tid};
 
@@ -7,29 +7,31 @@ use crate::range::Direction;
 use crate::search::Target;
 use crate::tuple::{LeafTuple, sort_key, tid_number};
 
-/// Everything up to here, in the scan's direction, was read. (key, TID) is unique, so the scan can go
-/// on from here whatever happened to the pages: no entry twice, and none left out.
+/// The end of the read part of a scan's range, in the scan's direction. (key, TID) is unique, so
+/// the scan can go on from here whatever happened to the pages. It reads no entry twice and leaves
+/// none out.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     known: bool,
     key: Vec<u8>,
-    /// As [`crate::tuple::tid_number`] gives it.
+    /// The TID as [`crate::tuple::tid_number`] encodes it.
     tid: u64,
 }
 
 impl Passed {
-    /// The scan begins anew.
+    /// Forgets the progress: the scan begins anew.
     pub(crate) fn forget(&mut self) {
         self.known = false;
     }
 
-    /// Whether the scan has passed anything.
+    /// Decides whether the scan has passed anything.
     pub(crate) fn is_known(&self) -> bool {
         self.known
     }
 
-    /// The scan goes on to a sibling of this leaf. A half-dead leaf says nothing: its high key bounds
-    /// the range that its right sibling has now. Returns whether the scan has come further.
+    /// Notes the end of this leaf, before the scan goes on to a sibling. A half-dead leaf changes
+    /// nothing: its high key bounds the range that its right sibling has now. Returns whether the
+    /// scan has come further.
     #[inline]
     pub(crate) fn note(&mut self, leaf: &Page, direction: Direction) -> bool {
         let bound = match direction {
@@ -39,8 +41,9 @@ impl Passed {
         };
         let Some(bound) = bound else { return false };
         let (key, tid) = sort_key(bound);
-        // Where a backward scan looked its place up again, the leaf may begin behind what was read: the
-        // entries in between are gone. The scan never goes back for those that come there now.
+        // After a backward scan looked its place up again, the leaf may begin behind the part that
+        // was read: the entries in between are gone. The scan never goes back for entries that come
+        // there now.
         let (here, before) = ((key, tid), (self.key.as_slice(), self.tid));
         let further = match direction {
             Direction::Forward => here > before,
@@ -56,8 +59,9 @@ impl Passed {
         true
     }
 
-    /// Whether a leaf begins with entries that lie behind a scan which goes forward: the leaf that the
-    /// scan came from was deleted since, this one took over its range, and they were inserted then.
+    /// Decides whether a leaf begins with entries that lie behind a forward scan. Then the leaf
+    /// that the scan came from was deleted since, this leaf took over its range, and those entries
+    /// were inserted afterwards.
     #[inline]
     pub(crate) fn covers_begin_of(&self, leaf: &Page) -> bool {
         self.known && leaf.entry_count() > 0 && {
@@ -66,7 +70,7 @@ impl Passed {
         }
     }
 
-    /// The first place that was not read, in this direction.
+    /// Returns the first place that was not read, in this direction.
     pub(crate) fn place(&self, direction: Direction) -> Target<'_> {
         match direction {
             Direction::Forward => Target::numbered(&self.key, self.tid + 1),
@@ -74,8 +78,8 @@ impl Passed {
         }
     }
 
-    /// Whether the item at `offset` is a posting list of which a part was read and the rest was not: since
-    /// then its entries came together on one page.
+    /// Decides whether the item at `offset` is a posting list that the scan has read only in part.
+    /// Its entries came together on one page since the scan read the part.
     pub(crate) fn splits(&self, leaf: &Page, offset: u16, direction: Direction) -> bool {
         LeafTuple::decode(leaf.tuple(offset)).is_some_and(|item| {
             item.is_posting()
@@ -85,7 +89,7 @@ impl Passed {
         })
     }
 
-    /// Whether an entry with the last key and this TID is yet to be read.
+    /// Decides whether an entry with the last key and this TID is yet to be read.
     pub(crate) fn is_ahead(&self, tid: Tid, direction: Direction) -> bool {
         match direction {
             Direction::Forward => tid_number(tid) > self.tid,

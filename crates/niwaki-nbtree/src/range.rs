@@ -1,11 +1,11 @@
-//! What a scan covers.
+//! The range of keys that a scan covers.
 
 /// One end of a range of keys.
 ///
 /// A bound is compared with the first `bytes.len()` bytes of each key, so it covers every key that
-/// starts with it: a bound on the leading columns of a multi-column key is simply the encoding of
-/// those columns. Since no column's encoding is a proper prefix of another's, a bound with all
-/// columns means exactly that key.
+/// starts with it. A bound on the leading columns of a multi-column key is simply the encoding of
+/// those columns. No column's encoding is a proper prefix of another's. So a bound with all columns
+/// means exactly that key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyBound<'a> {
     /// No bound.
@@ -19,9 +19,9 @@ pub enum KeyBound<'a> {
 /// Keys from `lower` to `upper`; empty when the bounds cross.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange<'a> {
-    /// Where it begins.
+    /// The lower end.
     pub lower: KeyBound<'a>,
-    /// Where it ends.
+    /// The upper end.
     pub upper: KeyBound<'a>,
 }
 
@@ -30,13 +30,14 @@ impl<'a> KeyRange<'a> {
     pub const ALL: KeyRange<'static> =
         KeyRange { lower: KeyBound::Unbounded, upper: KeyBound::Unbounded };
 
-    /// The keys that start with `prefix`: with all key columns in it, that key alone.
+    /// Returns the range of keys that start with `prefix`: with all key columns in it, that key
+    /// alone.
     #[inline]
     pub fn equal(prefix: &'a [u8]) -> Self {
         Self { lower: KeyBound::Included(prefix), upper: KeyBound::Included(prefix) }
     }
 
-    /// Whether `key` is inside.
+    /// Decides whether `key` is inside.
     pub fn contains(&self, key: &[u8]) -> bool {
         let head = |bound: &[u8]| key[..key.len().min(bound.len())].cmp(bound);
         let above = match self.lower {
@@ -53,7 +54,7 @@ impl<'a> KeyRange<'a> {
     }
 }
 
-/// Order in which a scan returns entries.
+/// The order in which a scan returns entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Ascending (key, TID).

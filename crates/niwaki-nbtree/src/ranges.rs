@@ -1,39 +1,39 @@
-//! Several ranges in one scan: who knows them says, place by place, where the scan goes on.
+//! Several ranges in one scan: the caller names them one by one, as the scan comes to their places.
 //!
-//! Array keys (`IN`, `= ANY`) are ranges that are known beforehand; a skip scan learns its next range
-//! from the key that comes next. To the scan both are one thing: it asks for the next range with the
-//! first key that it has not read yet, and goes there on the same leaf, or by a new descent.
+//! Array keys (`IN`, `= ANY`) are ranges that are known beforehand. A skip scan learns its next
+//! range from the next key. The scan treats both alike. The scan asks for the next range with the
+//! first key that it has not read yet. It goes there on the same leaf, or by a new descent.
 
 use crate::range::KeyBound;
 use crate::search::Target;
 
-/// What [`KeyRanges::next`] decided.
+/// The decision of [`KeyRanges::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeStep {
     /// The entries between both bounds are wanted.
     Range,
-    /// No range is known: go to the bound on the scan's side (the lower one of a forward scan), and ask
-    /// again with the key found there.
+    /// No range is known. The scan goes to the bound on its side (the lower one of a forward scan),
+    /// and asks again with the key found there.
     Seek,
-    /// Nothing further is wanted.
+    /// No further entries are wanted.
     End,
 }
 
 /// The ranges of a scan, in its direction, without overlap.
 ///
-/// Called under a leaf's shared latch: it compares bytes, latches nothing and waits for nothing (rule
-/// 9b.16).
+/// The scan calls the methods under a leaf's shared latch. They compare bytes, latch nothing and
+/// wait for nothing (rule 9b.16).
 pub trait KeyRanges {
-    /// Writes what comes next to `place`. `found` is the key of the next entry in the scan's direction,
-    /// or `None` when it is not known: at the beginning, and at the end of a leaf; then the place
-    /// after the last range given is wanted.
+    /// Writes the next range or bound to `place`. `found` is the key of the next entry in the
+    /// scan's direction. It is `None` when that key is not known: at the beginning, and at the end
+    /// of a leaf. Then the place after the last range given is wanted.
     ///
-    /// With `found`, a range must hold it or lie beyond it, and a seek must lead beyond it: so every
-    /// call moves the scan on. `None`: `found` is no key of this index, which is damaged.
+    /// With `found`, a range must hold it or lie beyond it, and a seek must lead beyond it: so
+    /// every call moves the scan on. `None`: `found` is no key of this index, which is damaged.
     fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep>;
 }
 
-/// The ranges of a scan that has one, which it was started with: there is none after it.
+/// The ranges of a scan over one range, with which it was started: no range comes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct OneRange;
 
@@ -71,7 +71,7 @@ impl OwnedBound {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The place before the first entry inside this lower bound.
+    /// Returns the place before the first entry inside this lower bound.
     #[inline]
     pub(crate) fn begin(&self) -> Target<'_> {
         match self.kind {
@@ -80,7 +80,7 @@ impl OwnedBound {
         }
     }
 
-    /// The place behind the last entry inside this upper bound.
+    /// Returns the place behind the last entry inside this upper bound.
     #[inline]
     pub(crate) fn end(&self) -> Target<'_> {
         match self.kind {
@@ -90,7 +90,7 @@ impl OwnedBound {
     }
 }
 
-/// A range, or an end of one, that the scan keeps: its memory is used again.
+/// A range, or one end of it, that the scan keeps in order to reuse its memory.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) lower: OwnedBound,

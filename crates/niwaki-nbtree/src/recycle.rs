@@ -1,24 +1,26 @@
-//! Deleted pages and when they may be used again; links that may have grown old.
+//! Recycling: deleted pages are used again at once, and outdated links to them are detected.
 //!
-//! A page that was unlinked may be used again at once. Nobody registers, and nobody is waited for:
-//! instead, whoever follows a link finds out that it is too old. The index counts the pages that it has
-//! put to use again (its *epoch*). Who reads a link notes the epoch first, and looks again once the
-//! page that the link leads to is latched, or was read at a glance:
+//! No thread registers, and no thread waits for another. Instead, a thread that follows a link
+//! detects that the link is too old. The index counts the pages that it has put to use again (its
+//! *epoch*). A reader of a link notes the epoch first. The reader latches the page that the link
+//! leads to, or reads it by a glance (optimistic read), then compares the epoch again:
 //!
 //! ```text
-//!   reader                                   who uses page P again
+//!   reader                                   thread that uses page P again
 //!   e := epoch            (acquire)          P is DELETED: no page that is not deleted links to it
 //!   link to P, from a page in use            latch P exclusively
 //!   latch P, or glance at it                 epoch += 1                 (release)
 //!   epoch = e?  P is what the link meant     give P its new contents, unlatch
 //! ```
 //!
-//! If P got its new contents before the reader saw it, the reader sees the new epoch too: the latch, or
-//! the copy's sequence number, orders them. If the new epoch came before the reader noted it, so did the end of
-//! the last link to P, and the link was not there to be read. Links out of deleted pages are never
-//! followed. Who finds a deleted page or another epoch looks the place up again by its key: (key, TID)
-//! is unique, so no entry is returned twice or left out. So a scan at rest, an old snapshot or a lagging
-//! standby holds no page back.
+//! If P got its new contents before the reader saw it, the reader sees the new epoch too. The
+//! latch, or the copy's sequence number, orders them. If the new epoch came before the reader noted
+//! it, so did the end of the last link to P. Then the reader could not read that link. No thread
+//! follows links out of deleted pages.
+//!
+//! A thread that finds a deleted page or another epoch looks the place up again by its key. (key,
+//! TID) is unique, so no entry is returned twice or left out. So a scan at rest, an old snapshot or
+//! a lagging standby holds no page back.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -35,50 +37,54 @@ use crate::index::Index;
 use crate::page::{IndexPage, META_BLOCK, NO_BLOCK};
 use crate::stats::count;
 
-/// Most free pages that are remembered; the next pass of vacuum finds the others.
+/// The most free pages that are remembered; the next pass of vacuum finds the others.
 const FREE_MAX: usize = 1 << 16;
-/// Most pages that a pass comes to again for no other reason than that they are sparse.
+/// The size of a pass's list of pages to visit again from which on sparse pages are no longer
+/// added.
 const AGAIN_MAX: usize = 1 << 16;
-/// The first root's page. As long as it was never used it waits for the first insertion.
+/// The page of the first root. Until its first use it waits for the first insertion.
 pub(crate) const FIRST_ROOT: BlockNumber = BlockNumber(META_BLOCK.0 + 1);
 
-/// A page number, and the epoch in which it was read from a page in use.
+/// A page number, with the epoch in which it was read from a page in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) block: BlockNumber,
     pub(crate) epoch: u64,
 }
 
-/// Which pages are free, and the epoch.
+/// The free pages of an index, and its epoch.
 pub(crate) struct Recycling {
-    /// Pages put to use again since the index was opened.
+    /// The number of pages put to use again since the index was opened.
     epoch: AtomicU64,
-    /// Times that entries went over to a right sibling, which left links do not tell.
+    /// The number of times that entries went over to a right sibling (shifts), which left links do
+    /// not show.
     shifts: AtomicU64,
     pages: Mutex<Pages>,
 }
 
 #[derive(Default)]
 struct Pages {
-    /// Deleted, or never used.
+    /// Pages that were deleted or never used.
     free: BTreeSet<BlockNumber>,
-    /// Handed out, and not written yet.
+    /// Pages that were handed out and not written yet.
     taken: BTreeSet<BlockNumber>,
-    /// How many let the file grow at the moment, who will then say what becomes of the new pages.
+    /// The number of threads that currently let the file grow; each will then say what becomes of
+    /// its new pages.
     growing: u32,
     /// Passes in physical order that are under way.
     passes: Vec<PassState>,
     passes_begun: u64,
 }
 
-/// How far a pass in physical order has come.
+/// The progress of a pass in physical order.
 struct PassState {
     number: u64,
-    /// The first page that it has not come to.
+    /// The first page that the pass has not reached.
     next: BlockNumber,
-    /// The page that it is at.
+    /// The page that the pass visits now.
     visiting: Option<BlockNumber>,
-    /// Pages behind it to which entries moved that it had not met, and others that it is to visit again.
+    /// Pages to visit again: pages behind the pass to which entries moved that it had not met, and
+    /// sparse pages.
     filled_behind: BTreeSet<BlockNumber>,
 }
 
@@ -89,7 +95,7 @@ impl PassState {
 }
 
 impl Pages {
-    /// Hands a free page out.
+    /// Hands out a free page.
     fn take(&mut self) -> Option<BlockNumber> {
         let block = self.free.pop_first()?;
         self.taken.insert(block);
@@ -112,38 +118,39 @@ impl Recycling {
         }
     }
 
-    /// Remembers a deleted page. The caller has it latched. Does nothing if it is known, or being put to
-    /// use.
+    /// Remembers a deleted page. The caller has the page latched. Does nothing if the page is
+    /// known, or being put to use.
     pub(crate) fn add_free(&self, block: BlockNumber) {
         self.pages.lock().add_free(block);
     }
 
-    /// Remembers a page that was never used, met by a pass that has it latched: since a crash, or an
-    /// insertion that failed. Does nothing if somebody is about to use it.
+    /// Remembers a page that was never used, after a crash or a failed insertion. The caller is a
+    /// pass that has the page latched. Does nothing if another thread is about to use the page.
     pub(crate) fn add_unused(&self, block: BlockNumber) {
         let mut pages = self.pages.lock();
-        // A page that the file has just grown by looks the same.
+        // A page by which the file has just grown looks the same.
         let awaited = block == FIRST_ROOT || pages.growing > 0;
         if !awaited || seeded_bug!("awaited_page_is_unused") {
             pages.add_free(block);
         }
     }
 
-    /// Whether a page is known to be free.
+    /// Decides whether a page is known to be free.
     pub(crate) fn is_free(&self, block: BlockNumber) -> bool {
         self.pages.lock().free.contains(&block)
     }
 
-    /// How many pages are known to be free.
+    /// Returns the number of pages known to be free.
     pub(crate) fn free_count(&self) -> usize {
         self.pages.lock().free.len()
     }
 
-    /// Entries move from `from` to the page `to`; both are latched. A pass in physical order that has been
-    /// at `to`, and not at `from`, must come back.
+    /// Notes that entries move from the page `from` to the page `to`; both are latched. A pass in
+    /// physical order that has visited `to`, but not `from`, must come back.
     ///
-    /// It has said where it goes before it latches a page. So if it was at `to` before the caller
-    /// latched that page, the caller sees it here; and if not, it will see the entries.
+    /// A pass announces its next page before it latches that page. If the pass was at `to` before
+    /// the caller latched that page, the caller sees this here. If not, the pass will see the
+    /// entries.
     pub(crate) fn entries_move(&self, from: BlockNumber, to: BlockNumber) {
         let mut pages = self.pages.lock();
         for pass in &mut pages.passes {
@@ -153,26 +160,28 @@ impl Recycling {
         }
     }
 
-    /// Entries go over from `from` to its right sibling `to`; both are latched. As [`Self::entries_move`],
-    /// and whoever has read `to` and is on the way to `from`, backward, must not believe to find them there.
+    /// Notes that entries go over from `from` to its right sibling `to`; both are latched. As
+    /// [`Self::entries_move`]. In addition, a backward scan that has read `to` and is on the way to
+    /// `from` must not expect the entries there.
     pub(crate) fn entries_shift(&self, from: BlockNumber, to: BlockNumber) {
         if !seeded_bug!("pass_forgets_shifted") {
             self.entries_move(from, to);
         }
         if !seeded_bug!("shift_leaves_left_links") {
-            // Relaxed, here and in `shifts`: the latches order it. Who latched `to` before this reads the
-            // number before; who latches `from` after this reads it after.
+            // Relaxed, here and in `shifts`: the latches order the counter. A thread that latched
+            // `to` before this reads the old number. A thread that latches `from` after this reads
+            // the new number.
             self.shifts.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How often entries went over to a right sibling. The caller has a page latched: its shifts are counted,
-    /// those before it was latched and no later ones.
+    /// Returns the number of times that entries went over to a right sibling. The caller has a page
+    /// latched: the number includes the shifts of that page before the latch, and none after.
     pub(crate) fn shifts(&self) -> u64 {
         self.shifts.load(Ordering::Relaxed)
     }
 
-    /// Begins a pass over the pages in physical order, the metapage left out.
+    /// Begins a pass over the pages in physical order, without the metapage.
     pub(crate) fn begin_pass(&self) -> Pass<'_> {
         let mut pages = self.pages.lock();
         pages.passes_begun += 1;
@@ -188,28 +197,28 @@ impl Recycling {
 
     #[inline]
     fn epoch(&self) -> u64 {
-        // Acquire: pairs with the release in `advance`. An epoch that counts a page says that all links
-        // to that page had gone.
+        // Acquire: pairs with the release in `advance`. An epoch that counts a page implies that
+        // all links to that page had gone.
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// A page to which no link is left is about to get new contents.
+    /// Counts a page that is about to get new contents; no link to the page is left.
     fn advance(&self) {
-        // Release: who sees this epoch sees that the links had gone. Who sees the new contents, written
-        // after this, sees this epoch.
+        // Release: a thread that sees this epoch sees that the links had gone. A thread that sees
+        // the new contents, written after this, sees this epoch.
         self.epoch.fetch_add(1, Ordering::Release);
     }
 }
 
-/// A pass in physical order, until dropped.
+/// A pass in physical order, under way until it is dropped.
 pub(crate) struct Pass<'a> {
     recycling: &'a Recycling,
     number: u64,
 }
 
 impl Pass<'_> {
-    /// The page to visit now, in a file of so many pages; the visit of the page before is over. `None`
-    /// when every entry was met that was there at the beginning.
+    /// Returns the page to visit now, in a file of `blocks` pages; the visit of the page before is
+    /// over. `None` when the pass has met every entry that existed at its beginning.
     pub(crate) fn next(&self, blocks: u32) -> Option<BlockNumber> {
         let mut pages = self.recycling.pages.lock();
         let pass = pages.passes.iter_mut().find(|pass| pass.number == self.number)?;
@@ -225,8 +234,8 @@ impl Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// Has it come again at its end to the page that it is at, if `sibling` is one that it has yet to come to.
-    /// Returns whether it will.
+    /// Puts the current page on the list of pages to visit again, if the pass has not reached
+    /// `sibling` yet. Returns whether the pass will come back.
     pub(crate) fn come_again(&self, sibling: BlockNumber) -> bool {
         let mut pages = self.recycling.pages.lock();
         let pass = pages.passes.iter_mut().find(|pass| pass.number == self.number);
@@ -235,7 +244,8 @@ impl Pass<'_> {
         pass.visiting.is_some_and(|block| !full && pass.filled_behind.insert(block))
     }
 
-    /// Whether it has met all entries of this page, and so will not come back unless others come there.
+    /// Decides whether the pass has met all entries of this page, and so will not come back unless
+    /// other entries move there.
     pub(crate) fn has_met(&self, block: BlockNumber) -> bool {
         let pages = self.recycling.pages.lock();
         let pass = pages.passes.iter().find(|pass| pass.number == self.number);
@@ -249,7 +259,7 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// A page handed out to be written; free again if it is not.
+/// A page handed out to be written; free again if it is not written.
 pub(crate) struct NewPage<'a> {
     index: &'a Index,
     pub(crate) block: BlockNumber,
@@ -257,7 +267,7 @@ pub(crate) struct NewPage<'a> {
 }
 
 impl NewPage<'_> {
-    /// The page has its contents; its latch is held still.
+    /// Notes that the page has its contents; its latch is still held.
     pub(crate) fn written(self) {
         self.in_use.set(true);
     }
@@ -274,21 +284,22 @@ impl Drop for NewPage<'_> {
 }
 
 impl Index {
-    /// A link to `block`, which the caller reads from a page that it has latched and that is in use; or
-    /// reads later than this at a glance.
+    /// Returns a link to `block`. The caller reads the block number from a page in use that it has
+    /// latched. Or the caller reads it by a glance, later than this call.
     #[inline]
     pub(crate) fn link(&self, block: BlockNumber) -> Link {
         Link { block, epoch: self.recycling.epoch() }
     }
 
-    /// Whether the page that the link led to is the page that the caller has latched by it, or has
-    /// just read at a glance.
+    /// Decides whether a link is current: the page that it led to is the page that the caller has
+    /// latched by it, or has just read by a glance.
     #[inline]
     pub(crate) fn is_current(&self, link: Link) -> bool {
         self.recycling.epoch() == link.epoch || seeded_bug!("links_never_grow_old")
     }
 
-    /// A page for a split, a new root or a build: one that was deleted before the file grows.
+    /// Returns a page for a split, a new root or a build. Takes deleted pages before the file
+    /// grows.
     pub(crate) fn allocate(&self) -> Result<NewPage<'_>> {
         let block = self.recycling.pages.lock().take();
         let block = match block {
@@ -303,8 +314,8 @@ impl Index {
         Ok(NewPage { index: self, block, in_use: Cell::new(false) })
     }
 
-    /// Lets the file grow by `count` pages or more, and `share` say what becomes of them before a pass of
-    /// vacuum may find them unused.
+    /// Lets the file grow by `count` pages or more. `share` says what becomes of these pages before
+    /// a pass of vacuum may find them unused.
     fn grow<T>(
         &self,
         count: u32,
@@ -319,7 +330,7 @@ impl Index {
         Ok(share(&mut pages, &mut (grown.first.0..end).map(BlockNumber)))
     }
 
-    /// Makes room for metapage and first root in a file that has none. What it grows by beyond them is
+    /// Makes room for metapage and first root in a file that has none. Pages beyond these two are
     /// free.
     pub(crate) fn grow_first_pages(&self) -> Result<()> {
         self.grow(FIRST_ROOT.0 + 1, |pages, grown| {
@@ -334,7 +345,7 @@ impl Index {
             return Ok(page);
         }
         if page.kind() != PageKind::Nbtree || !page.is_deleted() || new.block == META_BLOCK {
-            // It is not handed out again.
+            // The page is not handed out again.
             new.in_use.set(true);
             return Err(self.damaged(new.block, None, "B2", "a page in use was taken for free"));
         }
@@ -367,15 +378,15 @@ mod model {
     const OLD: u64 = 1;
     const NEW: u64 = 2;
 
-    /// A link, and the page that it leads to: what a latch or a copy's sequence number orders is ordered
-    /// here by acquire and release, and by no more.
+    /// A link, and the page that it leads to. A latch or a copy's sequence number would order them
+    /// in the index; here acquire and release do, and nothing more.
     struct World {
         recycling: Recycling,
         link: AtomicU64,
         page: AtomicU64,
     }
 
-    /// The page is unlinked and used again; a reader follows the link.
+    /// Unlinks the page and uses it again, while a reader follows the link.
     fn an_old_link_is_not_believed() {
         let world = Arc::new(World {
             recycling: Recycling::new(),

@@ -1,7 +1,8 @@
-//! What a deletion takes off a leaf: whole items, and single TIDs out of posting lists.
+//! The removal of entries from a leaf: whole items, and single TIDs out of posting lists.
 //!
-//! A list that loses some of its TIDs gets shorter in place; one TID left makes it a plain entry; none,
-//! and the item goes. A mark (LP_DEAD) stays: it said that all TIDs were dead, so those left are.
+//! A list that loses some of its TIDs gets shorter in place. With one TID left it becomes a plain
+//! entry; with none left the item goes. A mark (LP_DEAD) stays: it said that all TIDs were dead, so
+//! the remaining TIDs are dead.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ use crate::tuple::{LeafTuple, posting_tids, push_posting};
 /// items that go: how many items stay between each and the one before, ascending
 /// TIDs:          likewise, where the TIDs of all posting lists of the leaf are counted
 /// ```
-/// All are numbers as `bits.rs` writes them: an entry that goes costs some five bits.
+/// All are numbers as `bits.rs` writes them: a removed entry costs about five bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     items: Vec<OffsetNumber>,
@@ -30,18 +31,18 @@ pub(crate) struct Removal {
 /// A posting list that gets shorter.
 struct Shorter {
     offset: u16,
-    /// Number of its first TID among those of all lists.
+    /// The number of the list's first TID among the TIDs of all lists.
     first: u16,
-    /// Which of the removal's TIDs are its.
+    /// The part of the removal's TIDs that belongs to this list.
     gone: Range<usize>,
 }
 
 impl Removal {
-    /// The removal of these entries, given ascending; `None` if one does not exist.
+    /// Returns the removal of these entries, given ascending; `None` if an entry does not exist.
     pub(crate) fn of(leaf: &Page, entries: &[EntryPlace]) -> Option<Self> {
         let mut removal = Self { items: Vec::new(), tids: Vec::new() };
         let mut there = leaf.first_entry()..=leaf.item_count();
-        // Up to where the TIDs of posting lists are counted, and how many there are before it.
+        // The item up to which the TIDs of posting lists are counted, and the count.
         let (mut counted, mut first) = (leaf.first_entry(), 0u16);
         for group in entries.chunk_by(|a, b| a.offset == b.offset) {
             let offset = group[0].offset;
@@ -55,7 +56,8 @@ impl Removal {
                 return None;
             }
             if group.len() == tids {
-                // Nothing is counted for a whole item: mostly that is all, and no other one is looked at.
+                // A whole item needs no count of TIDs. Mostly there are only whole items, and no
+                // other item is looked at.
                 removal.items.push(OffsetNumber(offset));
                 continue;
             }
@@ -102,8 +104,7 @@ impl Removal {
         numbers.is_at_end().then_some(Self { items, tids })
     }
 
-    /// Makes the change; false, with nothing changed, where the page has no
-    /// such entries.
+    /// Makes the change; false, with nothing changed, where the page has no such entries.
     pub(crate) fn apply(&self, page: &mut Page) -> bool {
         let there = page.first_entry()..=page.item_count();
         let nothing = self.items.is_empty() && self.tids.is_empty();
@@ -128,8 +129,9 @@ impl Removal {
         page.remove_items(&self.items)
     }
 
-    /// The lists that get shorter; `None` where one that goes as a whole loses TIDs besides, or one would
-    /// lose all, or there are not so many TIDs, or their order is wrong.
+    /// Returns the lists that get shorter. `None` where the removal does not fit the page. A list
+    /// may lose TIDs and also go as a whole, or lose all its TIDs. Some TIDs may not exist, or
+    /// their order may be wrong.
     fn shorter(&self, page: &Page) -> Option<Vec<Shorter>> {
         let mut shorter = Vec::new();
         if !self.tids.is_sorted_by(|a, b| a < b) {
@@ -160,7 +162,7 @@ impl Removal {
         (at == self.tids.len()).then_some(shorter)
     }
 
-    /// Number of items that go, and of TIDs that go out of lists that stay.
+    /// Returns the number of items that go, and of TIDs that go out of lists that stay.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.items.len(), self.tids.len())
     }
@@ -205,7 +207,8 @@ mod tests {
         assert_eq!(removal.counts(), (2, 3));
         let bytes = removal.encode();
         assert_eq!(Removal::decode(&bytes).as_ref(), Some(&removal));
-        // Two and three: the items 1 and 4, two between them; of the lists' TIDs the numbers 1, 3 and 4.
+        // Numbers: 2 items and 3 TIDs. Items 1 and 4 go, with two between them; of the lists' TIDs
+        // numbers 1, 3 and 4 go.
         assert_eq!(bytes, [0b1101_1110, 0b0110_1011, 0b0110_0000]);
         assert!((0..bytes.len()).all(|end| Removal::decode(&bytes[..end]).is_none()));
         assert!(Removal::decode(&[&bytes[..], &[0]].concat()).is_none());

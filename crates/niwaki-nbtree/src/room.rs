@@ -1,20 +1,26 @@
-//! Room for entries of a full leaf: on its right sibling, or brought there from further right.
+//! Finds room for entries of a full leaf: on its right sibling, or brought there from further
+//! right.
 //!
 //! ```text
-//!  P: full  R1: full  R2: full  R3: has room        1. last entries of R2 go over to R3
-//!                                                   2. of R1 to R2
-//!                                                   3. of P to R1, where the new entry may belong by now
+//!  P: full  R1: full  R2: full  R3: has room      1. last entries of R2 go over to R3
+//!                                                 2. last entries of R1 go over to R2
+//!                                                 3. last entries of P go over to R1, where the
+//!                                                    new entry may belong by now
 //! ```
 //!
-//! A right sibling a third of which is free takes entries over in any case. What is tighter pays where entries are
-//! deleted as well as inserted ([`crate::credit`]): then it is enough if there is a little room for each leaf that takes part,
-//! on the right sibling or on one of up to [`SIBLINGS_MAX`] further right; or on several of them together, where none has enough
-//! and there is plenty of credit. Each step is a shift of its own (`shift.rs`), the furthest first, and leaves a tree that is
-//! whole; the full leaf stays latched all the while, and of the others two at a time. Links to these were read under their
-//! parent's latch, and are believed only if they did not grow old.
+//! A right sibling with a third of its room free takes entries over in any case. Less room is
+//! enough where entries are deleted as well as inserted ([`crate::credit`]). Then a little room for
+//! each leaf that takes part is enough: on the right sibling, or on one of up to [`SIBLINGS_MAX`]
+//! further right. Where no single leaf has enough and there is plenty of credit, several leaves may
+//! have it together.
 //!
-//! Looking costs shared latches of so many leaves and of the parent. It is not remembered where it was in vain: the
-//! leaf is split then, and is not full again soon.
+//! Each step is a shift of its own (`shift.rs`), the furthest first, and leaves a tree that is
+//! whole. The full leaf stays latched all the while; of the other leaves two are latched at a time.
+//! Links to these were read under their parent's latch, and are trusted only if they did not grow
+//! old.
+//!
+//! The search costs shared latches of these leaves and of the parent. A failed search is not
+//! remembered: the leaf is split then, and is not full again soon.
 
 use niwaki_storage::Page;
 use niwaki_storage::buffer::PageWrite;
@@ -28,43 +34,47 @@ use crate::search::{downlink_item, is_beyond};
 use crate::split_point::Room;
 use crate::tuple::PivotTuple;
 
-/// The right sibling must have this part of its room free. Half of that is freed on each of the two: so an
-/// insertion pays for the moving of as many bytes as a split makes it pay for, about its own.
+/// The right sibling must have one part in `ROOM_PART` of its room free. Each of the two leaves
+/// then gets half of that. So an insertion pays for moving about its own bytes, as much as a split
+/// makes it pay for.
 const ROOM_PART: usize = 3;
-/// Where deletions pay there must be this part of a page's room for each leaf that takes part.
+/// The fraction of a page's room, one part in `TIGHT_PART`, that each leaf taking part must have
+/// where deletions pay.
 const TIGHT_PART: usize = 256;
-/// Room for so many entries of the new one's size there must be in all: so many can be moved whole.
+/// The least room in all, in entries of the new one's size: room for this many entries can be moved
+/// whole.
 const TIGHT_ENTRIES: usize = 2;
-/// Room that only several have together is soon used up again: it is gathered while there is credit for so many times as much.
+/// The factor on a way's price that the credit must cover before room is gathered from several
+/// leaves: such room is soon used up again.
 pub(crate) const PLENTY: u64 = 128;
-/// How many right siblings are looked at then.
+/// The most right siblings that the search looks at where deletions pay.
 const SIBLINGS_MAX: usize = 32;
-/// Fewer bytes than this are not worth the record that frees them.
+/// The least bytes that are worth the record that frees them.
 const FREED_MIN: usize = USABLE_BYTES / 16;
 
-/// How a full leaf gets room.
+/// The way in which a full leaf gets room.
 pub(crate) struct Way {
-    /// The right siblings, nearest first, that shift to their own before.
+    /// The right siblings, nearest first, that first shift entries to their own right siblings.
     pub(crate) passing: Vec<Link>,
-    /// Whether deletions pay for it.
+    /// True if deletions pay for the way.
     pub(crate) tight: bool,
 }
 
 impl Way {
-    /// What the shifts that it takes cost.
+    /// Returns the price of the shifts that the way takes, in credit.
     fn price(&self) -> u64 {
         if self.tight { SHIFT_PRICE * (1 + self.passing.len() as u64) } else { 0 }
     }
 
-    /// The least that is to be free on a leaf when it has shifted, in bytes, beside the new entry.
+    /// Returns the least bytes that must be free on a leaf after its shift, beside the new entry.
     pub(crate) fn freed_min(&self) -> usize {
         if self.tight { 0 } else { FREED_MIN }
     }
 }
 
 impl Index {
-    /// How the full leaf `left` gets room for some of its entries on its right sibling; `None`: it does not. `tuple_bytes`: of
-    /// the new entry.
+    /// Finds a way in which the full leaf `left` gets room for some of its entries on its right
+    /// sibling. `None`: there is no way. `tuple_bytes` are the bytes of the new entry.
     pub(crate) fn find_way(
         &self,
         left: &PageWrite<'_>,
@@ -80,7 +90,7 @@ impl Index {
             return Ok(Some(Way { passing: Vec::new(), tight: false }));
         }
         let entry = tuple_bytes + LINE_POINTER;
-        // What is left on a page beside whole entries is of no use.
+        // Room on a page that remains beside whole entries is of no use.
         let whole = |room: Room| room.bytes / entry * entry;
         let (mut bytes, mut pages) = (whole(room), 2);
         let mut way = Way { passing: Vec::new(), tight: true };
@@ -94,7 +104,8 @@ impl Index {
         if is_enough(room, bytes, pages) {
             return Ok(Some(way));
         }
-        // How many pass entries on to one that has not enough itself, but with theirs, and what each gets: the most.
+        // The number of leaves that pass entries on to a leaf that has enough room only together
+        // with theirs, and the room that each gets: the search keeps the greatest.
         let mut together = None;
         for pair in self.right_siblings(left, path)?.windows(2) {
             way.passing.push(pair[0]);
@@ -122,7 +133,8 @@ impl Index {
         }))
     }
 
-    /// Room that a leaf has for entries of its left sibling; none if it is being deleted.
+    /// Returns the room that a leaf has for entries of its left sibling; none if the leaf is
+    /// half-dead.
     pub(crate) fn room_on(&self, leaf: &Page) -> Room {
         if leaf.is_half_dead() {
             return Room { bytes: 0, items: 0 };
@@ -133,8 +145,8 @@ impl Index {
         }
     }
 
-    /// Links to the right siblings of a leaf that lead up to the same parent, as far as the way down shows it,
-    /// nearest first, [`SIBLINGS_MAX`] at most.
+    /// Returns links to the right siblings of a leaf that have the same parent, as far as the path
+    /// of the descent shows it. The nearest comes first; there are [`SIBLINGS_MAX`] at most.
     fn right_siblings(&self, left: &PageWrite<'_>, path: &Path) -> Result<Vec<Link>> {
         let bound = self.high_key_copy(left, left.id().block)?;
         let parent = match path.at(1) {

@@ -1,11 +1,12 @@
 //! Range scans in both directions, a leaf at a time.
 //!
-//! A scan holds no latch and no pin between leaves. Forward it goes by the right link that the leaf
-//! had when it was read: whatever a split moves out of the leaf afterwards was read before. Backward
-//! it goes by the left link, if the page there still leads back. Where a link has grown old, since pages
-//! were divided or deleted, the scan looks its place up again by how far it came ([`Passed`]). So does a
-//! backward scan when entries went over to right siblings meanwhile (`shift.rs`): from the leaf that it goes
-//! to, perhaps, to the one that it has read. A forward scan begins behind how far it came.
+//! A scan holds no latch and no pin between leaves. A forward scan follows the right link that the
+//! leaf had when it was read: entries that a split moves out of the leaf afterwards were read
+//! before. A backward scan follows the left link, if the page there still leads back. Where a link
+//! has grown old, since pages were divided or deleted, the scan looks its place up again by its
+//! progress ([`Passed`]). A backward scan does so too when entries went over to right siblings
+//! meanwhile (`shift.rs`): they may have gone from the next leaf to the leaf that the scan has
+//! read. A forward scan begins behind the place that it has reached.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageRead;
@@ -24,21 +25,22 @@ use crate::recycle::Link;
 use crate::search::{is_beyond, lower_bound, lower_bound_near};
 use crate::stats::count_roughly;
 
-/// After how many leaves a scan looks whether it goes round in a ring.
+/// The number of leaves after which a scan checks whether it goes round in a ring.
 const LEAVES_PER_LOOK: u32 = 256;
 
-/// Where a scan goes on.
+/// The place where a scan goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Where the first of its ranges says.
+    /// The start of the first of several ranges: the scan must ask for it.
     Ask,
-    /// At the first leaf of the range.
+    /// The first leaf of the range.
     Start,
-    /// Forward: at this leaf.
+    /// Forward: this leaf.
     Leaf(Link),
-    /// Where [`Passed`] says: the page that a link led to is gone.
+    /// The place of [`Passed`]: the page that a link led to is gone.
     Resume,
-    /// Backward: at the left sibling of `from`, which was `left` when `from` was read, after so many shifts.
+    /// Backward: the left sibling of `from`. `left` was that sibling when `from` was read, after
+    /// `shifts` shifts.
     LeftOf {
         from: BlockNumber,
         left: Link,
@@ -48,35 +50,38 @@ enum Next {
 }
 
 impl Next {
-    /// Backward: the page left of `leaf`, which the caller has latched.
+    /// Returns the step to the page left of `leaf`, which the caller has latched, for a backward
+    /// scan.
     fn left_of(index: &Index, leaf: &PageRead<'_>) -> Self {
         let (from, left) = (leaf.id().block, index.link(leaf.prev()));
         Self::LeftOf { from, left, shifts: index.recycling.shifts() }
     }
 }
 
-/// A scan of a range, or of several. Create it once and start it again and again: it keeps its memory.
+/// A scan of one range, or of several. Create it once and start it again and again: it keeps its
+/// memory.
 #[derive(Debug)]
 pub struct Scan {
     range: Place,
-    /// The entries from here on belong to no range yet: the next one decides where to go on.
+    /// True if the entries from here on belong to no range yet: the next one decides where to go
+    /// on.
     seeking: bool,
     direction: Direction,
-    /// Its one range has one key, or one prefix of keys.
+    /// True if the scan's one range has one key, or one prefix of keys.
     equality: bool,
-    /// It looks up one key with all its columns.
+    /// True if the scan looks up one key with all its columns.
     lookup: bool,
-    /// Backward: nothing of the range is left of the first leaf.
+    /// Backward: true if no entry of the range is left of the first leaf.
     begins_here: bool,
     next: Next,
-    /// Leaves read since the last descent.
+    /// The number of leaves read since the last descent.
     leaves: u32,
     passed: Passed,
-    /// Links that led nowhere since the scan last came further.
+    /// The number of dead links since the scan last came further.
     lost: u32,
-    /// A posting list of this leaf of which the scan has read a part before.
+    /// A posting list of this leaf that the scan has read in part before.
     half_read: Option<u16>,
-    /// The items of this leaf before that one are left out.
+    /// The offset before which the items of this leaf are left out.
     left_out: u16,
     batch: LeafBatch,
 }
@@ -102,7 +107,7 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Makes it a scan of `range`; reads nothing yet. The bounds are copied.
+    /// Starts a scan of `range`; reads nothing yet. The bounds are copied.
     pub fn start(&mut self, index: &Index, range: &KeyRange<'_>, direction: Direction) {
         self.range.set_lower(range.lower);
         self.range.set_upper(range.upper);
@@ -110,15 +115,16 @@ impl Scan {
         self.equality = range.lower == range.upper && self.range.lower.kind == Kind::Included;
     }
 
-    /// Makes it a scan of the entries of one key, which has all key columns in it; reads nothing yet.
-    /// As [`Scan::start`] with [`KeyRange::equal`], and counted as a lookup.
+    /// Starts a scan of the entries of one key, which has all key columns in it; reads nothing yet.
+    /// As [`Scan::start`] with [`KeyRange::equal`], but counted as a lookup.
     pub fn look_up(&mut self, index: &Index, key: &[u8], direction: Direction) {
         self.start(index, &KeyRange::equal(key), direction);
         self.lookup = true;
         count_roughly(&index.counters.reads().lookups, 1);
     }
 
-    /// Makes it a scan of several ranges, which [`Scan::next_with`] is given; reads nothing yet.
+    /// Starts a scan of several ranges, which the caller gives to [`Scan::next_with`]; reads
+    /// nothing yet.
     pub fn start_ranges(&mut self, index: &Index, direction: Direction) {
         self.begin(index, direction, Next::Ask);
     }
@@ -135,20 +141,21 @@ impl Scan {
         count_roughly(&index.counters.reads().scans, 1);
     }
 
-    /// Which way it goes.
+    /// Returns the direction of the scan.
     pub fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// The entries that the last [`Scan::next`] found.
+    /// Returns the entries that the last [`Scan::next`] found.
     #[inline]
     pub fn batch(&self) -> &LeafBatch {
         &self.batch
     }
 
     /// Reads on to the next leaf that has entries of the range not marked LP_DEAD, and copies them
-    /// into the batch. False at the end of the range, with an empty batch. Entries come in order,
-    /// each at most once; one inserted or deleted while the scan goes on may be missed or found.
+    /// into the batch. Returns false at the end of the range, with an empty batch. Entries come in
+    /// order, each at most once. An entry inserted or deleted while the scan goes on may be missed
+    /// or found.
     ///
     /// # Errors
     /// Storage's.
@@ -157,13 +164,13 @@ impl Scan {
         self.next_with(index, None::<&mut OneRange>, |_| {})
     }
 
-    /// [`Scan::next`], for a scan of several ranges (`ranges`, the same each time), and with
-    /// something to do at the same moment: `under_latch` is called with the filled batch while the
-    /// leaf's shared latch is held, for what must be read then, like the table's unmix counter (rule
+    /// Reads on as [`Scan::next`], for a scan of several ranges (`ranges`, the same each time).
+    /// Calls `under_latch` with the filled batch while the leaf's shared latch is held. The
+    /// callback reads values that must be read at that moment, like the table's unmix counter (rule
     /// 9b.2) or visibility map bits. It must not latch anything.
     ///
     /// # Errors
-    /// Storage's; what `ranges` says.
+    /// Storage's; the errors of `ranges`.
     pub fn next_with<R: KeyRanges>(
         &mut self,
         index: &Index,
@@ -173,8 +180,8 @@ impl Scan {
         self.next_leaving_out(index, ranges, |_| 0, under_latch)
     }
 
-    /// [`Scan::next_with`], leaving out the items of each leaf that are before the one whose offset `left_out` says; it is called
-    /// under the leaf's latch too.
+    /// Reads on as [`Scan::next_with`], but leaves out the items of each leaf before the offset
+    /// that `left_out` returns. `left_out` is also called under the leaf's latch.
     ///
     /// # Errors
     /// As [`Scan::next_with`].
@@ -185,8 +192,8 @@ impl Scan {
         mut left_out: impl FnMut(LeafRead) -> u16,
         mut under_latch: impl FnMut(&LeafBatch),
     ) -> Result<bool> {
-        // Ends: every turn reads another leaf; between descents they are counted, and every descent
-        // leads further on.
+        // Ends: every round reads another leaf. The leaves between descents are counted, and every
+        // descent leads further on.
         loop {
             if self.next == Next::Ask {
                 self.next = Next::Done;
@@ -213,7 +220,7 @@ impl Scan {
                         continue;
                     }
                     LeftOf::Shifted => {
-                        // Not counted: for each time an insertion has come further.
+                        // This is not counted: each time an insertion has made progress.
                         self.next = Next::Resume;
                         continue;
                     }
@@ -242,7 +249,7 @@ impl Scan {
             if matches!(self.next, Next::Leaf(_) | Next::LeftOf { .. })
                 && self.passed.note(&leaf, self.direction)
             {
-                // Also where every link grows old before it is followed, the scan comes to its end.
+                // Even where every link grows old before it is followed, the scan comes to its end.
                 self.lost = 0;
             }
             self.count_visit(index);
@@ -266,8 +273,8 @@ impl Scan {
         }
     }
 
-    /// Counts the leaf just read. No scan of a sound index reads a page twice, so one that has read
-    /// more leaves than there are pages goes round in a ring.
+    /// Counts the leaf just read. No scan of a sound index reads a page twice. So a scan that has
+    /// read more leaves than there are pages goes round in a ring.
     #[inline]
     fn count_leaf(&mut self, index: &Index, block: BlockNumber) -> Result<()> {
         self.leaves = self.leaves.saturating_add(1);
@@ -277,7 +284,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The page that a link led to was deleted, or is not the neighbour any more.
+    /// Handles a link whose page was deleted, or is not the neighbour any more.
     #[cold]
     fn lost(&mut self, index: &Index, link: Link) -> Result<()> {
         self.next = Next::Resume;
@@ -288,7 +295,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The leaf where the scan goes on, looked up again by how far it came.
+    /// Returns the leaf where the scan goes on, looked up again by its progress.
     #[cold]
     fn resume<'a>(&mut self, index: &'a Index) -> Result<Option<PageRead<'a>>> {
         if !self.passed.is_known() {
@@ -307,9 +314,9 @@ impl Scan {
         }
         let end = self.range.upper.end();
         if self.equality {
-            // A leaf does not say whether a range that begins with its first entry goes on to the left.
-            // One key's range does not if the leaf was found from the range's begin; and mostly that is
-            // also the leaf where it ends.
+            // A leaf does not show whether a range that begins with its first entry goes on to the
+            // left. One key's range does not if the leaf was found from the range's begin. Mostly
+            // that is also the leaf where the range ends.
             let Some(leaf) = index.read_leaf(&self.range.lower.begin())? else { return Ok(None) };
             self.begins_here = leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
             if self.begins_here {
@@ -327,7 +334,7 @@ impl Scan {
         Some(step != RangeStep::End)
     }
 
-    /// Forward: the first item of the leaf that was not read, or not to its end.
+    /// Returns the first item of the leaf that was not read, or not to its end. For forward scans.
     fn first_ahead(&mut self, leaf: &Page, first: u16) -> u16 {
         let from = lower_bound(leaf, first, &self.passed.place(self.direction));
         if from > first && self.passed.splits(leaf, from - 1, self.direction) {
@@ -337,7 +344,8 @@ impl Scan {
         from
     }
 
-    /// Backward: behind the last item of the leaf that was not read, or not to its beginning.
+    /// Returns, for backward scans, the offset behind the last item of the leaf that was not read,
+    /// or not to its beginning.
     fn end_ahead(&mut self, leaf: &Page, first: u16) -> u16 {
         let stop = lower_bound(leaf, first, &self.passed.place(self.direction));
         if stop > first && self.passed.splits(leaf, stop - 1, self.direction) {
@@ -354,7 +362,7 @@ impl Scan {
         mut ranges: Option<&mut R>,
     ) -> Result<()> {
         if leaf.is_half_dead() {
-            // Its high key bounds nothing any more.
+            // The high key of a half-dead page bounds nothing any more.
             self.next = Next::Leaf(index.link(leaf.next()));
             return Ok(());
         }
@@ -395,7 +403,7 @@ impl Scan {
             let Some(ranges) = ranges.as_deref_mut() else { return Ok(()) };
             let found = match from <= leaf.item_count() {
                 true => Some(index.leaf_tuple(leaf, block, from)?.key),
-                // What was sought may be further on; the range that ended here is known.
+                // The wanted key may be further on; the range that ended here is known.
                 false if self.seeking => {
                     if !leaf.is_rightmost() {
                         self.next = Next::Leaf(index.link(leaf.next()));
@@ -468,7 +476,7 @@ impl Scan {
             }
             let end = lower_bound(leaf, first, &self.range.upper.end());
             if end == first {
-                // Nothing here is in it, but to the left there may be.
+                // No entry here is in the range, but entries to the left may be.
                 if left != NO_BLOCK {
                     self.next = Next::Start;
                 }
@@ -484,8 +492,8 @@ fn not_a_key(index: &Index, block: BlockNumber, offset: u16) -> Error {
     index.damaged(block, Some(offset), "format", "not a key of the index's columns")
 }
 
-/// Copies the entries of an item into the batch unless it is marked LP_DEAD; of a list that was read in
-/// part (`passed`) the rest.
+/// Copies the entries of an item into the batch unless the item is marked LP_DEAD. For a list that
+/// was read in part (`passed`), copies the rest.
 #[inline]
 fn copy(
     batch: &mut LeafBatch,
@@ -507,18 +515,18 @@ fn copy(
     Ok(())
 }
 
-/// What a backward scan finds by a left link.
+/// The result of a backward scan's step by a left link.
 enum LeftOf<'a> {
     Leaf(PageRead<'a>),
-    /// The page was split or deleted since, or `from` was.
+    /// The page, or `from`, was split or deleted since.
     Lost,
-    /// It is the page, but entries may have gone over from it to `from` since that was read.
+    /// It is the page, but entries may have gone over from it to `from` since `from` was read.
     Shifted,
 }
 
 impl Index {
-    /// The leaf left of `from`, if that still is the one that `left` leads to, and what it had when `from` was
-    /// read, after so many shifts.
+    /// Returns the leaf left of `from`, if the page of `left` still is that leaf, with the entries
+    /// that it had when `from` was read. `shifts` is the number of shifts at that time.
     fn left_of(&self, from: BlockNumber, left: Link, shifts: u64) -> Result<LeftOf<'_>> {
         let trusts = seeded_bug!("backward_scan_trusts_left_link");
         Ok(match self.follow(left, 0)? {

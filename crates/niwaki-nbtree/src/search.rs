@@ -1,10 +1,11 @@
-//! Where a key is on a page: comparison and binary search, straight on the page's bytes.
+//! Finds a key on a page by comparison and binary search, straight on the page's bytes.
 //!
 //! Most comparisons are decided by the first 16 bytes of the keys, compared as one number; the rest
-//! goes to `memcmp`. Where that number lies between those of the first and the last item says where to
-//! look first: keys are often spread evenly (numbers, times), and then a search touches a few
-//! neighbouring tuples instead of jumping over the page, each jump being a cache miss. Text is not spread evenly over
-//! bytes (digits, a gap, letters): there a guess costs more looks than it spares.
+//! goes to `memcmp`. A search first looks at the place that interpolation between the numbers of
+//! the first and the last item suggests. Keys are often spread evenly (numbers, times). Then a
+//! search touches a few neighbouring tuples instead of jumping over the page, where each jump is a
+//! cache miss. Text is not spread evenly over bytes (digits, a gap, letters): a guess there costs
+//! more looks than it spares.
 
 use std::cmp::Ordering;
 
@@ -19,9 +20,9 @@ use crate::tuple::{INFO_AT, PIVOT_MAX, TUPLE_HEADER, info, sort_key, tid_number}
 
 /// Bytes of a key that are compared as one number.
 const WORD: usize = 16;
-/// Fewer items than this are searched by halving alone.
+/// The least number of items for which a search interpolates; fewer are searched by halving alone.
 const INTERPOLATE_MIN: u16 = 32;
-/// How far from the guessed place the next looks go, until the bound lies between.
+/// Distances, in items, of the next looks from the guessed place, until the bound lies in between.
 const INTERPOLATE_NEAR: [u16; 2] = [2, 12];
 
 /// A place in the order of (key, TID): at, before or after entries.
@@ -29,15 +30,16 @@ const INTERPOLATE_NEAR: [u16; 2] = [2, 12];
 pub(crate) struct Target<'a> {
     key: &'a [u8],
     tid: u64,
-    /// After every key that starts with `key`.
+    /// True for the place after every key that starts with `key`.
     after: bool,
-    /// The key's first bytes as a number, the first byte highest; zeros where it is shorter.
+    /// The key's first bytes as a number, the first byte highest; zeros where the key is shorter.
     word: u128,
-    /// Which bits of another key's number count: those of `key`, if longer keys count as equal.
+    /// The bits of another key's number that count: the bits of `key`, if longer keys count as
+    /// equal.
     mask: u128,
 }
 
-/// All bits of the first `bytes` bytes of a word.
+/// Returns a word in which all bits of the first `bytes` bytes are set.
 #[inline]
 fn first_bytes(bytes: usize) -> u128 {
     match bytes {
@@ -66,50 +68,53 @@ impl<'a> Target<'a> {
         Self { key, tid, after, word: word_of(key), mask }
     }
 
-    /// The place of the entry (key, TID).
+    /// Returns the place of the entry (key, TID).
     #[inline]
     pub(crate) fn entry(key: &'a [u8], tid: Tid) -> Self {
         Self::new(key, tid_number(tid), false)
     }
 
-    /// Before the first entry whose key is at least `prefix`, reached from the left: descends past
-    /// a pivot that equals `prefix` and has no TID, since whatever lies left of it is smaller.
+    /// Returns the place before the first entry whose key is at least `prefix`, reached from the
+    /// left. A search descends past a pivot that equals `prefix` and has no TID, since all entries
+    /// left of that pivot are smaller.
     #[inline]
     pub(crate) fn before(prefix: &'a [u8]) -> Self {
         Self::new(prefix, 1, false)
     }
 
-    /// The same place, reached from the right: descends to the last page with smaller entries.
+    /// Returns the same place as [`Target::before`], but reached from the right: a search descends
+    /// to the last page with smaller entries.
     #[inline]
     pub(crate) fn up_to(prefix: &'a [u8]) -> Self {
         Self::new(prefix, 0, false)
     }
 
-    /// After the last entry whose key starts with `prefix`.
+    /// Returns the place after the last entry whose key starts with `prefix`.
     #[inline]
     pub(crate) fn after(prefix: &'a [u8]) -> Self {
         Self::new(prefix, u64::MAX, true)
     }
 
-    /// The place of a key and a TID given as its number.
+    /// Returns the place of a key and a TID given as its number.
     #[inline]
     pub(crate) fn numbered(key: &'a [u8], tid: u64) -> Self {
         Self::new(key, tid, false)
     }
 
-    /// The place of a pivot.
+    /// Returns the place of a pivot.
     #[inline]
     pub(crate) fn pivot(key: &'a [u8], tid: Option<Tid>) -> Self {
         Self::new(key, tid.map_or(0, tid_number), false)
     }
 
-    /// How a tuple lies to this place.
+    /// Compares a tuple with this place.
     #[inline]
     pub(crate) fn order_of(&self, tuple: &[u8]) -> Ordering {
         self.order_behind(0, tuple)
     }
 
-    /// The same, where the first `same` bytes of the keys are, as far as both have so many.
+    /// Compares a tuple with this place, given that the keys agree in their first `same` bytes, as
+    /// far as both are that long.
     #[inline]
     fn order_behind(&self, same: usize, tuple: &[u8]) -> Ordering {
         let (key, tid) = sort_key(tuple);
@@ -129,30 +134,31 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a search reads of a page: of one under its latch, or of a [`Glance`] at one, where everything is
-/// anything until the glance is known to hold.
+/// The view that a search has of a page: of a page under its latch, or of a [`Glance`] (optimistic
+/// read). In a glance all values are arbitrary until the glance is known to hold.
 pub(crate) trait Keys {
-    /// Number of items.
+    /// Returns the number of items.
     fn items(&self) -> u16;
-    /// The right sibling; [`NO_BLOCK`] if there is none.
+    /// Returns the right sibling; [`NO_BLOCK`] if there is none.
     fn right(&self) -> BlockNumber;
-    /// Whether the page's range of keys belongs to its right sibling.
+    /// Decides whether the page's range of keys belongs to its right sibling.
     fn gave_up_range(&self) -> bool;
-    /// The beginning of an item's tuple: its info word, and the first bytes of its key as a number. On
-    /// a damaged page they are some numbers.
+    /// Returns the beginning of an item's tuple: its info word, and the first bytes of its key as a
+    /// number. On a damaged page they are arbitrary numbers.
     fn head(&self, item: u16) -> (u16, u128);
-    /// How an item lies to `target`, where the first `same` bytes of the keys are, as far as both have so many.
+    /// Compares an item with `target`, given that the keys agree in their first `same` bytes, as
+    /// far as both are that long.
     fn order_behind(&self, same: usize, item: u16, target: &Target<'_>) -> Ordering;
 }
 
-/// Where a tuple may begin, so that its head ends on the page. A key never reaches the last 16 bytes of
-/// the page: the special area is there.
+/// Returns the start of a tuple, limited so that the tuple's head ends on the page. A key never
+/// reaches the last 16 bytes of the page: the special area is there.
 #[inline]
 fn head_at(id: ItemId) -> usize {
     usize::from(id.offset()).min(PAGE_SIZE - TUPLE_HEADER - WORD)
 }
 
-/// Where the head of an item is; `None`: a page has no such item.
+/// Returns the place of the head of an item; `None`: a page has no such item.
 #[inline]
 fn place_of_head(page: &Page, item: u16) -> Option<usize> {
     let slot = HEADER_SIZE + usize::from(item).wrapping_sub(1) * LINE_POINTER;
@@ -160,12 +166,13 @@ fn place_of_head(page: &Page, item: u16) -> Option<usize> {
     Some(head_at(ItemId(u32::from_le_bytes(*id))))
 }
 
-/// Begins to load the head of an item, which is looked at soon: there.
+/// Begins to load the head of an item that a search will soon look at (prefetch). Returns the place
+/// of the head.
 #[inline]
 fn bring_near(page: &Page, item: u16) -> usize {
     let at = place_of_head(page, item).unwrap_or(0);
     page.bring_near(at);
-    // It may lie on two lines.
+    // The head may lie on two cache lines.
     page.bring_near(at + TUPLE_HEADER + WORD - 1);
     at
 }
@@ -242,38 +249,39 @@ impl Keys for Glance<'_> {
     }
 }
 
-/// The first bytes of an item's key as a number, those that the key has.
+/// Returns the first bytes of an item's key as a number; bytes that the key does not have are zero.
 #[inline]
 fn item_word(page: &impl Keys, item: u16) -> u128 {
     let (info, word) = page.head(item);
     word & first_bytes(usize::from(info & info::KEY_LENGTH))
 }
 
-/// Whether an item lies before `target`.
+/// Decides whether an item lies before `target`.
 #[inline]
 fn is_before(page: &impl Keys, item: u16, target: &Target<'_>) -> bool {
     match (item_word(page, item) & target.mask).cmp(&target.word) {
         Ordering::Less => true,
         Ordering::Greater => false,
-        // Cold where keys differ early; there the compiler keeps this out of the loop.
+        // This is rare where keys differ early; there the compiler keeps it out of the loop.
         Ordering::Equal => page.order_behind(WORD, item, target) == Ordering::Less,
     }
 }
 
-/// Whether an item is at `target`: begins with that key and TID.
+/// Decides whether an item is at `target`: begins with that key and TID.
 #[inline]
 pub(crate) fn is_at(page: &Page, item: u16, target: &Target<'_>) -> bool {
     item_word(page, item) & target.mask == target.word
         && page.order_behind(WORD, item, target) == Ordering::Equal
 }
 
-/// First item in `from..=item_count()` that is not before `target`; `item_count() + 1` if all are.
+/// Returns the first item in `from..=item_count()` that is not before `target`; `item_count() + 1`
+/// if all are.
 #[inline]
 pub(crate) fn lower_bound(page: &Page, from: u16, target: &Target<'_>) -> u16 {
     bound(page, from, target)
 }
 
-/// [`lower_bound`], on a page that may be glanced at.
+/// Does the same as [`lower_bound`], also on a page read by a glance.
 #[inline]
 fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
     let mut low = from;
@@ -292,8 +300,8 @@ fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
     low
 }
 
-/// Whether keys look like text, told by the first two bytes in which not all of them are the same: of numbers one in
-/// some hundred does.
+/// Decides whether keys look like text, by the first two bytes in which not all three keys agree.
+/// About one in some hundred numbers looks like text, too.
 #[inline]
 fn is_text([first, target, last]: [u128; 3]) -> bool {
     let same = (first ^ last).leading_zeros() & !7;
@@ -301,9 +309,9 @@ fn is_text([first, target, last]: [u128; 3]) -> bool {
     bytes.iter().flat_map(|two| two.to_be_bytes()).all(|byte| (b'0'..=b'z').contains(&byte))
 }
 
-/// Narrows the range in which the bound lies by looking where it would be if keys were spread evenly,
-/// and a little further on. Five looks at most, whatever comes of it. The high key tells as much as the last
-/// item, and was looked at before.
+/// Narrows the range in which the bound lies. It looks at the place where the bound would be if
+/// keys were spread evenly, and a little further on: five looks at most, whatever the result. The
+/// high key serves as well as the last item, and was looked at before.
 #[inline]
 fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) -> (u16, u16) {
     let first = item_word(page, low) & target.mask;
@@ -313,7 +321,7 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
     if !(first < target.word && target.word < last) || is_text([first, target.word, last]) {
         return (low, high);
     }
-    // 32 significant bits of the distances are enough for a guess.
+    // For a guess, 32 significant bits of the distances are enough.
     let shift = (u128::BITS - (last - first).leading_zeros()).saturating_sub(32);
     let (part, whole) = ((target.word - first) >> shift, (last - first) >> shift);
     let guess = low + (u128::from(end - low) * part / whole.max(1)) as u16;
@@ -350,30 +358,32 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
     (low, high)
 }
 
-/// So many targets are searched for in step: more misses than that a processor does not wait for at once.
+/// The number of targets that are searched for in step: a processor does not wait for more cache
+/// misses at once.
 const IN_STEP: usize = 16;
-/// Bytes of a key that are compared in one look, behind those that all keys at hand begin with.
+/// Bytes of a key that are compared in one look, behind the bytes with which all keys in question
+/// begin.
 const WINDOW: usize = 8;
 
-/// What a search in step looks for, and where.
+/// One target of a search in step, with the state of its search.
 #[derive(Clone, Copy, Default)]
 struct Look {
-    /// The target's bytes in the window, as a number, and which of their bits count in an item's.
+    /// The target's bytes in the window, as a number, and the bits of an item's number that count.
     word: u64,
     mask: u64,
-    /// So far it is this item, or one behind it.
+    /// The bound so far: it is this item, or one behind it.
     bound: u16,
-    /// Where the head of the item is that is looked at.
+    /// The place of the head of the item that is looked at.
     head: usize,
 }
 
-/// The bytes of a word from `skip` on that are compared in a look, as a number.
+/// Returns the bytes of a word from `skip` on that a look compares, as a number.
 #[inline]
 fn window(word: u128, skip: usize) -> u64 {
     ((word << (8 * skip)) >> (8 * (WORD - WINDOW))) as u64
 }
 
-/// The same of the key whose item's head is at `at`.
+/// Returns the same bytes of the key whose item's head is at `at`.
 #[inline]
 fn window_at(page: &Page, at: usize, skip: usize) -> u64 {
     let head = page.0.get(at..).and_then(|bytes| bytes.first_chunk::<{ TUPLE_HEADER + WORD }>());
@@ -384,26 +394,28 @@ fn window_at(page: &Page, at: usize, skip: usize) -> u64 {
         return 0;
     };
     let bytes = u64::from_be_bytes(*bytes);
-    // Hardly ever: most keys are longer.
+    // This case is rare: most keys are longer.
     if length < skip + WINDOW { bytes & first_bytes_of(length.saturating_sub(skip)) } else { bytes }
 }
 
-/// All bits of the first `bytes` bytes, which are less than a window.
+/// Returns all bits of the first `bytes` bytes; `bytes` is less than a window.
 #[cold]
 fn first_bytes_of(bytes: usize) -> u64 {
     !(u64::MAX >> (8 * bytes))
 }
 
-/// [`lower_bound`] of each of the targets, given ascending, in place of what `bounds` holds.
+/// Replaces the contents of `bounds` by the [`lower_bound`] of each of the targets, which are given
+/// ascending.
 ///
-/// They are halved in step: each look is a cache miss of its own, and all of a step begin together.
+/// The searches halve their ranges in step. Each look is a cache miss of its own, and all misses of
+/// one step begin together.
 pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bounds: &mut Vec<u16>) {
     bounds.clear();
     bounds.resize(targets.len(), from);
-    // So many items may each be the bound, or none of them is.
+    // The number of items. Each item may be the bound, or no item is.
     let items = (page.item_count() + 1).saturating_sub(from);
     let (Some(first), Some(last), 1..) = (targets.first(), targets.last(), items) else { return };
-    // What the first and the last begin with, all between them do.
+    // All keys between the first and the last begin with the bytes that these two have in common.
     let ends = [first.word, last.word, item_word(page, from + items - 1)];
     let word = item_word(page, from);
     let differ = ends.into_iter().fold(0, |bits, end| bits | (end ^ word));
@@ -439,7 +451,8 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
     }
 }
 
-/// First item from `from` on that is not before `target`, found fast when it is near `from`.
+/// Returns the first item from `from` on that is not before `target`. The search is fast when the
+/// item is near `from`.
 #[inline]
 pub(crate) fn lower_bound_near(page: &Page, from: u16, target: &Target<'_>) -> u16 {
     let end = page.item_count() + 1;
@@ -452,21 +465,21 @@ pub(crate) fn lower_bound_near(page: &Page, from: u16, target: &Target<'_>) -> u
     lower_bound(page, from + 2, target)
 }
 
-/// Whether `target` lies beyond the page's high key, so that the search goes on to the right. Beyond a
-/// half-dead page lies everything.
+/// Decides whether `target` lies beyond the page's high key, so that the search goes on to the
+/// right. Everything lies beyond a half-dead page.
 #[inline]
 pub(crate) fn is_beyond(page: &Page, target: &Target<'_>) -> bool {
     lies_beyond(page, target)
 }
 
-/// [`is_beyond`], on a page that may be glanced at.
+/// Does the same as [`is_beyond`], also on a page read by a glance.
 #[inline]
 pub(crate) fn lies_beyond(page: &impl Keys, target: &Target<'_>) -> bool {
     page.right() != NO_BLOCK && (page.gave_up_range() || is_before(page, HIGH_KEY, target))
 }
 
-/// The item of an inner page whose downlink leads to `target`: the last pivot before it. The first
-/// pivot counts as minus infinity. `None` on an empty page, which an inner page never is.
+/// Returns the item of an inner page whose downlink leads to `target`: the last pivot before it.
+/// The first pivot counts as minus infinity. `None` on an empty page, which an inner page never is.
 #[inline]
 pub(crate) fn downlink_item(page: &impl Keys, target: &Target<'_>) -> Option<u16> {
     let first = if page.right() == NO_BLOCK { HIGH_KEY } else { HIGH_KEY + 1 };
@@ -512,7 +525,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The fast search finds what looking at every item finds, on any sorted page.
+        /// The fast search finds the same place as a comparison with every item, on any sorted
+        /// page.
         #[test]
         fn the_bound_is_where_comparison_puts_it(
             keys in proptest::collection::btree_set(

@@ -2,14 +2,14 @@
 
 use niwaki_storage::Tid;
 
-/// What goes into a pivot: a prefix of a key, and a TID only where keys do not differ.
+/// The contents of a pivot: a prefix of a key, and a TID only where keys do not differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Separator<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) tid: Option<Tid>,
 }
 
-/// Bytes that both keys begin with.
+/// Returns the number of bytes with which both keys begin.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut at = 0;
@@ -22,12 +22,13 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
 }
 
-/// The pivot between two neighbours of a leaf level: at least `last_left`, below `first_right`.
+/// Returns the pivot between two neighbours of a leaf level: at least `last_left`, below
+/// `first_right`.
 ///
-/// With truncation it is the first bytes of `first_right`'s key up to the one in which the keys
-/// differ; the rest counts as minus infinity. Keys that are equal leave only the TID to tell them
-/// apart: the left one's, so that the pivot itself belongs to the left. INCLUDE payload never gets
-/// into a pivot.
+/// With truncation the pivot is the first bytes of `first_right`'s key up to the one in which the
+/// keys differ. The rest counts as minus infinity. Only the TID tells equal keys apart. The pivot
+/// then takes the left TID, so that the pivot itself belongs to the left. INCLUDE payload never
+/// gets into a pivot.
 ///
 /// Source: design section 6; thread 003.
 pub(crate) fn separator<'a>(

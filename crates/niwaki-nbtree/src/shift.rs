@@ -6,24 +6,26 @@
 //!                   P: full       R: has room                 P             R
 //! ```
 //!
-//! Pages that are divided in half whenever they are full are ln 2 = 69 % full on average when keys come in
-//! random order, and no other point to divide them at betters that. Using the room that is there before
-//! there is more does: the B*-tree's redistribution, here to the right sibling only, since everything in this
+//! Keys in random order leave pages ln 2 = 69 % full on average, if full pages are divided in half.
+//! No other point of division betters that. Using existing room before making more does: this is
+//! the B*-tree's redistribution. Here it goes to the right sibling only, since everything in this
 //! tree that follows a link relies on entries going right.
 //!
-//! It is one change, and one log record, of both leaves and of the pivot between them in the parent. To
-//! whoever comes by an older downlink the leaf looks like one that was split: what it seeks is on the leaf, or
-//! to its right. What a split never does is that entries come to a page that was there before, and had
-//! been read; that concerns who goes backward and who goes by page numbers ([`Recycling::entries_shift`]),
-//! while who goes forward begins behind how far it came (`passed.rs`).
+//! A shift is one change, and one log record, of both leaves and of the pivot between them in the
+//! parent. To a reader that comes by an older downlink the leaf looks like one that was split: the
+//! wanted entries are on the leaf, or to its right. But unlike a split, a shift brings entries to a
+//! page that existed before, and may have been read. That concerns backward scans and passes in
+//! physical order ([`Recycling::entries_shift`]). A forward scan begins behind the place that it
+//! has reached (`passed.rs`).
 //!
-//! Where deletions pay for it a right sibling that is full itself gets room from its own in the same way, before
-//! (`room.rs`).
+//! Where deletions pay for it, a right sibling that is full itself first gets room from its own
+//! right sibling in the same way (`room.rs`).
 //!
-//! Left to a split are: leaves that are packed as they are for a reason (`split_point.rs`); a right sibling
-//! under another parent; a pivot that does not fit the parent.
+//! A split handles these cases: leaves that are packed as they are for a reason
+//! (`split_point.rs`), a right sibling under another parent, and a pivot that does not fit the
+//! parent.
 //!
-//! Source: design section 6; Knuth 1973, 6.2.4 (B*-trees); Küspert 1983 for what it brings.
+//! Source: design section 6; Knuth 1973, 6.2.4 (B*-trees); Küspert 1983 for the gain.
 //!
 //! [`Recycling::entries_shift`]: crate::recycle::Recycling::entries_shift
 
@@ -47,19 +49,19 @@ use crate::stats::count;
 use crate::tuple::{LeafTuple, PivotTuple, push_pivot};
 use crate::wal;
 
-/// A shift that can be made: all pages it changes are latched, and what they become is known.
+/// A shift that can be made: all pages it changes are latched, and their new contents are known.
 pub(crate) struct Shift<'a> {
     right: PageWrite<'a>,
     parent: PageWrite<'a>,
-    /// What the record says of the leaf, its right sibling and the parent.
+    /// The record's data for the leaf, its right sibling and the parent.
     data: [Vec<u8>; 3],
-    /// Entries of the leaf that stay.
+    /// The number of entries of the leaf that stay.
     kept: u16,
-    /// The parent's pivot between the two.
+    /// The offset of the parent's pivot between the two leaves.
     pivot: u16,
-    /// Whether the new entry belongs to the right sibling then.
+    /// True if the new entry belongs to the right sibling after the shift.
     new_goes_right: bool,
-    /// Whether deletions pay for it.
+    /// True if deletions pay for the shift.
     tight: bool,
 }
 
@@ -71,8 +73,8 @@ pub(crate) struct Pending<'a> {
 }
 
 impl Index {
-    /// How to make room on the full leaf `left` for a new entry by a shift; `None`: it is to be split. Shifts
-    /// among the leaves right of it that lead up to this one have been made.
+    /// Plans a shift that makes room on the full leaf `left` for a new entry. First makes the
+    /// shifts among the leaves further right that the plan needs. `None`: the leaf must be split.
     ///
     /// # Errors
     /// Storage's.
@@ -105,13 +107,14 @@ impl Index {
         self.plan_shift(left, &items, 1, &way, path)
     }
 
-    /// Whether a leaf with these items may be parted.
+    /// Decides whether a leaf with these items may be parted.
     fn may_shift(&self, leaf: &Page, items: &Items<'_>) -> bool {
         split_point::may_shift(&self.split_page(leaf, &items.list, items.new_at))
     }
 
-    /// The shift of last entries of `left` to its right sibling, whose room it then shares with `pages` leaves
-    /// on the left; `None`: that is not possible, or not worth it.
+    /// Plans the shift of the last entries of `left` to its right sibling, whose room it then
+    /// shares with `pages` leaves on the left. `None`: the shift is not possible, or not worth its
+    /// cost.
     fn plan_shift(
         &self,
         left: &PageWrite<'_>,
@@ -134,8 +137,8 @@ impl Index {
         self.plan_at(left, right, (items, first_right), way.tight, path)
     }
 
-    /// The shift of last entries of `left` that fills so much room on `right`, its right sibling; `None`: that is not
-    /// possible.
+    /// Plans the shift of the last entries of `left` that fills `room` on `right`, its right
+    /// sibling. `None`: that is not possible.
     pub(crate) fn plan_packing<'a>(
         &'a self,
         left: &PageWrite<'_>,
@@ -148,7 +151,7 @@ impl Index {
         self.plan_at(left, right, (&items, first_right), false, &Path::new())
     }
 
-    /// The shift of the items of `left` from one of them on to its right sibling.
+    /// Plans the shift of the items of `left` to its right sibling, from a given item on.
     fn plan_at<'a>(
         &'a self,
         left: &PageWrite<'_>,
@@ -178,7 +181,7 @@ impl Index {
         push_pivot(&mut parent_data, right.id().block, cut.key, cut.tid);
         let right_data = change::given_right(left, kept);
 
-        // What does not fit must be noticed while nothing has changed.
+        // A part that does not fit must be noticed while nothing has changed.
         let fits = change::can_give_right(left, kept, &left_data[2..])
             && change::can_take_from_left(&right, left, kept)
             && change::can_replace_pivot(&parent, item + 1, &parent_data[2..]);
@@ -187,8 +190,8 @@ impl Index {
         Ok(fits.then_some(shift))
     }
 
-    /// Makes a shift that was planned since `left` was latched. Returns the leaf to which the new entry
-    /// belongs, if there is one; it was not let go in between.
+    /// Makes a planned shift. `left` has been latched since the plan. Returns the leaf to which the
+    /// new entry belongs, if there is one; that leaf stayed latched in between.
     pub(crate) fn shift<'a>(
         &'a self,
         mut left: PageWrite<'a>,
@@ -207,7 +210,7 @@ impl Index {
             && change::take_from_left(&mut right, right_data)
             && change::replace_pivot(&mut parent, pivot, &parent_data[2..]);
         assert!(shifted, "all was measured before");
-        // Marks go along; that is not logged, as marking is not.
+        // Marks go along, but are not logged, as marking is not.
         for (offset, _) in (right.first_entry()..).zip(&marks).filter(|(_, marked)| **marked) {
             change::set_dead(&mut right, offset, true);
         }
@@ -224,7 +227,7 @@ impl Index {
         self.log(wal::kind::SHIFT, xid, pages, None);
         drop(critical);
         self.recycling.entries_shift(left_block, right_block);
-        // With other entries, another pass may find something.
+        // The leaf has other entries now, so another pass may find dead versions.
         self.failures.forget(left_block);
         if shift.tight {
             self.credit.spend(SHIFT_PRICE);
@@ -245,15 +248,16 @@ impl Index {
 /// The items of a leaf, with the new entry in its place if there is one.
 struct Items<'a> {
     list: Vec<SplitItem<'a>>,
-    /// The number of the new one; how many they are if there is none.
+    /// The number of the new item; the number of items if there is no new one.
     new_at: usize,
-    /// Whether it is an item of its own, and not inside of a posting list, which is larger by it then.
+    /// True if the new entry is an item of its own. False if it is inside a posting list, which is
+    /// then counted larger.
     new_is_item: bool,
 }
 
 fn with_new<'a>(left: &'a Page, new: Option<Pending<'a>>) -> Items<'a> {
     let items = (left.first_entry()..=left.item_count()).map(|at| split_item(left.tuple(at)));
-    // One more than there are, so that the new one finds room.
+    // One more than the leaf has, so that the list has room for the new item.
     let mut list = Vec::with_capacity(usize::from(left.item_count()) + 1);
     list.extend(items);
     let at = |offset: u16| usize::from(offset - left.first_entry());

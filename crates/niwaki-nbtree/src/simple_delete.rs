@@ -1,8 +1,9 @@
 //! Simple deletion: entries known to be dead make room on a full leaf.
 //!
-//! Scans mark what they found dead to everyone (LP_DEAD). When the leaf is full, the marked entries go,
-//! and with them every other entry that the table says may go on the same heap blocks, or on the new
-//! entry's own: those blocks are visited anyway, or likely in cache. Nothing marked, nothing tried.
+//! Scans mark the entries that they find dead to every snapshot (LP_DEAD). When the leaf is full,
+//! the marked entries go. Every other entry on the same heap blocks, or on the new entry's own,
+//! goes too if the table allows. Those blocks are visited anyway, or likely in cache. Without a
+//! marked entry, nothing is tried.
 //!
 //! Source: design section 6; thread 000.
 
@@ -28,8 +29,8 @@ use crate::visits::Visits;
 use crate::wal;
 
 impl Index {
-    /// Removes what may go from a full leaf. Returns heap blocks that are to be read in first, if there
-    /// are any; then nothing was removed.
+    /// Removes the entries that may go from a full leaf. Returns heap blocks that must be read in
+    /// first, if there are any; then nothing was removed.
     pub(crate) fn simple_delete(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -69,7 +70,7 @@ impl Index {
         Ok(None)
     }
 
-    /// As [`Index::delete_entries`], and the table is told.
+    /// Deletes as [`Index::delete_entries`], and informs the table.
     pub(crate) fn delete_allowed(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -84,8 +85,8 @@ impl Index {
         Ok(bytes)
     }
 
-    /// Removes entries of a leaf, given ascending, and logs that. A posting list gets shorter, or goes
-    /// with its last TID. Returns the bytes of the log record, a page image not counted.
+    /// Removes entries of a leaf, given ascending, and logs that. A posting list gets shorter, or
+    /// goes with its last TID. Returns the bytes of the log record, without page images.
     pub(crate) fn delete_entries(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -111,7 +112,7 @@ impl Index {
     }
 }
 
-/// Where these entries of a leaf lead to.
+/// Returns the TIDs of these entries of a leaf.
 pub(crate) fn tids_at(leaf: &Page, entries: &[EntryPlace]) -> Vec<Tid> {
     let tid = |entry: &EntryPlace| {
         let item = LeafTuple::decode(leaf.tuple(entry.offset))?;

@@ -1,10 +1,10 @@
-//! Splits: dividing a full page, and telling its parent.
+//! Splits: a full page is divided in two.
 //!
 //! A split is two changes. The first, one log record, makes the right page, links it, and marks the
-//! left one INCOMPLETE_SPLIT: every key can be found from then on, through the right link. The second
-//! gives the parent its downlink and takes the mark away. Whoever makes the first goes on to the
-//! second with both halves latched; if it never comes to that (a crash, no room on disk), the next
-//! inserter that meets the mark does it.
+//! left one INCOMPLETE_SPLIT. Every key can be found from then on, through the right link. The
+//! second gives the parent its downlink and clears the mark. The thread that makes the first change
+//! goes on to the second with both halves latched. If the second change fails to happen (a crash,
+//! no room on disk), the next inserter that meets the mark makes it.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageWrite;
@@ -29,7 +29,7 @@ use crate::wal;
 /// A page to be split with the new tuple in place, without copying anything.
 struct Virtual<'a> {
     page: &'a Page,
-    /// Where the new tuple goes, counted from the first entry.
+    /// The position of the new tuple, counted from the first entry.
     new_at: usize,
     new_tuple: &'a [u8],
 }
@@ -60,7 +60,7 @@ impl<'a> Virtual<'a> {
     }
 }
 
-/// A tuple, as the choice of a split point sees it.
+/// Returns a tuple in the form that the choice of a split point uses.
 pub(crate) fn split_item(tuple: &[u8]) -> SplitItem<'_> {
     let (key, tid) = sort_key(tuple);
     let tid = Tid::new((tid >> 16) as u32, tid as u16);
@@ -72,9 +72,10 @@ pub(crate) fn split_item(tuple: &[u8]) -> SplitItem<'_> {
 }
 
 impl Index {
-    /// Divides `left`, on which `tuple` does not fit, and puts it into the half where it belongs.
-    /// `child`: for inner pages, the child whose split `tuple` completes; its mark goes in the same
-    /// record. Returns both halves, latched; the parent knows nothing yet.
+    /// Divides `left`, on which `tuple` does not fit, and puts the tuple into the half where it
+    /// belongs. `child` is for inner pages: the child whose split `tuple` completes. Its mark is
+    /// cleared in the same record. Returns both halves, latched; the parent has no downlink to the
+    /// right half yet.
     pub(crate) fn split<'a>(
         &'a self,
         mut left: PageWrite<'a>,
@@ -85,8 +86,8 @@ impl Index {
     ) -> Result<(PageWrite<'a>, PageWrite<'a>)> {
         let block = left.id().block;
         let leaf = left.is_leaf();
-        // An entry that falls inside a posting list: the list takes it in, and the page is divided
-        // with what the list gives up.
+        // An entry may fall inside a posting list. Then the list takes it in, and the page is
+        // divided with the entry that the list gives up.
         let (swapped, offset) = match gap {
             Gap::Before(offset) => (None, offset),
             Gap::Inside(offset) => (Some(self.swapped(&left, offset, tuple)?), offset + 1),
@@ -107,7 +108,8 @@ impl Index {
         let delta = SplitLeft {
             kept: (first_right - usize::from(goes_left)) as u16,
             new_at: goes_left.then_some(new_at as u16),
-            // The list stays left if there is anything left of the new item.
+            // The list is the item before the new one. It stays left if the new item goes left, or
+            // is the first item on the right.
             into_list: swapped.is_some() && new_at <= first_right,
             right: right_block,
             high_key: &high_key,
@@ -122,7 +124,7 @@ impl Index {
             true => self.latch_right(&left, &new),
             false => Err(self.damaged(block, None, "format", "the page cannot be divided")),
         };
-        // Left to right: the new page, which nobody else knows, then the old right sibling.
+        // Left to right: the new page, which no other thread knows, then the old right sibling.
         let (mut right, mut sibling) = latched?;
         let critical = self.storage.begin_change()?;
         left.0.copy_from_slice(&left_half.0);
@@ -144,8 +146,8 @@ impl Index {
         Ok((left, right))
     }
 
-    /// The page with the posting list at `offset` having taken in the TID of `tuple`, and the item that
-    /// the list gives up.
+    /// Returns the page after the posting list at `offset` took in the TID of `tuple`, and the item
+    /// that the list gives up.
     fn swapped(&self, left: &PageWrite<'_>, offset: u16, tuple: &[u8]) -> Result<(Page, Vec<u8>)> {
         let mut page = Page::clone(left);
         let tid = tuple.first_chunk();
@@ -155,7 +157,8 @@ impl Index {
         }
     }
 
-    /// The pages right of a page that is split: the new one, and its sibling until now.
+    /// Latches the pages right of a page that is split: the new page, and the right sibling until
+    /// now.
     fn latch_right<'a>(
         &'a self,
         left: &Page,
@@ -178,8 +181,8 @@ impl Index {
         }
     }
 
-    /// What the choice of a split point depends on; `items` are the page's entries with the new one, number
-    /// `new_at`.
+    /// Returns the input of the choice of a split point. `items` are the page's entries with the
+    /// new one, number `new_at`.
     pub(crate) fn split_page<'a>(
         &self,
         page: &'a Page,
@@ -216,7 +219,7 @@ impl Index {
         count(kind, 1);
     }
 
-    /// The pivot between the halves, as the left one's high key.
+    /// Appends the pivot between the halves, as the left half's high key.
     fn push_high_key(
         &self,
         out: &mut Vec<u8>,
@@ -263,8 +266,8 @@ impl Index {
         self.log(kind, xid, &mut pages, None);
     }
 
-    /// Gives the parent of `left` the downlink to `right`, splitting it if need be, and takes the
-    /// mark off `left`.
+    /// Gives the parent of `left` the downlink to `right`, splitting the parent if need be, and
+    /// clears the mark of `left`.
     pub(crate) fn insert_parent(
         &self,
         mut left: PageWrite<'_>,
@@ -287,7 +290,8 @@ impl Index {
             return Err(self.damaged(parent.id().block, Some(offset - 1), "B1", detail));
         }
         let right_block = right.id().block;
-        // From here on nobody can split the right half and miss its downlink: it needs the parent.
+        // From here on no thread can split the right half and miss its downlink: a split needs the
+        // parent.
         drop(right);
         let mut record = Vec::with_capacity(wal::OFFSET_SIZE + left.tuple(1).len());
         record.extend_from_slice(&offset.to_le_bytes());
@@ -317,8 +321,8 @@ impl Index {
         }
     }
 
-    /// Latches for writing the page of `level` that `target` belongs to. Unfinished splits on that
-    /// level are finished on the way: their parts' downlinks must be there before ours.
+    /// Latches for writing the page of `level` that `target` belongs to. Finishes unfinished splits
+    /// of that level on the way: their downlinks must be there before this one.
     pub(crate) fn write_parent(
         &self,
         level: u16,
@@ -326,8 +330,8 @@ impl Index {
         path: &Path,
     ) -> Result<PageWrite<'_>> {
         let mut remembered = path.at(level);
-        // Ends: every turn finishes a split, moves right, or lost a race against a deletion, and these are
-        // counted.
+        // Ends: every round finishes a split, moves right, or lost a race against a deletion. Moves
+        // and lost races are counted.
         let (mut moves, mut restarts) = (0, 0);
         loop {
             let mut link = match remembered.take() {
@@ -352,8 +356,8 @@ impl Index {
         }
     }
 
-    /// The page of `level` that `target` belongs to, from the root: the tree grew since the descent, or the
-    /// page that it went through was deleted.
+    /// Finds the page of `level` that `target` belongs to, from the root. The tree grew since the
+    /// descent, or the page of the descent was deleted.
     fn find_level(&self, level: u16, target: &Target<'_>) -> Result<Link> {
         match self.descend(target, level, false, &mut Path::new())? {
             Descent::At(link) | Descent::Incomplete(link, _) => Ok(link),
@@ -401,8 +405,9 @@ impl Index {
         Ok(())
     }
 
-    /// Finishes the split of a page whose parent does not know its right half. Does nothing if
-    /// somebody else did. Latches of pages on lower levels may be held, none on this one.
+    /// Finishes the split of a page whose parent has no downlink to its right half. Does nothing if
+    /// another thread did it. The caller may hold latches of pages on lower levels, but none on
+    /// this level.
     #[cold]
     pub(crate) fn finish_split(&self, link: Link, level: u16, path: &Path) -> Result<()> {
         let block = link.block;
@@ -432,7 +437,7 @@ impl OwnedSeparator {
     }
 }
 
-/// Makes the new right page. The first pivot of an inner page becomes minus infinity.
+/// Fills the new right page. The first pivot of an inner page becomes minus infinity.
 fn fill_right(
     right: &mut Page,
     whole: &Virtual<'_>,
@@ -440,7 +445,7 @@ fn fill_right(
     left: BlockNumber,
 ) -> bool {
     let old = whole.page;
-    // A right half is complete: what it was split from carries the mark.
+    // A right half is complete: the page from which it was split carries the mark.
     let flags = old.index_flags() & !flag::INCOMPLETE_SPLIT;
     let mut writer = Rebuild::new(right, old.level(), flags);
     writer.page.set_prev(left);

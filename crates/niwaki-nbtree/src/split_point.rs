@@ -1,17 +1,20 @@
-//! Where to divide a full page: free space weighed against the length of the new pivot.
+//! Chooses where to divide a full page: free space is weighed against the length of the new pivot.
 //!
-//! Every legal point is looked at. How the space is best divided depends on the page ([`Balance`]); the
-//! best point names an interval of points that are about as good, and in it the shortest pivot wins. What
-//! the entries look like decides which of these strategies is used ([`SplitKind`]):
+//! Every legal point is considered. The best division of the space depends on the page
+//! ([`Balance`]). The best point names an interval of points that are about as good, and in this
+//! interval the shortest pivot wins. The pattern of the entries decides which of these strategies
+//! is used ([`SplitKind`]):
 //!
 //! ```text
-//! right end         | ........................ | ..|   to the fillfactor: ascending keys come only here
-//! after new item    | a1 a2 a3 a4 new | b1 b2 ...  |   a group that grows at its end: it has the left
-//!                                                     page for itself, what stands behind stays whole
-//! halves            | ........... | .............  |   the shortest pivot near the middle
-//! many duplicates   | a | b b b b b b b b b b b b  |   no key ends near the middle: at the end of one,
-//!                                                     so that no pivot needs a TID
-//! single value      | k k k k k k k k k k k k k | k|   TIDs ascend like keys at the right end
+//! right end        | ........................ | ..|  to the fillfactor: ascending keys come here
+//!                                                    only
+//! after new item   | a1 a2 a3 a4 new | b1 b2 ...  |  a group that grows at its end: it has the
+//!                                                    left page for itself, the items behind stay
+//!                                                    whole
+//! halves           | ........... | .............  |  the shortest pivot near the middle
+//! many duplicates  | a | b b b b b b b b b b b b  |  no key ends near the middle: at the end of a
+//!                                                    key, so that no pivot needs a TID
+//! single value     | k k k k k k k k k k k k k | k|  TIDs ascend like keys at the right end
 //! ```
 //!
 //! Source: design section 6; thread 003.
@@ -23,69 +26,70 @@ use crate::page::{LINE_POINTER, USABLE_BYTES};
 use crate::separator::{common_prefix, separator};
 use crate::tuple::{TUPLE_HEADER, pivot_size};
 
-/// How full, in percent, the left page is left when all entries have one value, and the next go right.
+/// Fill factor of the left page, in percent, when all entries have one value; later entries go
+/// right.
 pub(crate) const SINGLE_VALUE_FILL: usize = 96;
-/// Fillfactor of inner pages that are split at the right end.
+/// Fill factor, in percent, of inner pages that are split at the right end.
 const INNER_FILLFACTOR: u8 = 70;
-/// So many entries before the new one, whose TIDs ascend up to the new one's, show that their group
-/// grows at its end. In random order that is seen once in 720 times.
+/// The number of entries before the new one, with TIDs ascending up to the new TID, that show that
+/// their group grows at its end. In random order that happens once in 720 times.
 const ASCENDING_RUN: usize = 5;
 
-/// Within so many bytes of the best division of a leaf the shortest pivot wins.
+/// The bytes around the best division of a leaf within which the shortest pivot wins.
 const HALVES_TOLERANCE: usize = USABLE_BYTES / 20;
-/// The same, where entries go over to the right sibling: there is less room to divide.
+/// The same for entries that go over to the right sibling: there is less room to divide.
 const SHIFT_TOLERANCE: usize = USABLE_BYTES / 40;
-/// But not more than this part of the room that there is.
+/// The limit of that tolerance, as one part in `SHIFT_TOLERANCE_PART` of the existing room.
 const SHIFT_TOLERANCE_PART: usize = 8;
 
-/// One entry of the page to be split, or posting list.
+/// One entry or posting list of the page to be split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitItem<'a> {
     pub(crate) key: &'a [u8],
-    /// Its TID, of a posting list the first; of a pivot without one: [`Tid::MIN`].
+    /// The entry's TID, or a posting list's first TID. For a pivot without a TID: [`Tid::MIN`].
     pub(crate) tid: Tid,
-    /// The last TID of a posting list; otherwise the same.
+    /// The last TID of a posting list; otherwise the same as `tid`.
     pub(crate) last_tid: Tid,
     /// Bytes, line pointer included.
     pub(crate) bytes: usize,
 }
 
-/// What the choice depends on.
+/// The input of the choice of a split point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitPage<'a> {
     /// The page's entries in order, the new one in place.
     pub(crate) items: &'a [SplitItem<'a>],
-    /// Which of them is the new one; their number if there is none.
+    /// The number of the new item; the number of items if there is none.
     pub(crate) new_at: usize,
     pub(crate) leaf: bool,
     /// The key of the page's high key; `None` on the rightmost page.
     pub(crate) high_key: Option<&'a [u8]>,
     /// Bytes of the page's high key, line pointer included; 0 on the rightmost page.
     pub(crate) high_key_bytes: usize,
-    /// Of the index, for leaves.
+    /// The fillfactor of the index, for leaves.
     pub(crate) fillfactor: u8,
     pub(crate) strategy: SplitStrategy,
     pub(crate) truncate: bool,
     pub(crate) items_max: usize,
 }
 
-/// Why a page was divided where it was.
+/// The reason for the place where a page was divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SplitKind {
     /// The rightmost page of a level, filled to the fillfactor.
     RightEnd,
-    /// Behind the new entry, or at the fillfactor if that is not far from the page's end: its group
-    /// grows at its end.
+    /// Behind the new entry, whose group grows at its end. If that place is near the page's end, at
+    /// the fillfactor instead.
     AfterNew,
     /// Near the middle.
     Halves,
-    /// Between two keys, of which few are on the page.
+    /// Between two keys, on a page with few keys.
     ManyDuplicates,
     /// Within the one key of the page, which grows at its end.
     SingleValue,
 }
 
-/// Where to divide a page.
+/// The place where a page is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitPoint {
     /// The first item that goes right, in `1..items.len()`.
@@ -93,17 +97,17 @@ pub(crate) struct SplitPoint {
     pub(crate) kind: SplitKind,
 }
 
-/// How the free bytes of both sides are compared.
+/// The rule by which the free bytes of both sides are compared.
 #[derive(Clone, Copy, Debug)]
 enum Balance {
     /// As equal as possible.
     Half,
-    /// The left side filled to so many percent.
+    /// The left side is filled to this percentage.
     Fill(usize),
 }
 
 impl Balance {
-    /// Distance of a point from the perfect balance.
+    /// Returns the distance of a point from the perfect balance.
     fn distance(self, point: &Candidate) -> usize {
         match self {
             Self::Half => point.left_free.abs_diff(point.right_free),
@@ -127,8 +131,8 @@ struct Candidate {
 
 /// Chooses where to split a full page so that both halves keep room and the new pivot is short.
 ///
-/// Caller holds the page's exclusive latch. `None` if no legal point exists, which cannot happen within
-/// the size limits.
+/// The caller holds the page's exclusive latch. `None` if no legal point exists, which cannot
+/// happen within the size limits.
 pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
     let candidates = candidates(page);
     let rightmost = page.high_key.is_none();
@@ -169,8 +173,8 @@ pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
     if between_keys(page, near) {
         return Some(at(near, kind));
     }
-    // Only TIDs tell neighbours apart there. A pivot with a TID would stand between entries of one key
-    // for good: rather part the page between two keys, wherever that is.
+    // Only TIDs tell neighbours apart there. A pivot with a TID would stand between entries of one
+    // key for good. So the page is rather parted between two keys, wherever that is.
     candidates
         .iter()
         .filter(|point| between_keys(page, point))
@@ -183,18 +187,20 @@ pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) bytes: usize,
-    /// How many items more it may hold.
+    /// The number of additional items that the sibling may hold.
     pub(crate) items: usize,
 }
 
-/// Whether a full leaf may be parted so that what lies behind goes over to its right sibling. A leaf that a
-/// split would not divide near its middle, between two keys, is packed as it is for a reason.
+/// Decides whether a full leaf may be parted so that the entries behind go over to its right
+/// sibling. A leaf that a split would not divide near its middle, between two keys, is packed as it
+/// is for a reason.
 pub(crate) fn may_shift(page: &SplitPage<'_>) -> bool {
     let divided_anywhere = page.strategy == SplitStrategy::Informed && page.high_key.is_some();
     if !divided_anywhere || is_single_value(page) || ascending_group(page) {
         return false;
     }
-    // A point farther from the middle than this is none of those near the best: a pivot is no longer than an entry.
+    // A point farther from the middle than this is not among the points near the best: a pivot is
+    // no longer than an entry.
     let longest = page.items.iter().map(|item| item.bytes).fold(page.high_key_bytes, usize::max);
     let near = 2 * (HALVES_TOLERANCE + 3 * longest);
     let points = candidates_where(page, |left, right| left.abs_diff(right) <= near);
@@ -202,9 +208,10 @@ pub(crate) fn may_shift(page: &SplitPage<'_>) -> bool {
     middle.is_some_and(|middle| between_keys(page, middle))
 }
 
-/// Where to part a full leaf so that what lies behind goes over to its right sibling: between two keys, with a
-/// short pivot. The leaf has about `shares` times as much room then as the sibling, and `freed_min` bytes at
-/// least. `None` where there is no such point. Asked where [`may_shift`] says so.
+/// Chooses where to part a full leaf so that the entries behind go over to its right sibling:
+/// between two keys, with a short pivot. The leaf then has about `shares` times as much room as the
+/// sibling, and at least `freed_min` bytes. `None` where there is no such point. Called only where
+/// [`may_shift`] allows.
 pub(crate) fn choose_shift(
     page: &SplitPage<'_>,
     room: Room,
@@ -228,8 +235,8 @@ pub(crate) fn choose_shift(
     shortest_near(&points, balance, tolerance).map(|point| point.first_right)
 }
 
-/// Where to part a leaf so that what lies behind goes over to its right sibling and fills `room` there: between two keys,
-/// with a short pivot. `None` where there is no such point.
+/// Chooses where to part a leaf so that the entries behind go over to its right sibling and fill
+/// `room` there: between two keys, with a short pivot. `None` where there is no such point.
 pub(crate) fn choose_packed(page: &SplitPage<'_>, room: Room) -> Option<usize> {
     let left_free = |point: &Candidate| {
         let taken_over = USABLE_BYTES - page.high_key_bytes - point.right_free;
@@ -243,8 +250,8 @@ pub(crate) fn choose_packed(page: &SplitPage<'_>, room: Room) -> Option<usize> {
     near.min_by_key(|(left, point)| (point.pivot, *left)).map(|(_, point)| point.first_right)
 }
 
-/// Of the points whose division of space is nearly as good as the best one, the one with the shortest
-/// pivot; of several the best balanced. `tolerance` is in bytes.
+/// Returns the point with the shortest pivot among the points whose division of space is nearly as
+/// good as the best one. Of several such points the best balanced wins. `tolerance` is in bytes.
 fn shortest_near(
     candidates: &[Candidate],
     balance: Balance,
@@ -257,12 +264,12 @@ fn shortest_near(
         .min_by_key(|point| (point.pivot, balance.distance(point)))
 }
 
-/// Whether the point parts two keys, and not the TIDs of one.
+/// Decides whether the point parts two keys, and not the TIDs of one.
 fn between_keys(page: &SplitPage<'_>, point: &Candidate) -> bool {
     page.items[point.first_right - 1].key != page.items[point.first_right].key
 }
 
-/// Whether all entries have one key.
+/// Decides whether all entries have one key.
 fn is_single_value(page: &SplitPage<'_>) -> bool {
     match page.items {
         [first, .., last] => first.key == last.key,
@@ -270,11 +277,12 @@ fn is_single_value(page: &SplitPage<'_>) -> bool {
     }
 }
 
-/// Whether the new entry stands at the end of a group of entries that was filled in ascending order:
-/// order lines within a district, events of a device. Groups are told from the bytes that keys begin
-/// with: the new key has more of them in common with the one before than with the one behind. That it
-/// grows is told from the TIDs, since rows go into a table one behind the other: either the row before
-/// is the new row's neighbour in the table, or the TIDs of several entries ascend.
+/// Decides whether the new entry stands at the end of a group of entries that was filled in
+/// ascending order. Examples are order lines within a district, or events of a device. The common
+/// beginnings of keys reveal groups: the new key has more leading bytes in common with the key
+/// before than with the key behind. The TIDs reveal that the group grows, since rows go into a
+/// table one behind the other. Either the row before is the new row's neighbour in the table, or
+/// the TIDs of several entries ascend.
 fn ascending_group(page: &SplitPage<'_>) -> bool {
     let (before, rest) = page.items.split_at(page.new_at);
     let [new, behind @ ..] = rest else { return false };
@@ -301,18 +309,19 @@ fn ascending_group(page: &SplitPage<'_>) -> bool {
     run == ASCENDING_RUN || are_neighbours(last.last_tid, new.tid)
 }
 
-/// Whether a row was stored right behind another.
+/// Decides whether a row was stored right behind another.
 fn are_neighbours(row: Tid, next: Tid) -> bool {
     row < next
         && (row.block == next.block || (row.block.0 + 1 == next.block.0 && next.offset.0 == 1))
 }
 
-/// All points that leave both sides within their limits.
+/// Returns all points that leave both sides within their limits.
 fn candidates(page: &SplitPage<'_>) -> Vec<Candidate> {
     candidates_where(page, |_, _| true)
 }
 
-/// Of these, the points where so many bytes of items on the left, and so many on the right, are `wanted`.
+/// Returns the legal points for which `wanted` accepts the bytes of items on the left and on the
+/// right.
 fn candidates_where(page: &SplitPage<'_>, wanted: impl Fn(usize, usize) -> bool) -> Vec<Candidate> {
     let count = page.items.len();
     let total: usize = page.items.iter().map(|item| item.bytes).sum();
@@ -341,7 +350,7 @@ fn candidates_where(page: &SplitPage<'_>, wanted: impl Fn(usize, usize) -> bool)
     found
 }
 
-/// Bytes of the pivot, and of the left page's high key, for this split point.
+/// Returns the bytes of the pivot, and of the left page's high key, for this split point.
 fn pivot_bytes(page: &SplitPage<'_>, first_right: usize) -> usize {
     let right = page.items[first_right];
     if !page.leaf {
@@ -424,8 +433,8 @@ mod tests {
         assert_eq!(first_right(&split(&items)), 240);
     }
 
-    /// A page of 8-byte keys: a group byte, then a number; rows went into the table in the order of
-    /// `rows`.
+    /// Returns entries with 8-byte keys: a group byte, then a number. Their rows went into the
+    /// table in turns of the groups.
     fn grouped(groups: &[(u8, u32)]) -> Vec<(Vec<u8>, Tid)> {
         let mut row = 0;
         let mut entries: Vec<(Vec<u8>, Tid)> = Vec::new();
@@ -463,7 +472,7 @@ mod tests {
             choose(&SplitPage { items: &shuffled, ..page }).unwrap().kind,
             SplitKind::Halves
         );
-        // The first entry of a group that does not ascend yet, but the row before is its neighbour.
+        // The TIDs of the group do not ascend, but the row before is the new row's neighbour.
         let mut two: Vec<SplitItem<'_>> = shuffled.clone();
         two[149].tid = Tid::new(5_000, 3);
         two[149].last_tid = two[149].tid;
@@ -484,7 +493,7 @@ mod tests {
         assert_eq!(point.kind, SplitKind::AfterNew);
         let left: usize = items[..point.first_right].iter().map(|item| item.bytes).sum();
         assert!((left * 100 / USABLE_BYTES).abs_diff(90) <= 5, "{left}");
-        // Does the high key say that the group goes on on the right, it is not the group's end.
+        // If the high key shows that the group goes on on the right, this is not the group's end.
         let goes_on = SplitPage { high_key: Some(&[1, 0, 0, 0, 0, 0, 1, 200]), ..page };
         assert_eq!(choose(&goes_on).unwrap().kind, SplitKind::Halves);
     }

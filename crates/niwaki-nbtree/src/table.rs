@@ -1,178 +1,192 @@
-//! What an index asks of the table it belongs to.
+//! The interface through which an index asks its table about entries.
 //!
-//! Both traits are called while a leaf's exclusive latch is held, but for reading in heap blocks. The
-//! implementation may latch heap pages (lock order: leaf, then heap page), and must neither wait for a
-//! transaction nor call an index.
+//! The index calls the methods of [`UniqueCheck`] and [`DeletionOracle`] while it holds a leaf's
+//! exclusive latch. Exceptions are [`DeletionOracle::read_in`] and [`DeletionOracle::gives_up`].
+//! The implementation may latch heap pages (lock order: leaf, then heap page). It must neither wait
+//! for a transaction nor call an index.
 
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, ReadAhead, Result, Tid, Xid};
 
 use crate::batch::{BatchEntry, EntryPlace};
 
-/// What the table knows about an entry whose key equals a new one's (rule 9b.11).
+/// The table's knowledge about an entry whose key equals a new entry's key (rule 9b.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueVerdict {
     /// No snapshot, present or future, finds a version with this key through the entry, and the
     /// commits that justify this are flushed: the index marks the entry LP_DEAD.
     Dead,
-    /// As [`UniqueVerdict::Dead`], but some of those commits are not flushed: it must not be marked, it may be
-    /// deleted, since that is logged. With the interval that this removes.
+    /// Dead as in [`UniqueVerdict::Dead`], but some of those commits are not flushed. The entry
+    /// must not be marked, but the index may delete it, since the deletion is logged. Carries the
+    /// interval of the removed versions.
     Removable(RemovedInterval),
-    /// Not in the way: the new entry's own root, a deleted row, or a stale entry whose chain has no
-    /// live version with this key.
+    /// No conflict. The entry leads to the new entry's own chain root or to a deleted row, or the
+    /// entry is stale: its chain has no live version with this key.
     NotConflicting,
-    /// A live version with this key: the insertion fails.
+    /// The chain has a live version with this key: the insertion fails.
     Conflict,
-    /// A version with this key was inserted or deleted by a transaction still in progress (rule
-    /// 9b.1): wait for it without any latch, then start again.
+    /// A transaction still in progress inserted or deleted a version with this key (rule 9b.1). The
+    /// insertion ends, and its caller waits for the transaction without any latch, then starts
+    /// again.
     InProgress(Xid),
-    /// Only an expression can tell, which must not be evaluated under a latch (rule 9b.16): the table
-    /// does so without any, then starts again.
+    /// Only an expression can decide, which must not be evaluated under a latch (rule 9b.16). The
+    /// insertion ends; the table evaluates the expression without a latch, then starts again.
     Undecided,
 }
 
-/// Implemented by the table: is this entry in the way of a new one with the same key?
+/// Decides whether an existing entry conflicts with a new one of the same key. The table implements
+/// this.
 pub trait UniqueCheck {
-    /// Judges the entry `(key, tid)`, `key` being that of the new entry, by examining every version
-    /// of the chain at `tid`. Never asked about entries already marked LP_DEAD.
+    /// Judges the entry `(key, tid)` by examining every version of the chain at `tid`. `key` is the
+    /// new entry's key. The index never asks about entries already marked LP_DEAD.
     ///
     /// # Errors
-    /// Storage's; the insertion fails with it, and nothing was changed.
+    /// Storage's; the insertion fails with the error, and nothing was changed.
     fn check(&self, key: &[u8], tid: Tid) -> Result<UniqueVerdict>;
 
-    /// The index has deleted entries with this key that were [`UniqueVerdict::Removable`], which lead to these
-    /// roots; as [`DeletionOracle::deleted`].
+    /// Reports that the index deleted entries with this key that were [`UniqueVerdict::Removable`].
+    /// `_roots` are the chain roots of those entries, as in [`DeletionOracle::deleted`].
     fn deleted(&self, _roots: &[Tid]) {}
 }
 
-/// An entry of a full leaf, as the table is asked about it.
+/// An entry of a full leaf about which the index asks the table.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionCandidate<'a> {
     /// The entry's key.
     pub key: &'a [u8],
     /// The entry's TID.
     pub tid: Tid,
-    /// Marked LP_DEAD: some scan found it dead to everyone. A hint only (rule 9b.13).
+    /// True if the entry is marked LP_DEAD: some scan found it dead to every snapshot. A hint only
+    /// (rule 9b.13).
     pub known_dead: bool,
-    /// Another entry of the leaf has its key: perhaps one is an old version of the other.
+    /// True if another entry of the leaf has the same key: perhaps one is an old version of the
+    /// other.
     pub promising: bool,
-    /// What its removal frees, in bytes, its line pointer included.
+    /// Bytes that the removal of the entry frees, its line pointer included.
     pub bytes: u16,
-    /// Set by the table: TID is DEAD, or its chain has no non-removable version with this key.
+    /// Set by the table: the TID is DEAD, or its chain has no non-removable version with this key.
     pub deletable: bool,
-    /// The index's own bookkeeping: where it is on the leaf.
+    /// The index's own bookkeeping: the place of the entry on the leaf.
     pub(crate) at: EntryPlace,
 }
 
-/// Union of the lifetimes `[b, e)` of what a removal removes, for standbys; `None` when no snapshot
-/// that exists could have seen any of it.
+/// Union of the lifetimes `[b, e)` of the removed versions, for standbys. `None` when no existing
+/// snapshot could have seen any of them.
 pub type RemovedInterval = Option<(Csn, Csn)>;
 
-/// What a table knows of entries on a heap block at once.
+/// The table's optimistic reading of some entries on one heap block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapGlance {
-    /// So many lead to rows that are gone.
+    /// The number of entries that lead to removed rows.
     pub dead: usize,
-    /// Others may be dead: something was deleted or replaced on the block since it was cleaned.
+    /// True if other entries may be dead: some version on the block was deleted or replaced since
+    /// its last cleanup.
     pub more: bool,
 }
 
-/// Implemented by the table: which entries of a full leaf may go (design section 6)? The index chooses
-/// the heap blocks that a pass visits, and in which order; the table judges block after block.
+/// Decides which entries of a full leaf the index may delete (design section 6). The table
+/// implements this. The index chooses the heap blocks that a pass visits, and their order; the
+/// table judges block after block.
 pub trait DeletionOracle {
-    /// A pass begins: entries are judged as of now until the next one.
+    /// Begins a pass: the table judges entries as of now until the next call.
     fn begin(&self);
 
-    /// Before a pass of bottom-up deletion: the oldest snapshot that holds versions back, or the
-    /// newest commit if none does; `None` when the table expects such a pass to find only what the
-    /// running transaction itself wrote.
+    /// Returns the horizon before a pass of bottom-up deletion: the oldest snapshot that holds
+    /// versions back, or the newest commit if there is no such snapshot. `None` when the table
+    /// expects such a pass to find only versions that the running transaction itself wrote.
     fn prospect(&self) -> Option<Csn>;
 
-    /// Sets [`DeletionCandidate::deletable`] where it is true, else to false. The candidates, at least
-    /// one, ascending, are all on one heap block, which is visited once. Returns the interval of what
-    /// it allowed.
+    /// Sets [`DeletionCandidate::deletable`] to true where the entry may go, else to false. All
+    /// candidates are on one heap block, ascending, and there is at least one. A pass visits each
+    /// block once. Returns the interval of the versions that the table allowed to go.
     ///
     /// # Errors
-    /// Storage's; the insertion fails with it, and nothing was changed.
+    /// Storage's; the insertion fails with the error, and nothing was changed.
     fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval>;
 
-    /// Asked now and then while the insertion waits for the latch of its leaf: whether it shall end, with
-    /// [`crate::InsertOutcome::GivenUp`].
+    /// Decides whether the insertion shall end with [`crate::InsertOutcome::GivenUp`]. The index
+    /// asks repeatedly while the insertion waits for the latch of its leaf.
     fn gives_up(&self) -> bool;
 
-    /// The index has deleted the entries that lead to these roots, as the table allowed. Told under the latch
-    /// of the leaf. Nothing to do for a table that frees line pointers in vacuum only.
+    /// Reports that the index deleted the entries of these chain roots, as the table allowed. The
+    /// index calls this under the latch of the leaf. A table that frees line pointers in vacuum
+    /// only has nothing to do.
     fn deleted(&self, _roots: &[Tid]) {}
 
-    /// A pass of bottom-up deletion ended; whether it found anything.
+    /// Ends a pass of bottom-up deletion; `found` says whether the pass found any deletable entry.
     fn end(&self, found: bool);
 
-    /// How many of the entries that lead to these offsets of a heap block are dead, as far as can be told
-    /// cheaply. `None`: the block is not in memory.
+    /// Estimates cheaply how many entries that lead to these offsets of a heap block are dead.
+    /// `None`: the block is not in memory.
     fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<HeapGlance>;
 
-    /// Keeps those of these offsets of a heap block, in any order, whose entries are likely to be dead to all:
-    /// what they lead to was deleted or replaced, and no snapshot needs it. None, where the block is not in
-    /// memory.
+    /// Keeps the offsets of a heap block whose entries are likely to be dead to every snapshot. The
+    /// version at such an offset was deleted or replaced, and no snapshot needs it. The order is
+    /// arbitrary. Keeps no offset where the block is not in memory.
     fn keep_removable(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>);
 
-    /// Asked before a leaf is split for a version: whether an old snapshot alone keeps what one of these offsets of a heap
-    /// block leads to, although it was deleted or replaced. False, where the block is not in memory.
+    /// Decides whether an old snapshot alone keeps a deleted or replaced version at one of these
+    /// offsets of a heap block. The index asks before it splits a leaf for a version. False where
+    /// the block is not in memory.
     fn keeps_for_old_snapshot(&self, _block: BlockNumber, _offsets: &[OffsetNumber]) -> bool {
         false
     }
 
-    /// Reads a heap block in. No latch is held.
+    /// Reads a heap block into memory. The index holds no latch.
     ///
     /// # Errors
     /// Storage's.
     fn read_in(&self, block: BlockNumber) -> Result<()>;
 }
 
-/// What to do with one entry, decided under the leaf's exclusive latch (rule 9b.10).
+/// The decision about one entry, taken under the leaf's exclusive latch (rule 9b.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryDecision {
-    /// It stays.
+    /// The entry stays.
     Keep,
-    /// It goes.
+    /// The entry goes.
     Delete,
-    /// It stays, with the payload that [`EntryVisitor::payload`] has now (rule 9b.14).
+    /// The entry stays, with the payload that [`EntryVisitor::payload`] returns now (rule 9b.14).
     Rewrite,
 }
 
-/// Where a pass over all entries goes next.
+/// The next page of a pass over all entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextVisit {
-    /// On to the next page.
+    /// The pass goes on to the next page.
     NextPage,
-    /// To the same page again: what could not be decided there can be now.
+    /// The pass visits the same page again: the visitor can now decide about entries that it could
+    /// not decide about before.
     SamePage,
 }
 
-/// Who visits every entry of an index ([`crate::Index::vacuum`]). A closure is one that only decides.
+/// A visitor of every entry of an index ([`crate::Index::vacuum`]). A closure is a visitor that
+/// only decides.
 pub trait EntryVisitor {
-    /// Called under the leaf's exclusive latch: the visitor may latch heap pages, and must neither wait for a
-    /// transaction nor call an index. What goes must be dead to everyone, and its removal from the heap,
-    /// if it was there, logged.
+    /// Decides about one entry. The index calls this under the leaf's exclusive latch: the visitor
+    /// may latch heap pages, and must neither wait for a transaction nor call an index. An entry
+    /// that goes must be dead to every snapshot. If its tuple was in the heap, the removal from the
+    /// heap must be logged.
     fn decide(&mut self, entry: BatchEntry<'_>) -> EntryDecision;
 
-    /// After [`EntryDecision::Rewrite`]: the entry's new payload.
+    /// Returns the entry's new payload, after [`EntryDecision::Rewrite`].
     fn payload(&self) -> &[u8] {
         &[]
     }
 
-    /// The new payload of this root's entry does not fit its leaf: it stays as it was.
+    /// Reports that the new payload of this chain root's entry does not fit its leaf. The entry
+    /// stays as it was.
     fn did_not_fit(&mut self, _root: Tid) {}
 
-    /// How far the pass reads ahead.
+    /// Returns how far the pass reads ahead.
     fn read_ahead(&self) -> ReadAhead {
         ReadAhead::default()
     }
 
-    /// Called with no latch held, for delays and interrupts: `reads` pages were read for the last one, of which
-    /// something was changed or not.
+    /// Runs delays and interrupts between two pages, with no latch held. `reads` is the number of
+    /// pages read for the last page. `changed` says whether the pass changed any of them.
     ///
     /// # Errors
-    /// End the pass.
+    /// An error ends the pass.
     fn between_pages(&mut self, reads: u64, changed: bool) -> Result<NextVisit> {
         let _ = (reads, changed);
         Ok(NextVisit::NextPage)

@@ -45,9 +45,10 @@ use crate::page::IndexPage;
 use crate::tuple::{PivotTuple, sort_key};
 use crate::{Index, IndexOptions, InsertOutcome, NbtreeManager, NewEntry};
 
-/// A database in memory with room for `frames` pages.
+/// Returns a database in memory with room for `frames` pages.
 pub(crate) fn storage(frames: usize) -> Arc<Storage> {
-    // Where every schedule has a database of its own, clearing the log's files would take most of the time.
+    // Where every schedule has a database of its own, clearing the log's files would take most of
+    // the time.
     let defaults = StorageOptions::default();
     let (wal_segment_bytes, wal_buffers) = match cfg!(feature = "shuttle") {
         true => (256 << 10, 128 << 10),
@@ -58,14 +59,14 @@ pub(crate) fn storage(frames: usize) -> Arc<Storage> {
     Storage::open(Env::memory(), options, vec![Arc::new(NbtreeManager)]).unwrap().0
 }
 
-/// An index in a file of its own.
+/// Returns an index in a file of its own.
 pub(crate) fn index_in(storage: &Arc<Storage>, options: IndexOptions) -> Index {
     let file = RelFile { id: storage.allocate_file(), logged: true };
     storage.create_file(file, Xid::FIRST_NORMAL).unwrap();
     Index::new(Arc::clone(storage), file, "test_index", options)
 }
 
-/// An index in a database of its own.
+/// Returns an index in a database of its own.
 #[cfg(not(feature = "shuttle"))]
 pub(crate) fn index(options: IndexOptions) -> Index {
     index_in(&storage(2000), options)
@@ -79,7 +80,7 @@ pub(crate) fn insert(index: &Index, key: &[u8], tid: Tid) -> InsertOutcome {
     index.insert(&entry(key, tid), None, None).unwrap()
 }
 
-/// Fails with what `check` finds; returns all entries in order.
+/// Returns all entries in order; fails with the findings of `check`.
 pub(crate) fn checked(index: &Index) -> Vec<(Vec<u8>, Tid)> {
     let mut entries = Vec::new();
     let report = index.check(&mut |entry| entries.push((entry.key.to_vec(), entry.tid))).unwrap();
@@ -87,7 +88,7 @@ pub(crate) fn checked(index: &Index) -> Vec<(Vec<u8>, Tid)> {
     entries
 }
 
-/// The pages of a level, left to right, with the keys of their items, high key included.
+/// Returns the pages of a level, left to right, with the keys of their items, high key included.
 fn level(index: &Index, level: u16) -> Vec<(BlockNumber, Vec<Vec<u8>>)> {
     let (mut block, mut here) = index.root().unwrap().unwrap();
     while here > level {

@@ -1,16 +1,17 @@
 //! The three kinds of tuple: leaf entry, pivot, posting list.
 //!
 //! ```text
-//! leaf entry     0  TID block u32   4  TID offset u16   6  info u16   8  key   then INCLUDE payload
-//! pivot          0  downlink u32    4  zero u16         6  info u16   8  key   then TID (6) if HAS_TID
-//! posting list   0  TID count u16   2  zero u32         6  info u16   8  key   then TIDs (6 each)
+//! leaf entry    0  TID block u32  4  TID offset u16  6  info u16  8  key  then INCLUDE payload
+//! pivot         0  downlink u32   4  zero u16        6  info u16  8  key  then TID (6) if HAS_TID
+//! posting list  0  TID count u16  2  zero u32        6  info u16  8  key  then TIDs (6 each)
 //!
 //! info: bit 0..12 key bytes   bit 12 HAS_TID   bit 13 POSTING   bit 14 PIVOT   bit 15 zero
 //! ```
 //!
-//! A TID is its block as u32 and its offset as u16. The TIDs of a posting list are ascending, at
-//! least two, and the list takes at most [`POSTING_MAX`] bytes; it has no payload. In a high key the downlink is 0. The first pivot of an inner page has no key and no
-//! TID: minus infinity, whatever its bound is. Nothing is aligned.
+//! A TID is its block as u32 and its offset as u16. The TIDs of a posting list are ascending, and
+//! at least two. The list takes at most [`POSTING_MAX`] bytes and has no payload. In a high key the
+//! downlink is 0. The first pivot of an inner page has no key and no TID: it is minus infinity,
+//! whatever its bound is. Nothing is aligned.
 
 use niwaki_storage::{BlockNumber, Tid};
 
@@ -20,16 +21,18 @@ use crate::page::{read_u16, read_u32};
 pub(crate) const TUPLE_HEADER: usize = 8;
 /// Bytes of a stored TID.
 pub(crate) const TID_SIZE: usize = 6;
-/// Largest leaf entry: three of the pivots that the longest keys can need, TID included, fit a page.
+/// Largest leaf entry, in bytes: a page has room for three of the pivots that the longest keys can
+/// need, TIDs included.
 pub(crate) const ENTRY_MAX: usize = 2704;
 const _: () =
     assert!(3 * (ENTRY_MAX + TID_SIZE + crate::page::LINE_POINTER) <= crate::page::USABLE_BYTES);
 
-/// Largest pivot: the longest key, and a TID.
+/// Largest pivot, in bytes: the longest key, and a TID.
 pub(crate) const PIVOT_MAX: usize = ENTRY_MAX + TID_SIZE;
-/// Largest posting list: half of the largest entry, so that a page has enough places to split at.
+/// Largest posting list, in bytes: half of the largest entry, so that a page has enough split
+/// points.
 pub(crate) const POSTING_MAX: usize = ENTRY_MAX / 2;
-/// Most TIDs of a posting list; a place in a list fits a byte.
+/// The most TIDs of a posting list; a place in a list fits a byte.
 pub(crate) const POSTING_TIDS_MAX: usize = (POSTING_MAX - TUPLE_HEADER) / TID_SIZE;
 const _: () = assert!(POSTING_TIDS_MAX <= u8::MAX as usize);
 
@@ -43,8 +46,8 @@ pub(crate) mod info {
 
 pub(crate) const INFO_AT: usize = 6;
 
-/// A TID as one number in the order of TIDs. 0 is below every TID that can be stored in an index
-/// (offsets begin at 1), and so stands for the truncated TID of a pivot: minus infinity.
+/// Returns a TID as one number in the order of TIDs. 0 is below every TID that an index can store
+/// (offsets begin at 1). So 0 stands for the truncated TID of a pivot: minus infinity.
 #[inline]
 pub(crate) fn tid_number(tid: Tid) -> u64 {
     (u64::from(tid.block.0) << 16) | u64::from(tid.offset.0)
@@ -59,8 +62,8 @@ fn push_tid(out: &mut Vec<u8>, tid: Tid) {
     out.extend_from_slice(&tid_bytes(tid));
 }
 
-/// What comparison needs of any tuple: its key, and its TID as a number. Lengths that do not fit
-/// are clipped: a search on a damaged page goes astray, but not out of bounds.
+/// Returns the sort key of any tuple: its key, and its TID as a number. Lengths that do not fit are
+/// clipped: a search on a damaged page goes astray, but not out of bounds.
 #[inline]
 pub(crate) fn sort_key(tuple: &[u8]) -> (&[u8], u64) {
     let Some((head, rest)) = tuple.split_first_chunk::<TUPLE_HEADER>() else { return (&[], 0) };
@@ -86,7 +89,7 @@ pub(crate) fn push_leaf(out: &mut Vec<u8>, key: &[u8], payload: &[u8], tid: Tid)
     put_leaf(&mut out[at..], key, payload, tid);
 }
 
-/// Writes a leaf entry to `out`, which has its length.
+/// Writes a leaf entry to `out`, which has exactly the entry's length.
 #[inline]
 pub(crate) fn put_leaf(out: &mut [u8], key: &[u8], payload: &[u8], tid: Tid) {
     debug_assert!(TUPLE_HEADER + key.len() + payload.len() <= ENTRY_MAX);
@@ -98,7 +101,7 @@ pub(crate) fn put_leaf(out: &mut [u8], key: &[u8], payload: &[u8], tid: Tid) {
     its_payload.copy_from_slice(payload);
 }
 
-/// Appends a pivot: `downlink` 0 makes it a high key, no key and no TID minus infinity.
+/// Appends a pivot. `downlink` 0 makes a high key; no key and no TID make minus infinity.
 pub(crate) fn push_pivot(out: &mut Vec<u8>, downlink: BlockNumber, key: &[u8], tid: Option<Tid>) {
     debug_assert!(key.len() <= ENTRY_MAX - TUPLE_HEADER);
     let has_tid = if tid.is_some() { info::HAS_TID } else { 0 };
@@ -111,7 +114,7 @@ pub(crate) fn push_pivot(out: &mut Vec<u8>, downlink: BlockNumber, key: &[u8], t
     }
 }
 
-/// Bytes of such a pivot.
+/// Returns the bytes of a pivot with this key length, with or without a TID.
 #[inline]
 pub(crate) fn pivot_size(key_len: usize, has_tid: bool) -> usize {
     TUPLE_HEADER + key_len + if has_tid { TID_SIZE } else { 0 }
@@ -134,25 +137,25 @@ pub(crate) fn push_posting(out: &mut Vec<u8>, key: &[u8], tids: &[[u8; TID_SIZE]
     }
 }
 
-/// A TID from how it is stored.
+/// Reads a TID from its stored form.
 #[inline]
 pub(crate) fn stored_tid([b0, b1, b2, b3, o0, o1]: &[u8; TID_SIZE]) -> Tid {
     Tid::new(u32::from_le_bytes([*b0, *b1, *b2, *b3]), u16::from_le_bytes([*o0, *o1]))
 }
 
-/// A TID as it is stored.
+/// Returns the stored form of a TID.
 pub(crate) fn tid_bytes(tid: Tid) -> [u8; TID_SIZE] {
     let (b, o) = (tid.block.0.to_le_bytes(), tid.offset.0.to_le_bytes());
     [b[0], b[1], b[2], b[3], o[0], o[1]]
 }
 
-/// Bytes of a leaf item with this key and so many TIDs, without payload.
+/// Returns the bytes of a leaf item with this key length and this number of TIDs, without payload.
 #[inline]
 pub(crate) fn item_size(key_len: usize, tids: usize) -> usize {
     TUPLE_HEADER + key_len + if tids > 1 { tids * TID_SIZE } else { 0 }
 }
 
-/// How many TIDs a posting list says that it has; 0 of any other tuple.
+/// Returns the TID count in a posting list's header; 0 for any other tuple.
 #[inline]
 pub(crate) fn posting_tids(tuple: &[u8]) -> u16 {
     let Some(head) = tuple.first_chunk::<TUPLE_HEADER>() else { return 0 };
@@ -160,7 +163,7 @@ pub(crate) fn posting_tids(tuple: &[u8]) -> u16 {
     if info & info::POSTING == 0 { 0 } else { read_u16(head, 0) }
 }
 
-/// The TIDs of a leaf item as they are stored: ascending, at least one.
+/// The TIDs of a leaf item in their stored form: ascending, at least one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tids<'a>(&'a [[u8; TID_SIZE]]);
 
@@ -170,7 +173,7 @@ impl<'a> Tids<'a> {
         self.0.len()
     }
 
-    /// The stored bytes.
+    /// Returns the stored bytes.
     #[inline]
     pub(crate) fn raw(self) -> &'a [[u8; TID_SIZE]] {
         self.0
@@ -196,12 +199,12 @@ impl<'a> Tids<'a> {
         self.0.iter().map(stored_tid)
     }
 
-    /// Place of this TID, or the place where it would go.
+    /// Finds the place of this TID, or the place where it would go.
     pub(crate) fn search(self, tid: Tid) -> Result<usize, usize> {
         self.0.binary_search_by_key(&tid, stored_tid)
     }
 
-    /// B3: whether they ascend.
+    /// Checks B3: the TIDs ascend.
     pub(crate) fn ascend(self) -> bool {
         self.iter().is_sorted_by(|a, b| a < b)
     }
@@ -213,8 +216,8 @@ impl std::fmt::Debug for Tids<'_> {
     }
 }
 
-/// A well-formed leaf item: one key with one TID (an entry), or with several (a posting list, as
-/// many entries).
+/// A well-formed leaf item: one key with one TID (a plain entry), or with several TIDs (a posting
+/// list, which stands for as many entries).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafTuple<'a> {
     pub(crate) key: &'a [u8],
@@ -224,8 +227,9 @@ pub(crate) struct LeafTuple<'a> {
 }
 
 impl<'a> LeafTuple<'a> {
-    /// `None` if the bytes are no leaf item. That the TIDs of a posting list ascend is not verified:
-    /// a search in one that is damaged goes astray, but not out of bounds.
+    /// Decodes a leaf item; `None` if the bytes are no leaf item. The function does not verify that
+    /// the TIDs of a posting list ascend: a search in a damaged list goes astray, but not out of
+    /// bounds.
     #[inline]
     pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
         let (head, _) = tuple.split_first_chunk::<TUPLE_HEADER>()?;
@@ -264,7 +268,7 @@ pub(crate) struct PivotTuple<'a> {
 }
 
 impl<'a> PivotTuple<'a> {
-    /// `None` if the bytes are no pivot.
+    /// Decodes a pivot; `None` if the bytes are no pivot.
     #[inline]
     pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
         if tuple.len() < TUPLE_HEADER || read_u16(tuple, 4) != 0 {
@@ -284,13 +288,13 @@ impl<'a> PivotTuple<'a> {
         Some(Self { downlink: BlockNumber(read_u32(tuple, 0)), key, tid })
     }
 
-    /// Whether it is the first pivot of an inner page.
+    /// Decides whether this is the first pivot of an inner page.
     pub(crate) fn is_minus_infinity(&self) -> bool {
         self.key.is_empty() && self.tid.is_none()
     }
 }
 
-/// The bytes of a posting list with these TIDs.
+/// Returns the bytes of a posting list with these TIDs.
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) fn posting_bytes(key: &[u8], tids: &[Tid]) -> Vec<u8> {
     let raw: Vec<_> = tids.iter().map(|&tid| tid_bytes(tid)).collect();
@@ -345,7 +349,7 @@ mod tests {
         assert_eq!(sort_key(&posting), (&b"k"[..], tid_number(Tid::new(1, 1))));
     }
 
-    /// B3: what breaks a posting list is seen where it is read, or by the check.
+    /// B3: reading a broken posting list, or the check, detects the damage.
     #[test]
     fn a_broken_posting_list_is_refused() {
         let sound = posting_bytes(b"k", &[Tid::new(1, 1), Tid::new(1, 2)]);

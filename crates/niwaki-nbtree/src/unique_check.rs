@@ -1,10 +1,12 @@
 //! The unique check: does a live row have the new entry's key?
 //!
-//! The first leaf that can hold the key is latched exclusively from the check to the insertion, so of two
-//! insertions of a key one comes second, and finds the other's entry. The table is asked about every entry
-//! with the key that is not marked. What it says is dead is marked on the way. Where it may not be marked,
-//! since the commits that killed it are not flushed yet (asynchronous commits), it is deleted once there
-//! are some: else each update of a hot row would look at all versions since the last flush.
+//! The first leaf that can hold the key stays latched exclusively from the check to the insertion.
+//! So of two insertions of a key one comes second, and finds the other's entry. The check asks the
+//! table about every entry with the key that is not marked. It marks dead entries on the way.
+//!
+//! Some dead entries may not be marked, since the commits that killed them are not flushed yet
+//! (asynchronous commits). The check deletes them once there are several: else each update of a hot
+//! row would look at all versions since the last flush.
 //!
 //! Source: design section 6; rule 9b.11.
 
@@ -26,31 +28,31 @@ use crate::stats::count;
 use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict};
 use crate::tuple::LeafTuple;
 
-/// So many entries that are dead and must not be marked are deleted.
+/// The least number of dead entries without a mark that are worth a record to delete them.
 const REMOVABLE_MIN: usize = 16;
 
-/// What is known about entries with the new one's key.
+/// The index's knowledge about entries with the new entry's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duplicates {
     /// The index is not unique: nothing is known.
     Allowed,
-    /// The index is unique, and the check met none.
+    /// The index is unique, and the check met no such entry.
     None,
-    /// The index is unique, and the check met some: old versions.
+    /// The index is unique, and the check met such entries: old versions.
     Versions,
 }
 
-/// How a unique check ended.
+/// The result of a unique check.
 pub(crate) enum Checked {
-    /// Nothing is in the way.
+    /// No entry conflicts.
     Passed(Duplicates),
     Ended(InsertOutcome),
 }
 
 impl Index {
-    /// Asks about every entry with the same key. `leaf` is the first that can hold one, latched for
-    /// writing throughout; its right siblings are read one after the other. Rule 9b.11: made before
-    /// duplicate suppression, under the same latch.
+    /// Asks the table about every entry with the same key. `leaf` is the first leaf that can hold
+    /// one, latched for writing throughout. Its right siblings are read one after the other. Rule
+    /// 9b.11: the check comes before duplicate suppression, under the same latch.
     pub(crate) fn check_unique(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -95,7 +97,8 @@ impl Index {
         Ok(checked)
     }
 
-    /// Deletes what the check found dead and could not mark, if that is worth a record.
+    /// Deletes the entries that the check found dead and could not mark, if they are worth a
+    /// record.
     fn remove(
         &self,
         leaf: &mut PageWrite<'_>,
@@ -113,8 +116,8 @@ impl Index {
         Ok(())
     }
 
-    /// The right siblings' part: reads them, and marks nothing. Each is latched before the one on its left
-    /// is let go, so that none is deleted under it.
+    /// Checks the right siblings: reads them, and marks nothing. Latches each sibling before it
+    /// unlatches the one on its left, so that none is deleted meanwhile.
     fn check_unique_right(
         &self,
         leaf: &PageWrite<'_>,
@@ -122,7 +125,7 @@ impl Index {
         check: &dyn UniqueCheck,
         mut duplicates: Duplicates,
     ) -> Result<Checked> {
-        // A sibling can hold the key only if the high key is not above all its entries.
+        // A sibling can hold the key only if the high key is not above all entries with the key.
         let last = Target::entry(entry.key, Tid::MAX);
         let mut beyond = is_beyond(leaf, &last);
         let mut next = leaf.next();
@@ -152,7 +155,7 @@ impl Index {
         Ok(Checked::Passed(duplicates))
     }
 
-    /// Asks about every entry of an item whose key is that of the new entry.
+    /// Asks the table about every entry of an item that has the new entry's key.
     fn ask(
         &self,
         item: &LeafTuple<'_>,
@@ -182,16 +185,16 @@ impl Index {
     }
 }
 
-/// What the table said about an item's entries.
+/// The table's answer about an item's entries.
 enum Answer {
     Ended(InsertOutcome),
-    /// Not in the way.
+    /// The entries do not conflict.
     Alive,
-    /// All of them, so many, are dead to everyone.
+    /// All entries of the item are dead to every snapshot; the value is their number.
     Dead(u64),
 }
 
-/// Entries that are dead and must not be marked, ascending.
+/// Dead entries that must not be marked, ascending.
 #[derive(Debug, Default)]
 struct Removable {
     places: Vec<EntryPlace>,

@@ -1,27 +1,31 @@
-//! Which heap blocks a deletion pass visits, and in which order.
+//! Chooses the heap blocks that a deletion pass visits, and their order.
 //!
-//! Old versions cluster: a row updated again and again leaves its versions on few heap blocks, written
-//! one after the other. So blocks are compared by how many *promising* entries lie on them, roughly (in
-//! powers of two, so that a chance difference does not outweigh order), then by how many entries at
-//! all, then by place. The *favourable* ones are the first of the order as far as each lies near the one
-//! before: written together, dead together, and read together. Example, promising entries by block:
+//! Old versions cluster: a row updated again and again leaves its versions on few heap blocks,
+//! written one after the other. So blocks are compared by the number of *promising* entries that
+//! lie on them. This comparison is rough (in powers of two), so that a chance difference does not
+//! outweigh order. The next criteria are the number of all entries, then the place. The
+//! *favourable* blocks are the first of the order as far as each lies near the one before. They
+//! were written together, died together, and are read together. Example, promising entries by
+//! block:
 //!
 //! ```text
 //! block       17  18  19  40  90        order   17  19  18 | 90  40        favourable: 17 19 18
 //! promising   14   5  10   1   3        rank    16  16   8 |  4   4
 //! ```
 //!
-//! Of a block that is in memory a glance at its line pointers tells about how many of the leaf's entries are
-//! dead, also of those in posting lists: that is what blocks are compared by then, and those without any are
-//! passed over. Else, in an index of few keys, blocks full of rows that never change would come first for
-//! their many equal keys, and end the pass; so would blocks that gave everything they had to an earlier one.
-//! Row headers, a cache miss each, are looked at on the few blocks that are chosen; on all of them only where
-//! line pointers tell too little.
+//! For a block in memory, a glance (optimistic read) at its line pointers estimates how many of the
+//! leaf's entries are dead, even inside posting lists. Such blocks are compared by this number, and
+//! blocks without a dead entry are passed over. Otherwise, in an index of few keys, blocks full of
+//! rows that never change would come first for their many equal keys. They would end the pass.
+//! Blocks whose dead entries an earlier pass has removed would do the same. Reading a row header
+//! costs a cache miss. So headers are read only on the few blocks that are chosen, or on all where
+//! line pointers show too little.
 //!
-//! Glances go first to the most promising blocks and to as many of the others, from pass to pass to different
-//! ones: of a thousand entries most lie on a few blocks, and one or two on each of a hundred more, which die as
-//! well. Where these glances show too little they go on, to every block if need be: a glance costs much less
-//! than the split of a leaf that has dead entries.
+//! Glances go first to the most promising blocks and to as many of the others. The others differ
+//! from pass to pass. Of a thousand entries most lie on a few blocks. One or two lie on each of a
+//! hundred more blocks, and these entries die as well. Where these glances show too little they go
+//! on, to every block if need be: a glance costs much less than the split of a leaf that has dead
+//! entries.
 //!
 //! Source: thread 000; design section 6.
 
@@ -32,42 +36,44 @@ use crate::batch::EntryPlace;
 use crate::by_block::{ByBlock, OnBlock};
 use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance};
 
-/// Most heap blocks that one pass of bottom-up deletion visits.
+/// The most heap blocks that one pass of bottom-up deletion visits.
 pub(crate) const BOTTOM_UP_BLOCKS_MAX: usize = 6;
-/// Farthest that a favourable block is from the one before it.
+/// The farthest distance, in blocks, of a favourable block from the one before it.
 const NEAR_BLOCKS: u32 = 3;
-/// So few promising entries say as much as none.
+/// The number of promising entries up to which all numbers count alike: so few say as much as none.
 const PROMISING_MIN: u16 = 4;
 
-/// So many dead entries on the blocks to visit are enough not to look for more.
+/// The number of dead entries, on the blocks to visit, that is enough: the pass does not look for
+/// more.
 const ENOUGH_ENTRIES: usize = 16;
 
-/// So many of the most promising blocks are glanced at in each pass.
+/// The number of most promising blocks that each pass glances at.
 const BEST: usize = 16;
-/// At how many blocks a pass glances before it asks whether it saw enough.
+/// The number of glances after which a pass first asks whether it saw enough.
 const ROUND: usize = 2 * BEST;
-/// After so many glances a pass is content with an entry on each block that it visits.
+/// The number of glances after which a pass is content with one dead entry on each block that it
+/// visits.
 const GLANCES_MANY: usize = 3 * ROUND;
 
-/// Place of a block in an order: the first is the smallest.
+/// The place of a block in an order: the first is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order(u64);
 
 impl Order {
-    /// By what is on it, first by the more important number, then by place.
+    /// Orders a block by two numbers of its entries, the more important one first, then by place.
     fn by(first: u16, second: u16, block: BlockNumber) -> Self {
         Self(u64::from(!first) << 48 | u64::from(!second) << 32 | u64::from(block.0))
     }
 
-    /// Before anything is known of it.
+    /// Orders a block before anything is known about its dead entries.
     fn before(on: &OnBlock) -> Self {
         let rank = on.promising.max(PROMISING_MIN).next_power_of_two();
         Self::by(rank, on.entries.next_power_of_two(), on.block)
     }
 }
 
-/// Blocks in the order in which a pass glances at them: the best, then the others, beginning at another one
-/// in each `turn`.
+/// Returns blocks in the order in which a pass glances at them: the best, then the others. The
+/// others begin at a different block in each `turn`.
 fn glance_order(blocks: &[OnBlock], turn: u64) -> Vec<&OnBlock> {
     let mut ranks: Vec<Order> = blocks.iter().map(Order::before).collect();
     if ranks.len() <= BEST {
@@ -90,16 +96,16 @@ fn glance_order(blocks: &[OnBlock], turn: u64) -> Vec<&OnBlock> {
 struct Choice<'b> {
     order: Order,
     on: &'b OnBlock,
-    /// How many of its entries are dead, as far as is known.
+    /// The number of its entries that are known to be dead.
     found: usize,
-    /// `None`: it is not in memory.
+    /// The result of the glance; `None`: the block is not in memory.
     seen: Option<HeapGlance>,
-    /// Offsets that headers told are likely removable.
+    /// Offsets whose row headers show that their entries are likely removable.
     removable: Option<Vec<OffsetNumber>>,
 }
 
 impl<'b> Choice<'b> {
-    /// `None`: nothing can be dead there.
+    /// Glances at a block. `None`: no entry can be dead there.
     fn glance(
         on: &'b OnBlock,
         offsets: &[OffsetNumber],
@@ -129,7 +135,7 @@ impl<'b> Choice<'b> {
     }
 }
 
-/// Sorts the choices, and tells how many entries are known to be dead on those to visit.
+/// Sorts the choices, and returns the number of entries known to be dead on the blocks to visit.
 fn found_on_best(chosen: &mut [Choice<'_>]) -> usize {
     chosen.sort_unstable_by_key(|choice| choice.order);
     chosen.iter().take(BOTTOM_UP_BLOCKS_MAX).map(|choice| choice.found).sum()
@@ -139,14 +145,15 @@ fn found_on_best(chosen: &mut [Choice<'_>]) -> usize {
 #[derive(Clone, Debug)]
 pub(crate) struct Visit<'a> {
     pub(crate) block: BlockNumber,
-    /// A glance told which entries may be dead: they are the candidates. Else all are.
+    /// True if a glance showed which entries may be dead: they are the candidates. Otherwise all
+    /// entries are candidates.
     pub(crate) was_seen: bool,
     /// Ascending.
     pub(crate) candidates: Vec<DeletionCandidate<'a>>,
 }
 
 impl Visit<'_> {
-    /// What the removal of those that may go frees.
+    /// Returns the bytes that the removal of the deletable candidates frees.
     pub(crate) fn freed_bytes(&self) -> usize {
         let gone = self.candidates.iter().filter(|candidate| candidate.deletable);
         gone.map(|candidate| usize::from(candidate.bytes)).sum()
@@ -157,12 +164,12 @@ impl Visit<'_> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visits<'a> {
     pub(crate) list: Vec<Visit<'a>>,
-    /// How many at the front are favourable.
+    /// The number of favourable visits at the front.
     pub(crate) favourable: usize,
 }
 
 impl<'a> Visits<'a> {
-    /// All blocks that `are_wanted`, in physical order.
+    /// Returns visits to all blocks that `are_wanted`, in physical order.
     pub(crate) fn all(by_block: &ByBlock<'a>, are_wanted: impl Fn(&OnBlock) -> bool) -> Self {
         let mut blocks: Vec<&OnBlock> =
             by_block.blocks.iter().filter(|on| are_wanted(on)).collect();
@@ -175,10 +182,11 @@ impl<'a> Visits<'a> {
         Self { favourable: list.len(), list }
     }
 
-    /// The few blocks worth a visit when nothing is known to be dead.
+    /// Returns visits to the few blocks worth it when no entry is known to be dead.
     pub(crate) fn promising(by_block: &ByBlock<'a>, oracle: &dyn DeletionOracle) -> Self {
-        // The LSN has moved since the last pass, by the entries that filled the leaf again. On an index that
-        // is not logged turns are the same, and only too few dead entries let glances go on.
+        // The LSN has moved since the last pass, by the entries that filled the leaf again. On an
+        // index that is not logged turns are the same, and only too few dead entries make glances
+        // go on.
         Self::in_turn(by_block, oracle, by_block.lsn().0)
     }
 
@@ -195,7 +203,7 @@ impl<'a> Visits<'a> {
             glances += round.len();
             let mut found = found_on_best(&mut chosen);
             if found < ENOUGH_ENTRIES {
-                // Most of what died is not pruned yet: only the rows' headers tell.
+                // Most dead versions are not pruned yet: only the rows' headers show them.
                 for choice in chosen.iter_mut().filter(|choice| choice.wants_closer_look()) {
                     choice.look_closely(by_block, oracle);
                 }
@@ -224,7 +232,7 @@ impl<'a> Visits<'a> {
         Self { list, favourable }
     }
 
-    /// Where the entries are that the table allowed to go, ascending.
+    /// Returns the places of the entries that the table allowed to go, ascending.
     pub(crate) fn judged_deletable(&self) -> Vec<EntryPlace> {
         let takes_promising = seeded_bug!("deletion_trusts_promises");
         let candidates = self.list.iter().flat_map(|visit| &visit.candidates);
@@ -252,8 +260,8 @@ mod tests {
     use crate::tuple::push_leaf;
     use crate::{IndexOptions, change};
 
-    /// Tells of each block how many entries are dead, by line pointers or only by headers; `None`: it is not in
-    /// memory.
+    /// A table that reports for each block a number of dead entries, by line pointers or only by
+    /// headers. `None`: the block is not in memory.
     struct Glances(fn(u32) -> Option<usize>, bool, RefCell<Vec<u32>>);
 
     impl DeletionOracle for Glances {
@@ -289,14 +297,16 @@ mod tests {
         }
     }
 
-    /// A leaf that has, per block: its number, entries that have their key twice there, others.
+    /// Returns a leaf. Each element of `blocks` is a block number, the number of entries whose key
+    /// occurs several times there, and the number of others.
     fn leaf(blocks: &[(u32, u16, u16)]) -> Page {
         let mut page = Page::zeroed();
         page.init_index(0, flag::LEAF);
         let mut key = 0u16;
         for &(block, promising, others) in blocks {
             for n in 0..promising + others {
-                // One key for all that are promising; the first of a block alone would promise nothing.
+                // All promising entries share one key; a key that only the first entry of a block
+                // has would not make it promising.
                 key += u16::from(n == 0 || n >= promising);
                 let mut tuple = Vec::new();
                 push_leaf(&mut tuple, &key.to_be_bytes(), b"", Tid::new(block, n + 1));
@@ -307,7 +317,8 @@ mod tests {
         page
     }
 
-    /// What a pass would visit there.
+    /// Returns the blocks that a pass would visit on such a leaf, and the number of favourable
+    /// ones.
     fn visits(blocks: &[(u32, u16, u16)], glance: fn(u32) -> Option<usize>) -> (Vec<u32>, usize) {
         let page = leaf(blocks);
         let index = crate::tests::index(IndexOptions::default());
@@ -317,7 +328,7 @@ mod tests {
             Visits::promising(&by_block, &oracle)
         };
         let visits = pass(true);
-        // It is all the same how it is told what died.
+        // The result is the same whether line pointers or headers show the dead entries.
         let unpruned = pass(false);
         let blocks = |visits: &Visits<'_>| -> Vec<u32> {
             visits.list.iter().map(|visit| visit.block.0).collect()
@@ -370,7 +381,8 @@ mod tests {
         assert_eq!(seen(|block| Some((block >= 44).into())), [44, 45, 46, 47, 48, 49]);
     }
 
-    /// Where a pass over 200 blocks glances, of which the first 16 have most entries.
+    /// Returns the blocks that a pass over 200 blocks glances at. The first 16 blocks have most
+    /// entries.
     fn glanced(turn: u64, glance: fn(u32) -> Option<usize>) -> Vec<u32> {
         let blocks: Vec<_> =
             (0..200).map(|block| (block, if block < 16 { 9 } else { 0 }, 1)).collect();

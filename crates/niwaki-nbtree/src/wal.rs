@@ -15,19 +15,21 @@
 //! 11 PAGES           new pages (images)
 //! 12 INSERT_INSIDE   leaf (offset u16 of a posting list, the TID that it takes in)
 //! 13 DEDUP           leaf (see dedup.rs)
-//! 14 HALF_DEAD       parent (offset u16 of the downlink that goes), the branch from the leaf up (none)
+//! 14 HALF_DEAD       parent (offset u16 of the downlink that goes), the branch from the leaf up
+//!                    (none)
 //! 15 UNLINK          page (none), right sibling (prev u32)
 //! 16 UNLINK_BETWEEN  page (none), right sibling (prev u32), left sibling (next u32)
 //! 17 GROW_LIST       leaf (offset u16 of a posting list, the TID that it takes in)
-//! 18 SHIFT           leaf (entries kept u16, new high key), right sibling (per entry taken over its bytes
-//!                    u16, then these), parent (offset u16, the right sibling's new pivot)
+//! 18 SHIFT           leaf (entries kept u16, new high key), right sibling (per entry taken over
+//!                    its length u16, then its bytes), parent (offset u16, the right sibling's new
+//!                    pivot)
 //! 19 SET_PAYLOAD     leaf (offset u16, the entry's new INCLUDE payload)
-//! 20 MERGE           leaf (none), right sibling (per entry taken over its bytes u16, then these), parent (offset
-//!                    u16 of the leaf's downlink, which goes)
+//! 20 MERGE           leaf (none), right sibling (per entry taken over its length u16, then its
+//!                    bytes), parent (offset u16 of the leaf's downlink, which goes)
 //! ```
 //!
-//! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
-//! LP_DEAD is never logged.
+//! Every record has version 1 and no body. A DELETE carries the interval of the removed versions.
+//! Setting LP_DEAD is never logged.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::record::{DecodedRecord, MAX_RECORD_PAGES, Manager, ResourceManager};
@@ -69,7 +71,7 @@ pub(crate) mod kind {
     pub(crate) const MERGE: u8 = 20;
 }
 
-/// The kind of a split record, by the pages it has besides the halves.
+/// Returns the kind of a split record, by the pages it has besides the halves.
 pub(crate) fn split_kind(has_sibling: bool, has_child: bool) -> u8 {
     match (has_sibling, has_child) {
         (false, false) => kind::SPLIT,
@@ -79,7 +81,7 @@ pub(crate) fn split_kind(has_sibling: bool, has_child: bool) -> u8 {
     }
 }
 
-/// What a record does to one of its pages.
+/// The change that a record makes to one of its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageChange {
     Insert,
@@ -100,11 +102,11 @@ pub(crate) enum PageChange {
     TakeFromLeft,
     ReplacePivot,
     SetPayload,
-    /// Always an image, so there is never anything to do.
+    /// The page is always an image, so there is never anything to do.
     Image,
 }
 
-/// What a record of this kind does to its pages, in their order.
+/// Returns the changes that a record of this kind makes to its pages, in their order.
 pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     use PageChange::{
         ClearDead, ClearIncomplete, Dedup, Delete, Deleted, GiveRight, GrowList, HalfDead, Image,
@@ -143,7 +145,7 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     })
 }
 
-/// Whether records of this kind name as many pages as there are, up to those in [`changes`].
+/// Decides whether records of this kind may name fewer pages than [`changes`] lists.
 fn takes_fewer(kind: u8) -> bool {
     matches!(kind, kind::PAGES | kind::HALF_DEAD)
 }
@@ -221,7 +223,7 @@ impl PageChange {
         }
     }
 
-    /// Offset of a posting list, and a TID.
+    /// Returns the offset of a posting list, and a TID.
     fn tid_of_list(data: &[u8]) -> Option<(u16, &[u8; TID_SIZE])> {
         let (offset, tid) = data.split_first_chunk::<OFFSET_SIZE>()?;
         Some((u16::from_le_bytes(*offset), tid.try_into().ok()?))

@@ -1,4 +1,4 @@
-//! Bottom-up deletion: when it is tried, what it looks at, and what it leaves.
+//! Bottom-up deletion: its occasion, the blocks it visits, and the entries it leaves.
 
 use niwaki_storage::{Csn, Result, Tid, Xid};
 
@@ -13,12 +13,13 @@ fn key(n: u16) -> [u8; 2] {
     n.to_be_bytes()
 }
 
-/// Another version of the row with this key.
+/// Returns an entry for another version of the row with this key.
 fn version(key: &[u8], tid: Tid) -> NewEntry<'_> {
     NewEntry { logically_unchanged: true, ..entry(key, tid) }
 }
 
-/// A leaf that takes no more: keys 0 to 5 on heap block 1, their second versions on heap block 2.
+/// Returns a leaf that takes no more: keys 0 to 5 on heap block 1, their second versions on heap
+/// block 2.
 fn churned(options: IndexOptions) -> Index {
     let index = index(IndexOptions { page_items_max: Some(12), ..options });
     for (block, offset) in [(1, 1), (2, 1)] {
@@ -40,7 +41,7 @@ fn versions_make_room_for_versions() {
     let new = key(3);
     let outcome = index.insert(&version(&new, Tid::new(3, 1)), None, Some(&table)).unwrap();
     assert_eq!(outcome, InsertOutcome::Inserted);
-    // Both blocks promise the same: the lower goes first, and what it gives is less than the pass wants.
+    // Both blocks promise the same: the lower goes first, and frees less than the pass wants.
     assert_eq!(*table.visited.borrow(), [1, 2]);
     assert_eq!(*table.ended.borrow(), [true]);
     let mut expected: Vec<_> = (0..6).map(|n| (key(n).to_vec(), Tid::new(2, 1 + n))).collect();
@@ -67,7 +68,7 @@ fn without_a_hint_or_with_the_switch_off_it_is_not_tried() {
     }
 }
 
-/// A leaf that took in a version is worth a try for any entry, once, if the switch says so.
+/// A leaf that took in a version is worth a try for any entry, once, if the option allows.
 #[test]
 fn a_hint_may_count_for_the_page() {
     for (version_hint, passes) in [(VersionHint::LastItem, 0), (VersionHint::Page, 1)] {
@@ -85,7 +86,7 @@ fn a_hint_may_count_for_the_page() {
     }
 }
 
-/// The first block that gives nothing ends the pass: one heap page is what a useless one costs.
+/// The first block on which nothing is freed ends the pass: a useless pass costs one heap page.
 #[test]
 fn it_gives_up_after_one_block_in_vain() {
     let index = churned(IndexOptions { deduplicate_items: false, ..IndexOptions::default() });
@@ -111,7 +112,8 @@ fn at_most_six_blocks_are_visited() {
     assert_eq!(index.stats().bottom_up_heap_blocks_max, 6);
 }
 
-/// Most entries of a leaf of few keys lie on a few heap blocks, and die on others: these come before a split.
+/// Most entries of a leaf of few keys lie on a few heap blocks, but the entries that die lie on
+/// other blocks. These are removed before a split.
 #[test]
 fn what_died_on_blocks_that_promise_little_goes_too() {
     const FULL: u16 = 400;
@@ -127,7 +129,7 @@ fn what_died_on_blocks_that_promise_little_goes_too() {
         insert(&index, &key(number % 10), Tid::new(block, offset));
     }
     assert_eq!(checked(&index).len(), usize::from(FULL));
-    // Three in four of the many blocks hold what died, the first 32 of them among those that do not.
+    // Of the 120 blocks with two entries 68 hold dead entries; the first 32 and the last 20 do not.
     let is_alive = |block: u32| block < 132 || (200..220).contains(&block);
     let table = TestTable::new(move |candidate| !is_alive(candidate.tid.block.0));
     table.alive.borrow_mut().extend((1..220).filter(|&block| is_alive(block)));
@@ -141,7 +143,7 @@ fn what_died_on_blocks_that_promise_little_goes_too() {
     let stats = index.stats();
     assert_eq!(stats.leaf_splits, 0);
     assert_eq!(stats.bottom_up_deleted_entries, u64::from(dead));
-    // Six blocks of two entries each time.
+    // Each pass removes six blocks of two entries.
     assert_eq!(
         (stats.bottom_up_deletions, stats.bottom_up_useless),
         (u64::from(dead.div_ceil(12)), 0)
@@ -190,14 +192,14 @@ fn what_failed_is_not_tried_again_before_something_changed() {
     table.oldest.set(Some(Csn(6)));
     tries(2);
     tries(2);
-    // A few entries more, and it may be worth it again.
+    // With a few entries more, a pass may be worthwhile again.
     let roomy = IndexOptions::default();
     index.set_options(roomy);
     insert(&index, &key(7), Tid::new(4, 1));
     tries(2);
     insert(&index, &key(7), Tid::new(4, 2));
     tries(3);
-    // What waits for the running transaction alone is spared as long as the table says so.
+    // Entries that wait for the running transaction alone are spared as long as the table says so.
     table.oldest.set(None);
     tries(3);
 }
@@ -264,7 +266,7 @@ fn posting_lists_lose_single_tids() {
     assert_eq!(index.stats().bottom_up_deleted_entries, 15);
 }
 
-/// Who waits for the latch of a leaf can be told to stop.
+/// An insertion that waits for the latch of a leaf can be told to stop.
 #[test]
 fn the_wait_for_a_leaf_can_be_given_up() {
     let index = churned(IndexOptions::default());

@@ -1,4 +1,5 @@
-//! Damage made on purpose: for each invariant, what breaks it, and that the check names it.
+//! Damage made on purpose: for each invariant, a change that breaks it, and that the check names
+//! it.
 
 use niwaki_storage::{BlockNumber, ItemState, OffsetNumber, Page, Tid};
 
@@ -7,7 +8,7 @@ use crate::page::{IndexPage, META_BLOCK, flag};
 use crate::tuple::{posting_bytes, push_leaf, push_pivot};
 use crate::{Index, IndexOptions};
 
-/// A tree of three levels.
+/// Returns a tree of three levels.
 fn tree() -> Index {
     let index = index(IndexOptions { page_items_max: Some(4), ..IndexOptions::default() });
     for n in 0..60u8 {
@@ -17,7 +18,7 @@ fn tree() -> Index {
     index
 }
 
-/// Blocks of a level, left to right.
+/// Returns the blocks of a level, left to right.
 fn level(index: &Index, level: u16) -> Vec<BlockNumber> {
     let (mut block, mut here) = index.root().unwrap().unwrap();
     while here > level {
@@ -198,7 +199,7 @@ fn format_bytes_that_are_no_entry() {
     assert!(found.contains(&"format"), "{found:?}");
 }
 
-/// Damage is an error for whoever meets it, never a panic or an endless loop.
+/// Damage is an error for every operation that meets it, never a panic or an endless loop.
 #[test]
 fn any_damage_is_survived() {
     let rng = niwaki_env::rng::SeededRng::new(3);
@@ -208,8 +209,8 @@ fn any_damage_is_survived() {
         for _ in 0..1 + round % 4 {
             let block = BlockNumber(rng.below(u64::from(blocks)) as u32);
             let mut page = index.pin(block).unwrap().into_write();
-            // Behind the header, which the pool verifies: line pointers stay as they are, tuples
-            // and links become anything.
+            // The damage is behind the header, which the pool verifies: line pointers stay as they
+            // are, tuples and links become arbitrary.
             let upper = u64::from(page.upper());
             let at = (upper + rng.below(8192 - upper)) as usize;
             page.0[at] = rng.below(256) as u8;
@@ -271,7 +272,7 @@ fn a_scan_of_a_ring_ends_with_an_error() {
     assert!(error.to_string().contains("B2"), "{error}");
 }
 
-/// A leaf in the middle, half-dead in the right way.
+/// Makes a leaf in the middle properly half-dead, and returns it.
 fn half_dead(index: &Index) -> BlockNumber {
     let block = level(index, 0)[5];
     let mut leaf = index.pin(block).unwrap().into_write();
@@ -334,7 +335,7 @@ fn b2_a_page_in_use_that_is_listed_as_free() {
     let report = index.check(&mut |_| {}).unwrap();
     let found: Vec<_> = report.corruptions.iter().map(|damage| damage.invariant).collect();
     assert_eq!(found, ["B2"]);
-    // It is not overwritten: the next split notices.
+    // The page is not overwritten: the next split notices.
     while index.recycling.free_count() > 1 {
         index.allocate().unwrap().written();
     }

@@ -1,4 +1,5 @@
-//! Entries come and go in random order: the index keeps the size that it would have if it were built anew.
+//! Entries come and go in random order: the index keeps the size that it would have if it were
+//! built anew.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ fn tid(row: usize) -> Tid {
     Tid::new(row as u32 / 100, 1 + (row % 100) as u16)
 }
 
-/// Pages of the tree, metapage left out.
+/// Returns the number of pages of the tree, without the metapage.
 pub(super) fn pages(index: &Index) -> u32 {
     let report = index.check(&mut |_| {}).unwrap();
     assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
@@ -30,15 +31,16 @@ pub(super) fn build(index: &Index, entries: &[(Vec<u8>, Tid)]) {
     builder.finish().unwrap();
 }
 
-/// Pages of an index built anew with these entries.
+/// Returns the number of pages of an index built anew with these entries.
 pub(super) fn built(entries: &[(Vec<u8>, Tid)]) -> u32 {
     let index = index(IndexOptions::default());
     build(&index, entries);
     pages(&index)
 }
 
-/// Rows are given other keys, in random order, `redraws` times each; the old entry goes when `lag` others
-/// came. Returns how many times the pages of a fresh build the index has at most, looked at again and again.
+/// Gives rows other keys, in random order, `redraws` times each. The old entry goes when `lag`
+/// other entries came. Looks at the size again and again. Returns the greatest size as a multiple
+/// of the pages of a fresh build.
 fn churned(index: &Index, redraws: usize, lag: usize, mut each: impl FnMut()) -> f64 {
     let rng = SeededRng::new(7);
     let key = || [&(rng.below(1 << 32) as u32).to_be_bytes()[..], b"as long as a name"].concat();
@@ -71,7 +73,8 @@ fn churned(index: &Index, redraws: usize, lag: usize, mut each: impl FnMut()) ->
 
 #[test]
 fn an_index_keeps_its_size_when_all_keys_change() {
-    // With the last, old entries take what a build leaves free: room is rare, and may be far.
+    // With the greatest lag, old entries take the room that a build leaves free: room is rare, and
+    // may be far.
     for (lag, inserts_per_shift) in [(0, 200), (ROWS / 100, 150), (ROWS / 10, 30)] {
         let index = index(IndexOptions::default());
         let most = churned(&index, 10, lag, || {});

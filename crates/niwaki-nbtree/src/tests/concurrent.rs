@@ -1,5 +1,5 @@
-//! Inserters, deleters and scans at once. With the feature `shuttle` the deterministic scheduler
-//! chooses the interleavings; otherwise the machine does, over many rounds.
+//! Inserters, deleters and scans run at once. With the feature `shuttle` the deterministic
+//! scheduler chooses the interleavings; otherwise the machine does, over many rounds.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{
     Scan, UniqueCheck, UniqueVerdict,
 };
 
-/// Runs a scenario under many interleavings: with `NIWAKI_SCHEDULES` set, under so many schedules.
+/// Runs a scenario under many interleavings. `NIWAKI_SCHEDULES` sets the number of schedules.
 pub(super) fn interleave(scenario: fn(u64)) {
     #[cfg(feature = "shuttle")]
     scheduled::simulate(None, scheduled::count(), scenario);
@@ -35,19 +35,20 @@ pub(super) mod scheduled {
     /// Seed of all schedules, so that a run is the same each time.
     const SEED: u64 = 1;
 
-    /// How long a thread runs before another may, as powers of two: a search or a scan takes some ten steps a page.
+    /// The steps that a thread runs before another may, as powers of two. A search or a scan takes
+    /// some ten steps a page.
     const BURST_POWERS: std::ops::Range<u64> = 0..8;
 
     /// The planted bug is one for the whole process, and the tests run side by side.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-    /// How many schedules a scenario is tried under.
+    /// Returns the number of schedules under which a scenario is tried.
     pub(super) fn count() -> usize {
         let text = std::env::var("NIWAKI_SCHEDULES").ok();
         text.and_then(|text| text.parse().ok()).unwrap_or(2000)
     }
 
-    /// Runs the scenario with the bug planted, under so many schedules.
+    /// Runs the scenario with the bug planted, under `schedules` schedules.
     pub(super) fn simulate(bug: Option<&'static str>, schedules: usize, scenario: fn(u64)) {
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         bugs::plant(bug);
@@ -68,11 +69,11 @@ pub(super) mod scheduled {
         }
     }
 
-    /// How many schedules a planted bug may take to show. The rarest shows in one of about 1,600: in each of
-    /// six runs with other seeds it came within 4,100.
+    /// The number of schedules in which a planted bug must show. The rarest bug shows in one of
+    /// about 1,600. In each of six runs with other seeds it came within 4,100.
     const SCHEDULES_OF_BUG: usize = 20_000;
 
-    /// The scenario must fail in one of many schedules once the bug is planted.
+    /// Checks that the scenario fails in one of many schedules once the bug is planted.
     pub(in super::super) fn finds(bug: &'static str, scenario: fn(u64)) {
         let found =
             catch_unwind(AssertUnwindSafe(|| simulate(Some(bug), SCHEDULES_OF_BUG, scenario)));
@@ -129,7 +130,8 @@ pub(super) mod scheduled {
         finds("unlink_trusts_left_link", super::insertions_among_page_deletions);
     }
 
-    /// An inserter holds a leaf, and seeks its parent where a page is now that it has put to use itself.
+    /// An inserter holds a leaf, and looks for the leaf's parent in a page that it has itself put
+    /// to use again since.
     #[test]
     fn a_wait_for_an_old_link_is_found() {
         finds("old_links_are_waited_for", super::parent_that_goes);
@@ -154,21 +156,21 @@ pub(super) mod scheduled {
 /// Work per thread: little where every step is scheduled, more on the machine.
 pub(super) const STEPS: u64 = if cfg!(feature = "shuttle") { 6 } else { 150 };
 
-/// Frames of the pool. Where every step is scheduled indexes have some thirty pages, and each schedule has a pool of
-/// its own: to clear a larger one would take most of the time.
+/// Frames of the pool. Where every step is scheduled, indexes have some thirty pages, and each
+/// schedule has a pool of its own. Clearing a larger pool would take most of the time.
 const FRAMES: usize = if cfg!(feature = "shuttle") { 64 } else { 500 };
 
 pub(super) fn tiny() -> Arc<Index> {
     tiny_of(3)
 }
 
-/// An index with at most so many items a page.
+/// Returns an index with at most `items` items a page.
 pub(super) fn tiny_of(items: u16) -> Arc<Index> {
     let options = IndexOptions { page_items_max: Some(items), ..IndexOptions::default() };
     Arc::new(super::index_in(&super::storage(FRAMES), options))
 }
 
-/// Keys that are there before the others come, so that scans must see each exactly once.
+/// Inserts keys that exist before all others, so that scans must return each exactly once.
 pub(super) fn fixed(index: &Index) -> Vec<Vec<u8>> {
     let keys: Vec<Vec<u8>> = (0..12u8).map(|n| vec![n * 20]).collect();
     for key in &keys {
@@ -181,7 +183,7 @@ pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> thread::JoinHandle<
     thread::spawn(work)
 }
 
-/// Scans whole, both ways, and holds what it finds against the keys that never move.
+/// Scans the whole index in `direction`, and compares the result with the keys that never move.
 pub(super) fn scan_and_verify(index: &Index, fixed: &[Vec<u8>], direction: Direction) {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::ALL, direction);
@@ -245,7 +247,7 @@ fn what_each_thread_inserts_and_deletes_is_there_or_gone() {
                     let rng = SeededRng::new(seed.wrapping_mul(7).wrapping_add(number));
                     let mut mine = BTreeSet::new();
                     for _ in 0..STEPS {
-                        // Same keys for all threads; the TID says whose entry it is.
+                        // All threads use the same keys; the TID shows whose entry it is.
                         let key = vec![rng.below(12) as u8];
                         let tid = Tid::new(number as u32, 1 + rng.below(3) as u16);
                         if rng.chance(2, 3) {
@@ -268,7 +270,7 @@ fn what_each_thread_inserts_and_deletes_is_there_or_gone() {
     });
 }
 
-/// Every other entry is in the way.
+/// A unique check in which every other entry conflicts.
 pub(super) struct NobodyElse;
 
 impl UniqueCheck for NobodyElse {
@@ -284,7 +286,7 @@ fn of_two_unique_insertions_of_a_key_one_succeeds() {
 
 fn unique_insertions(_: u64) {
     let index = tiny();
-    // Dead versions that are not in the way spread the key over several leaves.
+    // Dead versions that do not conflict spread the key over several leaves.
     for n in 0..7u32 {
         insert(&index, &[5], Tid::new(50 + n, 1));
         insert(&index, &[4], Tid::new(50 + n, 1));
@@ -304,7 +306,8 @@ fn unique_insertions(_: u64) {
             let index = Arc::clone(&index);
             thread::spawn(move || {
                 let new = entry(&[5], Tid::new(block, 7));
-                // Block 53 counts as old, so its TID must tell: it lies among the others.
+                // Block 53 counts as old, so no check takes its entry for a conflict. Its TID lies
+                // among the old ones.
                 index.insert(&new, Some(&OldOnesAreFine), None).unwrap()
             })
         })
@@ -323,8 +326,8 @@ fn unique_insertions(_: u64) {
     );
 }
 
-/// A pass of vacuum among splits visits every entry that was there when it began, also those that
-/// splits move to free pages which the pass has seen already.
+/// A pass of vacuum among splits visits every entry that existed when it began. That includes
+/// entries that splits move to free pages which the pass has already passed.
 #[test]
 fn vacuum_among_splits_misses_nothing() {
     interleave(vacuum_among_splits);
@@ -332,7 +335,7 @@ fn vacuum_among_splits_misses_nothing() {
 
 fn vacuum_among_splits(seed: u64) {
     let index = tiny();
-    // Free pages in front.
+    // Makes free pages in front.
     for n in 0..12u8 {
         insert(&index, &[200, n], Tid::new(1, 1));
     }
@@ -345,7 +348,8 @@ fn vacuum_among_splits(seed: u64) {
     vacuum_beside_insertions(&index, seed);
 }
 
-/// A pass takes the twenty entries with TID (2000, 1), whatever insertions move meanwhile.
+/// Runs a pass that must remove the twenty entries with TID (2000, 1), whatever insertions move
+/// meanwhile.
 pub(super) fn vacuum_beside_insertions(index: &Arc<Index>, seed: u64) {
     let inserter = {
         let index = Arc::clone(index);
@@ -370,8 +374,8 @@ pub(super) fn delete(index: &Index, key: &[u8], tid: Tid) -> bool {
     index.delete_entry(key, tid, Xid::INVALID, decide).unwrap()
 }
 
-/// Scans both ways while pages become empty, are deleted, and are used again elsewhere: not one of the
-/// entries that stay is missed or seen twice.
+/// Scans run both ways while pages become empty, are deleted, and are used again elsewhere. No
+/// entry that stays is missed or seen twice.
 #[test]
 fn scans_among_page_deletions_see_each_entry_once() {
     interleave(scans_among_page_deletions);
@@ -422,8 +426,8 @@ fn scans_among_page_deletions(seed: u64) {
     assert!(left.iter().all(|(key, tid)| *tid != Tid::new(5, 1) || runs[1..].contains(&key[0])));
 }
 
-/// Scans both ways while versions that come push out versions that are dead: not one of the entries that
-/// the table keeps is missed or seen twice.
+/// Scans run both ways while new versions push out dead versions. No entry that the table keeps is
+/// missed or seen twice.
 #[test]
 fn scans_among_deletions_see_each_entry_once() {
     interleave(scans_among_deletions);
@@ -438,7 +442,7 @@ fn scans_among_deletions(seed: u64) {
         threads.push(spawn(move || {
             let rng = SeededRng::new(seed.wrapping_mul(31).wrapping_add(number));
             for step in 0..STEPS {
-                // Another version of a row that stays: the two promise each other's death.
+                // Another version of a row that stays: each of the two makes the other promising.
                 let key = &keys[rng.below(4) as usize];
                 let tid = Tid::new((number * 1000 + step) as u32, 2);
                 let new = NewEntry { logically_unchanged: true, ..entry(key, tid) };
@@ -460,15 +464,15 @@ fn scans_among_deletions(seed: u64) {
     checked(&index);
 }
 
-/// Scans that mark what is dead, and empty leaves whose entries are all marked, beside insertions into the
-/// same leaves and other scans: what is alive stays, and is seen once.
+/// Scans mark dead entries, and empty leaves whose entries are all marked, beside insertions into
+/// the same leaves and other scans. Live entries stay, and are seen once.
 #[test]
 fn scans_that_empty_leaves_lose_nothing() {
     interleave(scans_that_empty_leaves);
 }
 
-/// Rows of heap block 5 are dead. Of block 6 they are alive, and marked all the same: a mark is a hint, so
-/// the table is asked again.
+/// Marks and empties leaves. Rows of heap block 5 are dead. Rows of block 6 are alive, but marked
+/// all the same: a mark is a hint, so the table is asked again.
 fn mark_and_empty(index: &Index, direction: Direction) {
     let table = TestTable::new(|candidate| candidate.tid.block.0 == 5);
     let mut scan = Scan::default();
@@ -489,7 +493,8 @@ fn scans_that_empty_leaves(seed: u64) {
     let index = tiny();
     let rng = SeededRng::new(seed);
     let keys = Arc::new(fixed(&index));
-    // Dead runs that fill whole pages between the keys that stay, one of them with a row that is alive.
+    // Dead runs that fill whole pages between the keys that stay, one of them with a row that is
+    // alive.
     let runs: Vec<u8> = (0..2).map(|_| rng.below(12) as u8 * 20 + 1).collect();
     for &run in &runs {
         (0..7u8).for_each(|n| {
@@ -522,8 +527,8 @@ fn scans_that_empty_leaves(seed: u64) {
     assert_eq!(inserted, 1 + usize::from(STEPS as u8 / 2));
 }
 
-/// Pages are emptied and deleted, their neighbours are emptied or split, and entries come into the ranges
-/// that were given up: at the end all of them are there.
+/// Pages are emptied and deleted, their neighbours are emptied or split, and entries come into the
+/// ranges that were given up. At the end all entries are there.
 #[test]
 fn insertions_among_page_deletions_lose_nothing() {
     interleave(insertions_among_page_deletions);
@@ -569,7 +574,7 @@ fn insertions_among_page_deletions(seed: u64) {
     assert_eq!(checked(&index), expected.into_iter().collect::<Vec<_>>());
 }
 
-/// Passes of vacuum over a file that insertions make, from its first page on.
+/// Passes of vacuum run over a file that insertions make, from its first page on.
 #[test]
 fn a_growing_file_can_be_vacuumed() {
     interleave(vacuum_of_a_growing_file);
@@ -596,8 +601,8 @@ fn vacuum_of_a_growing_file(_: u64) {
     assert_eq!(checked(&index).len(), 2 * KEYS);
 }
 
-/// A leaf goes, and its parent with it, while an insertion is on the way there; where the entry comes then the leaf
-/// is split, into the page that the parent was.
+/// A leaf goes, and its parent with it, while an insertion is on the way there. On the leaf to
+/// which the entry then belongs, a split puts the former parent's page to use.
 #[test]
 fn an_insertion_does_not_wait_for_the_parent_that_it_knew() {
     interleave(parent_that_goes);
@@ -622,7 +627,7 @@ fn parent_that_goes(_: u64) {
             insert(&index, &[keys[1][0], n as u8], tid);
         });
     }
-    // The parent has one leaf then, of one entry; what is free is put to use elsewhere.
+    // The parent then has one leaf, of one entry; the free pages are put to use elsewhere.
     let (&last, others) = goes.split_last().unwrap();
     others.iter().for_each(|&key| assert!(delete(&index, &[key], tid)));
     for n in (0..u8::MAX).take_while(|_| index.recycling.free_count() > 0) {
@@ -637,8 +642,8 @@ fn parent_that_goes(_: u64) {
     checked(&index);
 }
 
-/// A leaf is deleted behind a scan that has read it, and its range filled again, on the page to which the scan
-/// goes on.
+/// A leaf is deleted behind a scan that has read it. Its range is filled again, on the page to
+/// which the scan goes on.
 #[test]
 fn a_scan_does_not_come_back_to_a_range_that_is_filled_again() {
     interleave(range_filled_again);
@@ -667,7 +672,7 @@ fn range_filled_again(seed: u64) {
     assert_eq!(found, (0..60).filter(|n| n % 2 == 0).collect::<Vec<u8>>());
 }
 
-/// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.
+/// Rule 9b.13: a mark never lands on an entry that was inserted again after the scan read it.
 #[test]
 fn a_restored_entry_is_never_marked() {
     interleave(restored_entry);
@@ -680,7 +685,7 @@ fn restored_entry(_: u64) {
         let index = Arc::clone(&index);
         spawn(move || {
             assert_eq!(insert(&index, b"k", Tid::new(1, 1)), InsertOutcome::AlreadyThere);
-            // From here on the entry is wanted, whoever read the leaf before.
+            // From here on the entry is wanted, even if a scan read the leaf before.
             let mut scan = Scan::default();
             scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
             assert!(scan.next(&index).unwrap());
@@ -688,8 +693,8 @@ fn restored_entry(_: u64) {
     };
     let mut scan = Scan::default();
     scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
-    // What a reader knows of before the restoration it may mark; here it reads the truth that
-    // "nobody restored it yet" from the index's own counter, under the leaf latch.
+    // A reader may mark entries that it read before the restoration. Here it reads from the index's
+    // own counter, under the leaf latch, whether the entry was restored yet.
     let mut restored = false;
     let found = scan
         .next_with(&index, None::<&mut OneRange>, |_| {

@@ -1,4 +1,5 @@
-//! Merges beside everything else: what was on a leaf is on the page to its right, and the leaf is gone.
+//! Merges run beside all other operations: the entries of a leaf are on the page to its right, and
+//! the leaf is gone.
 
 use std::sync::Arc;
 
@@ -42,11 +43,11 @@ mod scheduled {
     }
 }
 
-/// How many keys stay.
+/// The number of keys that stay.
 const STAY: u8 = 6;
 
-/// Full leaves, of whose three keys one stays: returns those. Where the other two have gone, two leaves fit on
-/// one page.
+/// Makes full leaves of three keys and returns the keys that stay: one in each leaf. Once the other
+/// two have gone, two leaves fit on one page.
 fn about_to_be_sparse(index: &Index) -> Vec<Vec<u8>> {
     for n in 0..STAY {
         insert(index, &[n * 20], Tid::new(1000, 1));
@@ -56,7 +57,7 @@ fn about_to_be_sparse(index: &Index) -> Vec<Vec<u8>> {
     (0..STAY).map(|n| vec![n * 20]).collect()
 }
 
-/// Lets the others go, from right to left, or in some order.
+/// Deletes the other keys, from right to left, or in random order.
 fn thin_out(index: &Index, seed: u64) {
     let rng = SeededRng::new(seed);
     let mut order: Vec<u8> = (0..STAY).rev().flat_map(|n| [n * 20 + 7, n * 20 + 14]).collect();
@@ -69,7 +70,7 @@ fn thin_out(index: &Index, seed: u64) {
     }
 }
 
-/// Scans both ways among merges: not one of the entries that stay is missed or seen twice.
+/// Scans run both ways among merges: no entry that stays is missed or seen twice.
 #[test]
 fn scans_among_merges_see_each_entry_once() {
     interleave(scans_among_merges);
@@ -94,7 +95,8 @@ fn scans_among_merges(seed: u64) {
     assert_eq!(checked(&index).len(), keys.len());
 }
 
-/// A pass of vacuum meets what goes over from a page that it has not come to, to one that it has seen.
+/// A pass of vacuum meets entries that go over from a page that it has not reached to a page that
+/// it has passed.
 #[test]
 fn vacuum_among_merges_misses_nothing() {
     interleave(vacuum_among_merges);
@@ -123,14 +125,14 @@ fn vacuum_among_merges(seed: u64) {
     assert_eq!(checked(&index).len(), usize::from(STAY));
 }
 
-/// Marks land on what was read, or on nothing.
+/// Marks land on the entries that were read, or on none.
 #[test]
 fn marks_among_merges_land_on_what_is_dead() {
     interleave(marks_among_merges);
 }
 
 fn marks_among_merges(seed: u64) {
-    // Wide enough for a leaf that takes others over and still has an entry that goes.
+    // Pages are wide enough for a leaf that takes others over and still has an entry that goes.
     let index = tiny_of(4);
     // Rows of heap block 1 are dead.
     let keys = about_to_be_sparse(&index);
@@ -156,7 +158,8 @@ fn marks_among_merges(seed: u64) {
     checked(&index);
 }
 
-/// What comes to both leaves while they become one is there, and a unique key only once.
+/// Entries that come to both leaves while they become one exist afterwards, and a unique key only
+/// once.
 #[test]
 fn insertions_among_merges_are_all_there() {
     interleave(insertions_among_merges);

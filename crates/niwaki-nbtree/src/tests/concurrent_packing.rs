@@ -1,4 +1,5 @@
-//! Packing beside everything else: entries go right, leaf by leaf, and every other leaf goes.
+//! Packing runs beside all other operations: entries go right, leaf by leaf, and every other leaf
+//! goes.
 
 use std::sync::Arc;
 
@@ -35,15 +36,16 @@ mod scheduled {
     }
 }
 
-/// So many leaves were full once.
+/// The number of leaves that were full once.
 const LEAVES: u8 = 6;
-/// Entries that stay.
+/// The TID of entries that stay.
 const STAYS: Tid = Tid { block: BlockNumber(1000), offset: OffsetNumber(1) };
-/// Entries that go.
+/// The TID of entries that go.
 const GOES: Tid = Tid { block: BlockNumber(1), offset: OffsetNumber(1) };
 
-/// Leaves of four entries of which two have gone: no deletion merged them, and packing makes fewer of them. Returns the
-/// keys that are left. `backward`: pages are in the file in the opposite order of the level.
+/// Makes leaves of four entries and deletes two in each. No deletion merges the leaves, and packing
+/// makes them fewer. Returns the remaining keys. With `backward`, pages are in the file in the
+/// opposite order of the level.
 fn half_empty(index: &Index, backward: bool) -> Vec<Vec<u8>> {
     let keys = (0..LEAVES).flat_map(|n| [0, 5, 7, 14].map(|at| n * 20 + at));
     let stays = |key: u8| matches!(key % 20, 0 | 5);
@@ -68,7 +70,7 @@ fn pack(index: &Arc<Index>) -> thread::JoinHandle<()> {
     })
 }
 
-/// Scans both ways: not one entry is missed or seen twice.
+/// Scans run both ways: no entry is missed or seen twice.
 #[test]
 fn scans_among_packing_see_each_entry_once() {
     interleave(scans_among_packing);
@@ -91,7 +93,8 @@ fn scans_among_packing(seed: u64) {
     assert_eq!(checked(&index).len(), keys.len());
 }
 
-/// A pass of vacuum meets what goes over from a page that it has not come to, to one that it has seen.
+/// A pass of vacuum meets entries that go over from a page that it has not reached to a page that
+/// it has passed.
 #[test]
 fn vacuum_among_packing_misses_nothing() {
     interleave(vacuum_among_packing);
@@ -112,7 +115,7 @@ fn vacuum_among_packing(_seed: u64) {
     assert_eq!(checked(&index).len(), keys.len());
 }
 
-/// What comes to leaves while they are packed is there, and a unique key only once.
+/// Entries that come to leaves while these are packed exist afterwards, and a unique key only once.
 #[test]
 fn insertions_among_packing_are_all_there() {
     interleave(insertions_among_packing);
@@ -147,7 +150,8 @@ fn insertions_among_packing(seed: u64) {
     assert_eq!(found, expected);
 }
 
-/// Who deletes a list of entries goes from leaf to leaf by their parents, which split and go meanwhile.
+/// The deletion of a list of entries goes from leaf to leaf by their parents, which split and go
+/// meanwhile.
 #[test]
 fn lists_of_entries_go_among_splits_and_page_deletions() {
     interleave(lists_among_splits);
@@ -186,7 +190,7 @@ fn lists_among_splits(seed: u64) {
     assert_eq!(checked(&index).len(), keys.len() - 6 + 10);
 }
 
-/// Leaves that packing is about to come to are emptied, deleted, and used again elsewhere.
+/// Leaves that packing has not reached yet are emptied, deleted, and used again elsewhere.
 #[test]
 fn page_deletions_among_packing_are_noticed() {
     interleave(page_deletions_among_packing);

@@ -1,4 +1,4 @@
-//! Shifts beside everything else: what was there before is on another page than it was, to the right.
+//! Shifts run beside all other operations: existing entries move to another page, to the right.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ mod scheduled {
         finds("shift_leaves_left_links", super::scans_among_tight_shifts);
     }
 
-    /// Between looking for room and shifting there, a leaf on the way is deleted.
+    /// Between the search for room and the shift, a leaf on the way is deleted.
     #[test]
     fn a_shift_that_trusts_its_links_is_found() {
         finds("way_trusts_its_links", super::shifts_among_page_deletions);
@@ -54,7 +54,7 @@ mod scheduled {
     }
 }
 
-/// Full leaves and keys that stay, of the other ones every `gap`th is gone.
+/// Makes full leaves and keys that stay; of the other keys every `gap`th is gone.
 fn with_gaps(index: &Index, gap: usize) -> Vec<Vec<u8>> {
     let keys = fixed(index);
     for n in 0..12u8 {
@@ -67,20 +67,20 @@ fn with_gaps(index: &Index, gap: usize) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Full leaves, each with a right sibling that has room, and keys that stay.
+/// Makes full leaves, each with a right sibling that has room, and keys that stay.
 fn with_room(index: &Index) -> Vec<Vec<u8>> {
-    // Of the full leaves, three keys each, every other one keeps one.
+    // The full leaves have three keys each; every other leaf keeps one.
     with_gaps(index, 3)
 }
 
-/// Two leaves have room, and deletions pay for whatever shifts bring it to where it is needed.
+/// Makes two leaves that have room, and credit for any shifts that bring the room to a full leaf.
 fn with_little_room(index: &Index) -> Vec<Vec<u8>> {
     let keys = with_gaps(index, 6);
     index.earn(1000);
     keys
 }
 
-/// Scans both ways among shifts: not one of the entries that stay is missed or seen twice.
+/// Scans run both ways among shifts: no entry that stays is missed or seen twice.
 #[test]
 fn scans_among_shifts_see_each_entry_once() {
     interleave(scans_among_shifts);
@@ -126,7 +126,8 @@ fn scans_among_insertions(index: &Arc<Index>, keys: Vec<Vec<u8>>, seed: u64) {
     checked(index);
 }
 
-/// A pass of vacuum meets what goes over from a page that it has not come to, to one that it has seen.
+/// A pass of vacuum meets entries that go over from a page that it has not reached to a page that
+/// it has passed.
 #[test]
 fn vacuum_among_shifts_misses_nothing() {
     interleave(vacuum_among_shifts);
@@ -141,7 +142,7 @@ fn vacuum_among_shifts(seed: u64) {
     vacuum_beside_insertions(&index, seed);
 }
 
-/// Marks land on what was read, or on nothing.
+/// Marks land on the entries that were read, or on none.
 #[test]
 fn marks_among_shifts_land_on_what_is_dead() {
     interleave(marks_among_shifts);
@@ -178,8 +179,8 @@ fn marks_among_shifts(seed: u64) {
     checked(&index);
 }
 
-/// The leaf where a unique key belongs is full, and shifts: of those who insert the key one succeeds, whether
-/// it goes to the one page or to the other.
+/// The leaf where a unique key belongs is full, and shifts. Of all insertions of the key one
+/// succeeds, whether the key goes to the one page or to the other.
 #[test]
 fn of_unique_insertions_that_shift_one_succeeds() {
     interleave(unique_insertions_that_shift);
@@ -209,14 +210,14 @@ fn unique_insertions_that_shift(seed: u64) {
     assert_eq!(index.stats().leaf_shifts, 1);
 }
 
-/// Leaves on the way to where there is room are deleted, and put to use again elsewhere.
+/// Leaves between the full leaf and the room are deleted, and put to use again elsewhere.
 #[test]
 fn shifts_among_page_deletions_lose_nothing() {
     interleave(shifts_among_page_deletions);
 }
 
 fn shifts_among_page_deletions(seed: u64) {
-    // Wide enough for several leaves under one parent.
+    // Pages are wide enough for several leaves under one parent.
     let index = tiny_of(4);
     for n in 0..24u8 {
         insert(&index, &[n * 10], Tid::new(1, 1));

@@ -1,4 +1,5 @@
-//! Leaves whose entries are all marked dead: emptied once, by who marked the last, if the table agrees.
+//! Leaves whose entries are all marked dead are emptied once, by the scan that marked the last
+//! entry, if the table agrees.
 
 use niwaki_storage::Tid;
 
@@ -11,7 +12,7 @@ use crate::{
 
 const KEYS: u8 = 60;
 
-/// Heap blocks of keys in tens.
+/// Returns the TID of a key; each heap block has ten keys.
 fn tid(key: u8) -> Tid {
     Tid::new(u32::from(key / 10), u16::from(key % 10) + 1)
 }
@@ -24,19 +25,19 @@ fn filled() -> Index {
     index
 }
 
-/// A table that lets every entry go.
+/// Returns a table that lets every entry go.
 fn everything() -> TestTable<impl Fn(&DeletionCandidate<'_>) -> bool> {
     TestTable::new(|_| true)
 }
 
-/// The keys that a table was asked about, ascending; all were marked.
+/// Returns the keys that a table was asked about, ascending; all were marked.
 fn asked<F: Fn(&DeletionCandidate<'_>) -> bool>(table: &TestTable<F>) -> Vec<u8> {
     let asked = table.asked.borrow();
     assert!(asked.iter().all(|(_, known_dead)| *known_dead));
     asked.iter().map(|(tid, _)| tid.block.0 as u8 * 10 + tid.offset.0 as u8 - 1).collect()
 }
 
-/// The leaves that a scan of everything meets, with their keys.
+/// Returns the leaves that a scan of everything meets, with their keys.
 fn leaves(index: &Index) -> Vec<(LeafRead, Vec<u8>)> {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::ALL, Direction::Forward);
@@ -48,7 +49,7 @@ fn leaves(index: &Index) -> Vec<(LeafRead, Vec<u8>)> {
     found
 }
 
-/// Marks the entries of some keys; what that came to, leaf by leaf.
+/// Marks the entries of some keys; returns the result leaf by leaf.
 fn mark(index: &Index, keys: &[u8]) -> Vec<(LeafRead, Marked)> {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::ALL, Direction::Forward);
@@ -79,7 +80,7 @@ fn keys(index: &Index) -> Vec<u8> {
 fn who_marks_the_last_entry_empties_the_leaf() {
     let index = filled();
     let before = report(&index);
-    // Not the last child of its parent.
+    // This leaf is not the last child of its parent.
     let (leaf, on_it) = leaves(&index)[1].clone();
     let (first, last) = on_it.split_at(on_it.len() - 1);
     let some = mark(&index, first);
@@ -94,7 +95,7 @@ fn who_marks_the_last_entry_empties_the_leaf() {
     let after = report(&index);
     assert_eq!((after.leaf_pages, after.unused_pages), (before.leaf_pages - 1, 1));
     assert!(keys(&index).iter().all(|key| !on_it.contains(key)));
-    // The leaf is gone; what is there under its number now is not touched.
+    // The leaf is gone; the page that has its number now is not touched.
     assert_eq!(index.empty_dead_leaf(leaf, &table).unwrap(), 0);
     let stats = index.stats();
     assert_eq!((stats.dead_leaves, stats.dead_leaf_entries), (1, on_it.len() as u64));
@@ -112,7 +113,7 @@ fn what_the_table_keeps_stays_and_is_not_asked_about_again() {
     assert!(mark(&index, &on_it).is_empty(), "marked entries are not read again");
     assert_eq!(index.stats().dead_leaves, 1);
 
-    // One of another leaf is kept: the leaf stays with it.
+    // The table keeps one entry of another leaf: the leaf stays with that entry.
     let dead_before = report(&index).dead_entries;
     let (leaf, on_it) = leaves(&index)[5].clone();
     let table = TestTable::new(|candidate| candidate.key != &on_it[..1]);
@@ -121,7 +122,7 @@ fn what_the_table_keeps_stays_and_is_not_asked_about_again() {
     let left = keys(&index);
     assert!(left.contains(&on_it[0]) && !left.contains(&on_it[1]));
     assert_eq!(report(&index).dead_entries, dead_before + 1);
-    // It is inserted again, and there for good.
+    // The entry is inserted again, and stays.
     insert(&index, &on_it[..1], tid(on_it[0]));
     assert!(leaves(&index).iter().any(|(_, keys)| keys.contains(&on_it[0])));
 }
@@ -131,11 +132,11 @@ fn a_leaf_that_has_changed_is_left_alone() {
     let index = filled();
     let (leaf, on_it) = leaves(&index)[3].clone();
     assert!(mark(&index, &on_it)[0].1.whole_leaf);
-    // Inserted again: its mark goes, and the leaf's version moves.
+    // The entry is inserted again: its mark is cleared, and the leaf's version moves.
     insert(&index, &on_it[..1], tid(on_it[0]));
     let table = everything();
     assert_eq!(index.empty_dead_leaf(leaf, &table).unwrap(), 0);
-    // Dead again: marked with the rest of the leaf, as it is now.
+    // The entry is dead again: marked with the rest of the leaf's current version.
     let marked = mark(&index, &on_it);
     assert_eq!(marked[0].1, Marked { entries: 1, whole_leaf: true });
     assert_eq!(index.empty_dead_leaf(leaf, &table).unwrap(), 0, "read before");
@@ -151,7 +152,7 @@ fn the_last_leaf_is_left_to_simple_deletion() {
     let table = everything();
     assert_eq!(index.empty_dead_leaf(leaf, &table).unwrap(), 0);
     assert!(asked(&table).is_empty());
-    // Insertions that fill it get the room.
+    // Insertions that fill the leaf get the room.
     let splits = index.stats().leaf_splits;
     for key in KEYS..KEYS + 2 {
         index.insert(&entry(&[key], tid(key)), None, Some(&table)).unwrap();
@@ -159,7 +160,7 @@ fn the_last_leaf_is_left_to_simple_deletion() {
     assert_eq!((index.stats().leaf_splits, index.stats().dead_leaves), (splits, 0));
 }
 
-/// What a queue does, read by scans from its head: the index keeps its size.
+/// A queue, read by scans from its head, does not make the index grow.
 #[test]
 fn a_queue_that_is_only_scanned_stays_small() {
     for direction in [Direction::Forward, Direction::Backward] {
@@ -193,7 +194,8 @@ fn a_queue_that_is_only_scanned_stays_small() {
     }
 }
 
-/// The last child of a parent may not go while the parent has others; it goes with the last of them.
+/// The last child of a parent may not go while the parent has others; it goes with the last of
+/// them.
 #[test]
 fn an_empty_last_child_goes_with_its_siblings() {
     let index = filled();
@@ -209,7 +211,8 @@ fn an_empty_last_child_goes_with_its_siblings() {
     assert_eq!((report.entries, report.leaf_pages), (edge.1.len() as u64, 1), "{report:?}");
 }
 
-/// Heap blocks that are not in memory are read in without the leaf's latch; the leaf is looked at again.
+/// Heap blocks that are not in memory are read in without the leaf's latch; then the leaf is looked
+/// at again.
 #[test]
 fn heap_blocks_are_read_in_first() {
     let index = filled();

@@ -1,5 +1,5 @@
-//! `docs/format.md` says what the code does: every row of its tables about the index is looked up in
-//! bytes that the code made, from values that show where they are.
+//! Checks `docs/format.md` against the code. Every row of its tables about the index is looked up
+//! in bytes that the code made, from values that show where they are.
 
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
@@ -10,7 +10,7 @@ use crate::tuple::{info, posting_bytes, push_leaf, push_pivot};
 
 const FORMAT: &str = include_str!("../../../../docs/format.md");
 
-/// Rows of the table under a heading: position, size (`None`: to the end), name.
+/// Returns the rows of the table under a heading: position, size (`None`: to the end), name.
 fn table(heading: &str) -> Vec<(usize, Option<usize>, String)> {
     let start = FORMAT.find(&format!("### {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
     let rows: Vec<_> = FORMAT[start..]
@@ -34,7 +34,7 @@ fn table(heading: &str) -> Vec<(usize, Option<usize>, String)> {
     rows
 }
 
-/// Holds the numbers that the document finds in `bytes` against the expected ones, name by name.
+/// Compares the numbers that the document finds in `bytes` with the expected ones, name by name.
 fn holds(heading: &str, bytes: &[u8], expected: &[(&str, u64)]) {
     let rows = table(heading);
     for (at, size, name) in &rows {
@@ -55,7 +55,7 @@ fn holds(heading: &str, bytes: &[u8], expected: &[(&str, u64)]) {
     }
 }
 
-/// Bits of a flags table.
+/// Returns the bits of a flags table.
 fn bits(heading: &str) -> Vec<(String, u16)> {
     let mask = |at: usize, size: usize| (((1u32 << size) - 1) << at) as u16;
     table(heading).into_iter().map(|(at, size, name)| (name, mask(at, size.unwrap()))).collect()

@@ -1,4 +1,4 @@
-//! How many leaves a lookup reads: those that hold what it looks for, and no other.
+//! Lookups read only the leaves that hold the wanted key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::{Direction, EntryDecision, Index, IndexOptions, KeyRange, Scan};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
-/// Leaves that hold each key.
+/// Returns the leaves that hold each key.
 fn holders(index: &Index) -> BTreeMap<Vec<u8>, BTreeSet<BlockNumber>> {
     let mut holders: BTreeMap<Vec<u8>, BTreeSet<BlockNumber>> = BTreeMap::new();
     let mut scan = Scan::default();
@@ -27,8 +27,9 @@ fn holders(index: &Index) -> BTreeMap<Vec<u8>, BTreeSet<BlockNumber>> {
     holders
 }
 
-/// Upper bound of each leaf's range of keys from left to right, as (key, whether a TID follows): entries with
-/// that key belong to the leaf only if one does. The last has none.
+/// Returns the upper bound of each leaf's range of keys from left to right, as (key, whether a TID
+/// follows). Entries with that key belong to the leaf only if a TID follows. The last leaf has no
+/// bound.
 fn upper_bounds(index: &Index) -> Vec<Option<(Vec<u8>, bool)>> {
     let mut bounds: Vec<_> = (META_BLOCK.0 + 1..index.blocks().unwrap())
         .filter_map(|block| {
@@ -49,7 +50,7 @@ fn upper_bounds(index: &Index) -> Vec<Option<(Vec<u8>, bool)>> {
     bounds.into_iter().map(|bound| bound.map(|(key, tid)| (key, tid.is_some()))).collect()
 }
 
-/// Leaves in whose range entries of a key can be.
+/// Returns the number of leaves in whose range entries of a key can be.
 fn leaves_in_range(bounds: &[Option<(Vec<u8>, bool)>], key: &[u8]) -> u64 {
     let may_begin = |at: usize| match at.checked_sub(1).and_then(|left| bounds[left].as_ref()) {
         None => true,
@@ -62,7 +63,7 @@ fn leaves_in_range(bounds: &[Option<(Vec<u8>, bool)>], key: &[u8]) -> u64 {
     (0..bounds.len()).filter(|&at| may_begin(at) && may_end(at)).count() as u64
 }
 
-/// Entries found by a lookup, and leaves read.
+/// Returns the number of entries found by a lookup, and of leaves read.
 fn look_up(index: &Index, key: &[u8], direction: Direction) -> (usize, u64) {
     let before = index.stats();
     let mut scan = Scan::default();
@@ -76,7 +77,7 @@ fn look_up(index: &Index, key: &[u8], direction: Direction) -> (usize, u64) {
     (found, after.lookup_leaf_pages - before.lookup_leaf_pages)
 }
 
-/// No key is a prefix of another, as the encoding of values makes them.
+/// Returns a key. No key is a prefix of another, as in the encoding of values.
 fn key(number: u32, long: bool) -> Vec<u8> {
     let mut key = vec![1];
     key.extend_from_slice(&number.to_be_bytes());
@@ -90,7 +91,7 @@ fn options(page_items_max: Option<u16>, deduplicate_items: bool) -> IndexOptions
     IndexOptions { page_items_max, deduplicate_items, ..IndexOptions::default() }
 }
 
-/// An index with these numbers, inserted in an order that `seed` decides.
+/// Returns an index with these numbers, inserted in an order that `seed` decides.
 fn shuffled(numbers: &BTreeSet<u32>, seed: u64, long: bool, options: IndexOptions) -> Index {
     let index = index(options);
     let rng = SeededRng::new(seed);
@@ -104,7 +105,7 @@ fn shuffled(numbers: &BTreeSet<u32>, seed: u64, long: bool, options: IndexOption
     index
 }
 
-/// Deletes the entries that `which` names, and the pages left empty.
+/// Deletes the entries that `which` accepts, and the pages left empty.
 fn delete(index: &Index, mut which: impl FnMut(&[u8], Tid) -> bool) {
     let mut decide = |entry: crate::BatchEntry<'_>| match which(entry.key, entry.tid) {
         true => EntryDecision::Delete,
@@ -124,7 +125,7 @@ proptest! {
         tiny: bool,
     ) {
         let index = shuffled(&numbers, order, long, options(tiny.then_some(4), true));
-        // Keys that are there and keys that are not, those at the edges of pages among them.
+        // Keys that exist and keys that do not, including keys at the edges of pages.
         for number in 0..2001 {
             let expected = usize::from(numbers.contains(&number));
             for direction in BOTH {
@@ -176,7 +177,8 @@ proptest! {
         }
     }
 
-    /// What was deleted may have held a leaf whose range goes on to another key: it is read as well.
+    /// Deleted entries may have held a leaf whose range goes on to another key: lookups read that
+    /// leaf as well.
     #[test]
     fn after_deletions_duplicates_take_the_leaves_of_their_range(
         entries in prop::collection::vec((0u32..6, 0u32..2000), 1..2000),
@@ -251,7 +253,7 @@ fn only_whole_keys_count_as_lookups() {
     assert!(scan.next(&index).unwrap());
     assert_eq!((index.stats().lookups, index.stats().lookup_leaf_pages), (0, 0));
     assert_eq!(look_up(&index, &key(7, false), Direction::Forward), (1, 1));
-    // The same scan, started again for another range.
+    // The same scan is started again for another range.
     scan.look_up(&index, &key(8, false), Direction::Forward);
     assert!(scan.next(&index).unwrap());
     scan.start(&index, &KeyRange::ALL, Direction::Forward);

@@ -1,4 +1,4 @@
-//! Merges: which leaves go over to their right siblings, and what an index shrinks to.
+//! Merges: the leaves that go over to their right siblings, and the final size of an index.
 
 use niwaki_env::rng::SeededRng;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
@@ -16,16 +16,16 @@ fn delete(index: &Index, key: &[u8], tid: Tid) {
     assert!(index.delete_entry(key, tid, Xid::INVALID, decide).unwrap());
 }
 
-/// The leaves' keys, left to right, high keys left out.
+/// Returns the leaves' keys, left to right, without high keys.
 fn leaves(index: &Index) -> Vec<Vec<u8>> {
     let mut leaves: Vec<_> =
         level(index, 0).into_iter().map(|(_, keys)| keys[1..].concat()).collect();
-    // The last one has no high key.
+    // The last leaf has no high key.
     leaves.pop();
     leaves
 }
 
-/// Leaves of four entries, the keys 10, 20 and so on, the third one with two of them.
+/// Returns leaves of four entries, with the keys 10, 20 and so on; the third leaf has two of them.
 fn four_each() -> Index {
     let index = index(IndexOptions { page_items_max: Some(4), ..IndexOptions::default() });
     (1..=24u8).for_each(|n| {
@@ -63,7 +63,7 @@ fn what_does_not_fit_well_together_stays_apart() {
     }
     assert_eq!(leaves(&index)[1..3], [[80].as_slice(), &[90, 100, 120]]);
     assert_eq!(index.stats().merged_leaves, 0);
-    // With the next entry that goes it does.
+    // The next deletion merges the leaf.
     delete(&index, &[100], TID);
     insert(&index, &[81], TID);
     delete(&index, &[81], TID);
@@ -71,8 +71,8 @@ fn what_does_not_fit_well_together_stays_apart() {
     checked(&index);
 }
 
-/// Neither the last child of a parent goes over to a page of another one, nor does the rightmost leaf, to which
-/// insertions come without a descent, take anything over.
+/// The last child of a parent does not go over to a page of another parent. The rightmost leaf, to
+/// which insertions come without a descent, takes no entries over.
 #[test]
 fn the_last_children_stay_where_they_are() {
     let index = four_each();
@@ -110,7 +110,7 @@ fn marks_go_along() {
     assert_eq!(index.mark_dead_places(leaf, &mut [place]).unwrap().entries, 0);
 }
 
-/// A crash between the two steps leaves a leaf that is half-dead, and whose entries are on its right sibling.
+/// A crash between the two steps leaves a half-dead leaf whose entries are on its right sibling.
 #[test]
 fn half_a_merge_is_an_index() {
     let index = four_each();
@@ -141,7 +141,7 @@ fn half_a_merge_is_an_index() {
     checked(&index);
 }
 
-/// The first step alone, as a crash leaves it.
+/// Makes the first step alone, as a crash leaves it.
 fn delete_all_but_one(
     index: &Index,
     mut leaf: niwaki_storage::buffer::PageWrite<'_>,
@@ -186,7 +186,7 @@ fn an_index_shrinks_while_its_entries_go() {
     assert_eq!(left.len(), stay.len());
     let ratio = f64::from(pages(&index)) / f64::from(built(&left));
     assert!(ratio < 1.9, "{ratio} of a fresh build, {full} pages before");
-    // They come back, and go again: the pages are used again, and nothing goes to and fro.
+    // The rows come back, and go again: the pages are used again, and no entry goes back and forth.
     for (key, tid) in go {
         insert(&index, key, *tid);
     }
@@ -201,7 +201,8 @@ fn an_index_shrinks_while_its_entries_go() {
     assert_eq!(index.stats().merged_leaves, merged);
 }
 
-/// A pass of vacuum finds sparse leaves in the order of the file, which is that of the keys, or the opposite.
+/// A pass of vacuum finds sparse leaves in the order of the file, which is the order of the keys,
+/// or the opposite.
 #[test]
 fn a_vacuum_merges_what_it_leaves_sparse_and_counts_each_entry_once() {
     for backwards in [false, true] {

@@ -1,4 +1,4 @@
-//! The index against an ordered set: whatever is done, both hold the same.
+//! The index is compared with an ordered set: after all steps, both hold the same entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,8 @@ enum Step {
         key: Vec<u8>,
         payload: Vec<u8>,
         tid: Tid,
-        /// Hinted to be another version of a row; the table allows to delete what [`is_dead`].
+        /// True if hinted to be another version of a row; the table allows to delete entries that
+        /// [`is_dead`] accepts.
         version: bool,
     },
     Delete {
@@ -39,12 +40,13 @@ enum Step {
         firsts: BTreeSet<u8>,
         backward: bool,
     },
-    /// Reads the keys whose second byte is this one, learning the first bytes on the way.
+    /// Reads the keys with this second byte, learning the first bytes on the way.
     Skip {
         second: u8,
         backward: bool,
     },
-    /// Marks what a scan of the key returns at even positions, then inserts these again.
+    /// Marks the entries that a scan of the key returns at even positions, then inserts these
+    /// again.
     MarkAndRestore {
         key: Vec<u8>,
     },
@@ -57,8 +59,8 @@ enum Step {
         lower: Bound,
         upper: Bound,
     },
-    /// Marks every entry of a range; leaves that are marked whole are emptied of what is not on the
-    /// heap block `kept`. What stays is inserted again.
+    /// Marks every entry of a range. Then empties wholly marked leaves, except entries on the heap
+    /// block `kept`. Inserts the remaining entries again.
     Die {
         lower: Bound,
         upper: Bound,
@@ -83,7 +85,8 @@ impl Bound {
     }
 }
 
-/// Keys with long common prefixes, prefixes of each other, and many equal ones.
+/// Generates keys with long common prefixes, keys that are prefixes of each other, and many equal
+/// ones.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..5),
@@ -97,7 +100,7 @@ fn tid() -> impl Strategy<Value = Tid> {
     (0u32..6, 1u16..12).prop_map(|(block, offset)| Tid::new(block, offset))
 }
 
-/// Whether an entry may go when room is needed.
+/// Decides whether an entry may go when room is needed.
 fn is_dead(tid: Tid) -> bool {
     tid.offset.0.is_multiple_of(3)
 }
@@ -135,11 +138,11 @@ fn first_byte() -> impl Strategy<Value = u8> {
     prop_oneof![3 => 0u8..5, 1 => Just(255u8), 1 => any::<u8>()]
 }
 
-/// Keys that begin with one of some bytes.
+/// Ranges of keys that begin with one of some bytes.
 struct Firsts {
     bytes: Vec<u8>,
     direction: Direction,
-    /// How many are behind the scan.
+    /// The number of bytes that are behind the scan.
     done: usize,
 }
 
@@ -166,7 +169,7 @@ impl KeyRanges for Firsts {
     }
 }
 
-/// Keys with one second byte.
+/// Ranges of keys with one second byte.
 struct SecondByte {
     second: u8,
     direction: Direction,
@@ -207,7 +210,7 @@ impl KeyRanges for SecondByte {
     }
 }
 
-/// Compares a scan of several ranges with what the model has.
+/// Compares a scan of several ranges with the model's entries.
 fn check_ranges(
     index: &Index,
     model: &Model,
@@ -270,7 +273,8 @@ fn run(index: &Index, model: &mut Model, step: &Step) {
             let expected =
                 if known { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
             assert_eq!(outcome, expected);
-            // What is allowed to go goes; it may have been asked about twice.
+            // Entries that the table allowed to go are gone; the table may have been asked about
+            // them twice.
             table.allowed.borrow().iter().for_each(|gone| {
                 model.remove(gone);
             });
@@ -362,15 +366,15 @@ fn vacuum(index: &Index, model: &mut Model, block: u32) {
     assert_eq!(summary.remaining, model.len() as u64);
 }
 
-/// A marked entry is gone for scans; inserting it again brings it back (rule 9b.13), and what was
-/// read before that can no longer be marked.
+/// Marks entries, which hides them from scans, then inserts them again, which brings them back
+/// (rule 9b.13). Entries read before that can no longer be marked.
 fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::equal(key), Direction::Forward);
     if !scan.next(index).unwrap() {
         return;
     }
-    // Long keys: everything; others: every other entry, which covers few posting lists.
+    // Long keys: all entries; others: every other entry, which covers few posting lists.
     let step = if key.len() > 3 { 1 } else { 2 };
     let chosen: Vec<usize> = (0..scan.batch().len()).step_by(step).collect();
     let entries: Vec<(Vec<u8>, Tid)> =
@@ -400,7 +404,7 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     assert_eq!(again, Marked::default(), "the leaf's version moved");
 }
 
-/// Does the steps, and compares what is there at the end.
+/// Does the steps, and compares the contents at the end.
 fn agree(options: IndexOptions, steps: &[Step]) -> IndexStats {
     let index = index(options);
     let mut model = Model::new();
@@ -412,7 +416,7 @@ fn agree(options: IndexOptions, steps: &[Step]) -> IndexStats {
     index.stats()
 }
 
-/// What the steps are to meet, they meet.
+/// The generated steps meet the cases that they are meant to meet.
 #[test]
 fn the_steps_reach_shifts() {
     let mut runner = TestRunner::deterministic();

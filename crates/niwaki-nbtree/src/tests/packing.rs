@@ -1,4 +1,5 @@
-//! Packing: what an index shrinks to, whatever part of its entries went, and what is left alone.
+//! Packing: the final size of an index, whatever part of its entries went, and the leaves that
+//! stay.
 
 use niwaki_env::rng::SeededRng;
 use niwaki_storage::{Fork, Tid, Xid};
@@ -19,7 +20,7 @@ fn entries() -> Vec<(Vec<u8>, Tid)> {
     entries
 }
 
-/// An index of which each entry stays with a chance of so many in a hundred.
+/// Fills an index, and keeps each entry with a chance of `percent` in a hundred.
 fn thinned(index: &Index, percent: u64) {
     let all = entries();
     build(index, &all);
@@ -30,7 +31,7 @@ fn thinned(index: &Index, percent: u64) {
     assert_eq!(index.delete_listed(&list, Xid::INVALID, decide).unwrap(), go.len() as u64);
 }
 
-/// How many times the pages of a fresh build it has.
+/// Returns the index's pages as a multiple of the pages of a fresh build.
 fn ratio(index: &Index) -> f64 {
     f64::from(pages(index)) / f64::from(built(&checked(index)))
 }
@@ -44,14 +45,14 @@ fn an_index_is_as_small_as_a_fresh_one_whatever_part_of_it_stays() {
         let (before, fresh) = (pages(&index), built(&left));
         index.pack_all(&mut || Ok(())).unwrap();
         let after = pages(&index);
-        // Each parent may have a leaf that is not full, and the last one takes nothing over.
+        // Each parent may have a leaf that is not full, and the last one takes no entries over.
         assert!(after <= fresh * 11 / 10 + 2, "{percent} percent: {after} pages, {fresh} fresh");
         assert!(before > fresh * 13 / 10 + 2, "{percent} percent: {before} pages without packing");
         assert_eq!(checked(&index), left);
         let freed = index.blocks().unwrap() - 1 - pages(&index);
         assert_eq!(index.free_pages(), freed as usize, "what went is free");
         assert!(index.stats().packed_parents > 0);
-        // There is nothing to do for another one.
+        // Another pass has nothing to do.
         let moved = |index: &Index| (index.stats().leaf_shifts, index.stats().merged_leaves);
         let before = moved(&index);
         index.pack_all(&mut || Ok(())).unwrap();
@@ -59,7 +60,8 @@ fn an_index_is_as_small_as_a_fresh_one_whatever_part_of_it_stays() {
     }
 }
 
-/// Nothing is inserted on its sparse leaves any more: they are filled up, also while somebody writes.
+/// The sparse leaves get no insertions any more: they are filled up, even while the table is
+/// written.
 #[test]
 fn an_index_that_grows_at_its_end_is_packed_while_it_is_written() {
     let index = index(IndexOptions::default());
@@ -104,8 +106,8 @@ fn what_is_two_thirds_full_is_left_alone() {
     assert_eq!((pages(&index), index.stats()), before);
 }
 
-/// Leaves of four: the first two have lost two entries, the third three, and the fourth none. The second goes over to the third,
-/// which has room for one more then.
+/// Leaves of four: the first two have lost two entries, the third three, and the fourth none. The
+/// second goes over to the third, which then has room for one more.
 #[test]
 fn each_leaf_gives_its_right_sibling_what_that_has_room_for() {
     let index = index(IndexOptions { page_items_max: Some(4), ..IndexOptions::default() });
@@ -120,11 +122,11 @@ fn each_leaf_gives_its_right_sibling_what_that_has_room_for() {
     let full =
         [vec![6, 12, 18, 24], vec![30, 36, 42, 48], vec![54, 60, 66, 72], vec![78, 84, 90, 96]];
     assert_eq!(leaves(&index), full);
-    // They have one parent: its high key and theirs.
+    // The leaves have one parent: it has its high key and their pivots.
     assert_eq!(level(&index, 1)[0].1.len(), 1 + 4);
     for key in [12, 24, 36, 48, 60, 66, 72] {
         let list: [(&[u8], Tid); 1] = [(&[key], tid)];
-        // Not the deletion that merges.
+        // This is not the deletion that merges.
         let mut leaf = index.write(index_leaf(&index, key), 0).unwrap();
         let mut decide = |entry: crate::BatchEntry<'_>| match entry.key == list[0].0 {
             true => EntryDecision::Delete,
@@ -138,7 +140,7 @@ fn each_leaf_gives_its_right_sibling_what_that_has_room_for() {
     checked(&index);
 }
 
-/// The leaf that has a key.
+/// Returns the leaf that has a key.
 fn index_leaf(index: &Index, key: u8) -> niwaki_storage::BlockNumber {
     let leaves = level(index, 0);
     leaves.iter().find(|(_, keys)| keys[1..].contains(&vec![key])).unwrap().0
@@ -171,7 +173,7 @@ fn leaves_are_looked_at_after_so_many_deletions_and_step_by_step() {
     assert_eq!(index.stats().packed_parents, parents as u64, "nothing went since");
 }
 
-/// In a pool that has room for a part of the leaves: nothing is read for it, and nothing breaks.
+/// In a pool that has room for a part of the leaves: packing reads no leaf in, and does no damage.
 #[test]
 fn who_looks_after_quiet_tables_reads_no_leaf() {
     let storage = storage(64);
@@ -183,7 +185,7 @@ fn who_looks_after_quiet_tables_reads_no_leaf() {
     assert!(checked_at > before, "a check reads what is not there");
     assert!(!index.pack_some(100, false).unwrap());
     let read = reads() - checked_at;
-    // Those of the levels above, at most.
+    // Only pages of the levels above may be read.
     assert!(read <= 2, "{read}");
     assert!(pages(&index) <= left);
     checked(&index);

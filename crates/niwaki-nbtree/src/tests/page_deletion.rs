@@ -48,7 +48,7 @@ fn vacuum(index: &Index) -> VacuumSummary {
     index.vacuum(&mut |_: crate::BatchEntry<'_>| EntryDecision::Keep).unwrap()
 }
 
-/// The leaf where a key belongs.
+/// Returns the leaf where a key belongs.
 fn leaf_of(index: &Index, key: u8) -> BlockNumber {
     index.read_leaf(&crate::search::Target::before(&[key])).unwrap().unwrap().id().block
 }
@@ -73,8 +73,8 @@ fn an_emptied_index_gives_its_pages_back_and_takes_them_again() {
         assert_eq!((empty.entries, empty.leaked_pages, empty.half_dead_pages), (0, 0, 0));
         assert_eq!(empty.levels, full.levels, "the tree does not get lower");
         let left = empty.leaf_pages + empty.inner_pages;
-        // Deleted from the left, only the right edge stays. From the right, the last child of a parent
-        // stays until its siblings have gone.
+        // After deletion from the left, only the right edge stays. From the right, the last child
+        // of a parent stays until its siblings have gone.
         assert!(left <= u32::from(full.levels) * if backwards { 8 } else { 2 }, "{empty:?}");
         vacuum(&index);
         assert_eq!(report(&index).leaf_pages, 1);
@@ -121,7 +121,8 @@ fn a_vacuum_deletes_what_it_empties() {
     assert_eq!(keys(&index), (0..20).chain(180..200).collect::<Vec<u8>>());
 }
 
-/// The children of the page of level 1 that leads to a key, each with its first and last key.
+/// Returns the children of the page of level 1 that leads to a key, each with its first and last
+/// key.
 fn siblings(index: &Index, key: u8) -> Vec<(BlockNumber, u8, u8)> {
     let key = [key];
     let target = crate::search::Target::before(&key);
@@ -148,7 +149,7 @@ fn half_dead(index: &Index, range: std::ops::Range<u8>) -> Vec<BlockNumber> {
     };
     let block = leaf_of(index, key);
     let mut leaf = index.pin(block).unwrap().into_write();
-    // The entries go as vacuum deletes them; the page stays, since it is done by hand.
+    // The entries go as vacuum deletes them; the test itself then makes the page half-dead.
     let (gone, stay) = index.visit_leaf(&mut leaf, &mut decide).unwrap();
     assert!(gone > 0 && stay == 0);
     let branch = index.make_half_dead(leaf).unwrap();
@@ -177,7 +178,7 @@ fn a_half_dead_page_is_passed_by() {
     assert_eq!(scan(&index, &KeyRange::ALL, Direction::Forward), expected);
     let reversed: Vec<u8> = expected.iter().rev().copied().collect();
     assert_eq!(scan(&index, &KeyRange::ALL, Direction::Backward), reversed);
-    // Ranges that end inside what was its range.
+    // Ranges that end inside the former range of the page.
     let (low, high) = ([first - 1], [first]);
     let range = KeyRange { lower: KeyBound::Included(&low), upper: KeyBound::Included(&high) };
     assert_eq!(scan(&index, &range, Direction::Forward), [first - 1]);
@@ -196,7 +197,7 @@ fn a_half_dead_page_is_passed_by() {
 fn a_branch_goes_with_its_only_leaf() {
     let index = tiny();
     fill(&index, 0..200);
-    // Everything left of the right edge goes, but one entry of a last child.
+    // Everything left of the right edge goes, except one entry of a last child.
     let &(_, kept, _) = siblings(&index, 50).last().unwrap();
     delete(&index, (0..150).filter(|&n| n != kept));
     let before = report(&index);
@@ -207,7 +208,7 @@ fn a_branch_goes_with_its_only_leaf() {
     assert_eq!(during.leaf_pages + 1, before.leaf_pages);
     assert_eq!(scan(&index, &KeyRange::ALL, Direction::Forward), (150..200).collect::<Vec<u8>>());
     fill(&index, 40..60);
-    // The last one first: each page can be unlinked by itself.
+    // The last page comes first: each page can be unlinked by itself.
     for &block in branch.iter().rev() {
         assert!(index.unlink(block).unwrap() && !index.unlink(block).unwrap());
         report(&index);
@@ -215,7 +216,7 @@ fn a_branch_goes_with_its_only_leaf() {
     assert_eq!(keys(&index), (40..60).chain(150..200).collect::<Vec<u8>>());
 }
 
-/// A scan at rest between two leaves, while everything around it is deleted and used again.
+/// A scan rests between two leaves, while everything around it is deleted and used again.
 #[test]
 fn a_scan_finds_its_place_after_pages_were_recycled() {
     for direction in [Direction::Forward, Direction::Backward] {
@@ -228,7 +229,7 @@ fn a_scan_finds_its_place_after_pages_were_recycled() {
             found.extend(scan.batch().iter().map(|entry| entry.key[0]));
         }
         let at = *found.last().unwrap();
-        // All but every tenth entry goes; then others come and use the pages again.
+        // All but every tenth entry goes; then other entries come and use the pages again.
         delete(&index, (0..200).filter(|n| n % 10 != 5));
         vacuum(&index);
         for n in 0..200u8 {
@@ -276,7 +277,7 @@ fn free_pages_are_found_again_after_a_restart() {
     assert!(report(&index).unused_pages < free);
 }
 
-/// A scan at rest inside a key, whose entries before and behind then come into one posting list.
+/// A scan rests inside a key, whose entries before and behind then come into one posting list.
 #[test]
 fn a_scan_goes_on_in_the_middle_of_a_posting_list() {
     let index = index(IndexOptions::default());
@@ -295,7 +296,8 @@ fn a_scan_goes_on_in_the_middle_of_a_posting_list() {
         assert!(index.delete_entry(b"key", tid(n), Xid::INVALID, decide).unwrap());
     }
     assert!(index.stats().deleted_pages > 0);
-    // The right sibling has the range now. Filling it makes it divide, into the page that was deleted.
+    // The right sibling has the range now. Filling it makes it divide, into the page that was
+    // deleted.
     let free = index.recycling.free_count();
     (0..read).for_each(|n| {
         insert(n);
@@ -307,8 +309,8 @@ fn a_scan_goes_on_in_the_middle_of_a_posting_list() {
     assert_eq!(found, (0..6000).map(tid).collect::<Vec<_>>());
 }
 
-/// Links to pages grow old when any page is used again. A scan that was slower than this failed after 1000
-/// leaves, as if the file were damaged, although each time it found its place again.
+/// Links to pages grow old when any page is used again. A scan that was slower than this failed
+/// after 1000 leaves, as if the file were damaged, although each time it found its place again.
 #[test]
 fn a_scan_whose_every_link_grows_old_comes_to_its_end() {
     for direction in [Direction::Forward, Direction::Backward] {
@@ -342,8 +344,8 @@ fn a_scan_whose_every_link_grows_old_comes_to_its_end() {
     }
 }
 
-/// A crash may come after the file grew and before anything was logged. A vacuum then took the page where
-/// the first root belongs for free, and no split ever succeeded again.
+/// A crash may come after the file grew and before anything was logged. A vacuum then took the page
+/// of the first root for a free page, and no split ever succeeded again.
 #[test]
 fn a_file_that_only_grew_before_a_crash_can_be_vacuumed_and_filled() {
     let index = tiny();

@@ -15,8 +15,8 @@ fn tid(number: u32) -> Tid {
     Tid::new(number, 1)
 }
 
-/// One leaf whose items are lists of eight TIDs, the last one perhaps shorter: `keys` with TIDs 10, 20,
-/// and so on up to `count` times ten.
+/// Returns one leaf whose items are lists of eight TIDs, the last one perhaps shorter. It has
+/// `keys` with TIDs 10, 20, and so on up to `count` times ten.
 fn lists(keys: &[&[u8]], count: u32) -> Index {
     let index = index(IndexOptions { page_items_max: Some(8), ..IndexOptions::default() });
     let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
@@ -72,8 +72,8 @@ fn a_tid_inside_a_list_pushes_out_the_last_one() {
     }
 }
 
-/// A version of a row needs no entry of its own where a list has its key and room: before, between and
-/// behind the list's TIDs.
+/// A version of a row needs no entry of its own where a list has its key and room. Its place may be
+/// before, between and behind the list's TIDs.
 #[test]
 fn a_list_takes_in_versions() {
     for new in [5, 10, 15, 30, 35, 999] {
@@ -95,7 +95,8 @@ fn a_list_takes_in_versions() {
     }
 }
 
-/// What is no version, a list as long as may be, a marked one, a switch: then an entry by itself.
+/// Lists do not take in an entry that is no version. A list of the greatest length, a marked list
+/// and a list under a switched-off option take in none. Then the entry stands by itself.
 #[test]
 fn lists_do_not_take_in_everything() {
     const K: &[u8] = &[0, 1];
@@ -115,7 +116,8 @@ fn lists_do_not_take_in_everything() {
     assert_eq!(grown(&switched_off, true), 0);
 }
 
-/// Every place inside every list of a page that takes no more items: the page is divided at that place.
+/// Covers every place inside every list of a page that takes no more items: the page is divided at
+/// that place.
 #[test]
 fn a_page_can_be_divided_where_a_list_takes_in_a_tid() {
     for list in 0..8 {
@@ -200,7 +202,8 @@ fn mark_all(index: &Index, key: &[u8]) {
     }
 }
 
-/// Rule 9b.13 inside a list: an entry that is inserted again is wanted, so the list's mark goes.
+/// Rule 9b.13 inside a list: an entry that is inserted again is wanted, so the list's mark is
+/// cleared.
 #[test]
 fn an_entry_inserted_again_frees_its_list_of_the_mark() {
     let index = lists(&[b"k"], 16);
@@ -220,7 +223,7 @@ fn a_tid_that_a_marked_list_takes_in_is_alive() {
     mark_all(&index, b"k");
     assert_eq!(insert(&index, b"k", tid(35)), InsertOutcome::Inserted);
     assert!(tids_of(&index, b"k", Direction::Forward).contains(&35));
-    // On a page that must be divided for it, too.
+    // The same holds on a page that must be divided for the entry.
     let index = lists(&[b"k"], 64);
     mark_all(&index, b"k");
     assert_eq!(insert(&index, b"k", tid(35)), InsertOutcome::Inserted);
@@ -228,7 +231,7 @@ fn a_tid_that_a_marked_list_takes_in_is_alive() {
     assert_eq!(checked(&index).len(), 65);
 }
 
-/// With a table to ask, what a marked list knows is used before it is lost.
+/// With a table to ask, the knowledge in a list's mark is used before it is lost.
 #[test]
 fn a_marked_list_goes_before_it_takes_in_a_tid() {
     let index = lists(&[b"k"], 16);
@@ -298,7 +301,7 @@ fn a_unique_check_asks_about_every_tid_of_a_list() {
     );
 }
 
-/// Fills one leaf with duplicates, and returns what was done to it.
+/// Fills an index with entries of one key, and returns its counters.
 fn fill(
     count: u32,
     options: IndexOptions,
@@ -350,8 +353,8 @@ fn a_unique_index_merges_only_versions_of_the_new_row() {
     }
 }
 
-/// TIDs in random order split lists everywhere; deduplication cuts them anew, so that pages do not fill
-/// with short lists.
+/// TIDs in random order split lists everywhere; deduplication cuts them anew, so that pages do not
+/// fill with short lists.
 #[test]
 fn lists_that_became_short_are_filled_again() {
     let index = index(IndexOptions::default());

@@ -29,7 +29,7 @@ fn open(vfs: MemoryVfs, full_page_writes: bool) -> Arc<Storage> {
     Storage::open(env, options, vec![Arc::new(NbtreeManager)]).unwrap().0
 }
 
-/// One page of the file, as the pool holds it.
+/// Returns one page of the file, as the pool holds it.
 fn page(storage: &Storage, file: RelFile, block: u32) -> Page {
     let id = niwaki_storage::PageId {
         file: file.id,
@@ -38,7 +38,7 @@ fn page(storage: &Storage, file: RelFile, block: u32) -> Page {
     };
     let mut page = storage.pool().pin(id).unwrap().read().clone();
     if page.kind() == PageKind::Nbtree {
-        // What is not logged: marks, the checksum, and what lies in the hole.
+        // Clears contents that are not logged: marks, the checksum, and the bytes in the hole.
         for number in (1..=page.item_count()).map(OffsetNumber) {
             let id = page.item_id(number);
             page.set_item_id(number, id.with_state(ItemState::Normal));
@@ -50,7 +50,7 @@ fn page(storage: &Storage, file: RelFile, block: u32) -> Page {
     page
 }
 
-/// A workload that meets every kind of record. `log` gets the entries after each step.
+/// Runs a workload that meets every kind of record. `log` gets the entries after each step.
 fn work(index: &Index, seed: u64, steps: u64, log: &mut dyn FnMut(&Index)) {
     let rng = SeededRng::new(seed);
     let mut scan = Scan::default();
@@ -59,7 +59,7 @@ fn work(index: &Index, seed: u64, steps: u64, log: &mut dyn FnMut(&Index)) {
         let tid = Tid::new(rng.below(5) as u32, 1 + rng.below(5) as u16);
         match rng.below(20) {
             0..14 => {
-                // Beside others, versions of which some are dead: DELETE of both kinds.
+                // Inserts versions, some of them dead, beside others: DELETE of both kinds.
                 let table = TestTable::new(|candidate| candidate.tid.offset.0 == 2);
                 let logically_unchanged = step % 2 == 0;
                 let new = NewEntry { logically_unchanged, ..entry(&key, tid) };
@@ -152,8 +152,8 @@ fn redo_makes_the_pages_that_were_made() {
     assert!(merges > 50, "only {merges} merges were redone");
 }
 
-/// Cuts the log at many places. Each gives the entries that some moment of the run had, in a tree
-/// that is whole except for splits that the next insertions finish.
+/// Cuts the log at many places. After each cut the index has the entries of some moment of the run.
+/// The tree is whole except for splits that the next insertions finish.
 #[test]
 fn every_prefix_of_the_log_is_an_index() {
     let (mut incomplete_seen, mut half_dead_seen) = (0, 0);
@@ -206,15 +206,16 @@ fn every_prefix_of_the_log_is_an_index() {
     assert!(half_dead_seen > 5, "only {half_dead_seen} cuts fell between the steps of a deletion");
 }
 
-/// Whether it is what an insertion left of `before` when it had made room, and had not added its entry: all
-/// that is there before and after, and nothing that was not there before. Each is in order.
+/// Decides whether `found` is the state of an insertion that had made room, but had not added its
+/// entry. It has all entries that exist before and after, and none that did not exist before. Each
+/// list is in order.
 fn is_between(before: &[Entry], after: &[Entry], found: &[Entry]) -> bool {
     let is_in = |entries: &[Entry], entry| entries.binary_search(entry).is_ok();
     found.iter().all(|entry| is_in(before, entry))
         && before.iter().all(|entry| is_in(found, entry) || !is_in(after, entry))
 }
 
-/// Returns what recovery left.
+/// Recovers and works on. Returns the check's report after recovery.
 fn recover_and_go_on(files: MemoryVfs, original: &Index, moments: &[Vec<Entry>]) -> CheckReport {
     let storage = open(files, false);
     let index = Index::new(Arc::clone(&storage), original.file(), "again", original.options());

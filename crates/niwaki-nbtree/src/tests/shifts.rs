@@ -1,4 +1,4 @@
-//! Shifts: what goes over to a right sibling, and what is split all the same.
+//! Shifts: the entries that go over to a right sibling, and the leaves that are split all the same.
 
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
@@ -19,7 +19,8 @@ fn delete(index: &Index, key: &[u8]) {
     assert!(index.delete_entry(key, TID, Xid::INVALID, decide).unwrap());
 }
 
-/// Leaves of four entries, the keys 10, 20 and so on; of the second leaf two entries are gone.
+/// Returns leaves of four entries, the keys 10, 20 and so on; of the second leaf two entries are
+/// gone.
 fn with_room(options: IndexOptions) -> Index {
     let index = index(IndexOptions { page_items_max: Some(4), ..options });
     (1..=16u8).for_each(|n| {
@@ -34,7 +35,7 @@ fn with_room(options: IndexOptions) -> Index {
 
 #[test]
 fn the_last_entries_of_a_full_leaf_go_over_to_its_right_sibling() {
-    // To whichever page the new entry belongs, and next to the place where they are parted.
+    // The new entry may belong to either page, also next to the place where they are parted.
     for new in [5u8, 15, 25, 35, 45] {
         let index = with_room(IndexOptions::default());
         let before = index.stats();
@@ -73,7 +74,8 @@ fn without_room_on_the_right_or_with_plain_halves_a_leaf_is_split() {
     assert_eq!((index.stats().leaf_shifts, index.stats().halved_splits), (0, 1));
 }
 
-/// A pivot between pages of two parents is the bound of these, and stands in the level above too.
+/// A pivot between pages of two parents is the bound of these parents, and stands in the level
+/// above too.
 #[test]
 fn a_right_sibling_under_another_parent_takes_nothing() {
     let index = with_room(IndexOptions::default());
@@ -94,7 +96,7 @@ fn a_right_sibling_under_another_parent_takes_nothing() {
     checked(&index);
 }
 
-/// Four full leaves of four entries under one parent, of which one of the last one's is gone.
+/// Returns four full leaves of four entries under one parent; one entry of the last leaf is gone.
 fn with_room_further_right() -> Index {
     let index = with_room(IndexOptions::default());
     insert(&index, &[60], TID);
@@ -134,7 +136,7 @@ fn room_comes_from_further_right_where_deletions_pay_for_it() {
     }
 }
 
-/// Full leaves, on two of which there is room for one entry each: too little for a way to either of them.
+/// Two leaves beside full ones have room for one entry each: too little for a way to either leaf.
 #[test]
 fn room_that_several_have_together_is_brought_where_there_is_plenty_of_credit() {
     let key = |n: u32| [&n.to_be_bytes()[..], &[7; 97]].concat();
@@ -146,7 +148,7 @@ fn room_that_several_have_together_is_brought_where_there_is_plenty_of_credit() 
         }
         builder.finish().unwrap();
         let leaves = level(&index, 0);
-        // Between two of the build's.
+        // Returns a key between two keys of the build.
         let new = |leaf: usize, at: usize| {
             let mut key: Vec<u8> = leaves[leaf].1[at].clone();
             key[3] += 1;
@@ -228,11 +230,12 @@ fn marks_go_along() {
     assert_eq!(report.dead_entries, 1);
     scan.start(&index, &KeyRange::equal(&[40]), Direction::Forward);
     assert!(!scan.next(&index).unwrap(), "still marked");
-    // What was read before cannot be marked any more, on either page.
+    // Entries read before the shift cannot be marked any more, on either page.
     assert_eq!(index.mark_dead_places(leaf, &mut [place]).unwrap().entries, 0);
 }
 
-/// Deletion comes first; where it finds nothing, room on the right keeps a version from splitting the leaf.
+/// Deletion comes first; where it finds nothing, room on the right keeps a version from splitting
+/// the leaf.
 #[test]
 fn a_version_finds_room_among_the_dead_then_on_the_right() {
     for anything_dead in [true, false] {
@@ -252,7 +255,7 @@ fn a_version_finds_room_among_the_dead_then_on_the_right() {
     }
 }
 
-/// In random order pages stay fuller than the 69 % of plain halves, whenever one looks.
+/// In random order pages stay fuller than the 69 % of plain halves, at any time.
 #[test]
 fn random_keys_keep_pages_seven_tenths_full_at_any_time() {
     let index = index(IndexOptions::default());

@@ -1,4 +1,4 @@
-//! Where the index asks the table: unique checks and simple deletion; and what stands around them.
+//! The index's questions to the table: unique checks, simple deletion, and related cases.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::{
     UniqueVerdict,
 };
 
-/// Answers from a list, and notes what it was asked.
+/// A table that answers from a list, and notes the questions.
 struct Scripted<F: Fn(Tid) -> UniqueVerdict> {
     answer: F,
     asked: RefCell<Vec<Tid>>,
@@ -33,7 +33,7 @@ impl<F: Fn(Tid) -> UniqueVerdict> UniqueCheck for Scripted<F> {
     }
 }
 
-/// Versions of one row spread over many leaves, between neighbours.
+/// Returns an index with versions of one row spread over many leaves, between neighbours.
 fn versions(count: u32) -> (Index, Vec<Tid>) {
     let index = index(IndexOptions { page_items_max: Some(4), ..IndexOptions::default() });
     let tids: Vec<Tid> = (1..=count).map(|n| Tid::new(n * 10, 1)).collect();
@@ -81,8 +81,8 @@ fn conflicts_and_waits_insert_nothing() {
     assert_eq!(checked(&index), before);
 }
 
-/// Rule 9b.11: the check is made before duplicate suppression, so even an entry that is there
-/// already does not hide a conflict.
+/// Rule 9b.11: the check is made before duplicate suppression, so even an entry that exists already
+/// does not hide a conflict.
 #[test]
 fn the_check_comes_before_suppression() {
     let (index, tids) = versions(3);
@@ -111,8 +111,8 @@ fn what_a_unique_check_finds_dead_is_marked_and_not_asked_about_again() {
     let check = Scripted::new(|_| UniqueVerdict::NotConflicting);
     index.insert(&entry(b"key", Tid::new(10, 1)), Some(&check), None).unwrap();
     assert_eq!(check.asked.borrow().len(), 3);
-    // Entries passed over because they are marked are not counted, of a check that ends early only
-    // those up to its end.
+    // Entries passed over because they are marked are not counted. A check that ends early counts
+    // only the entries up to its end.
     let conflict = Scripted::new(|_| UniqueVerdict::Conflict);
     let outcome = index.insert(&entry(b"key", Tid::new(11, 1)), Some(&conflict), None).unwrap();
     assert_eq!(outcome, InsertOutcome::Conflict(Tid::new(4, 1)));
@@ -120,7 +120,7 @@ fn what_a_unique_check_finds_dead_is_marked_and_not_asked_about_again() {
     assert_eq!((stats.unique_checks, stats.unique_entries), (3, 5 + 3 + 1));
 }
 
-/// A leaf with eight entries, two for each of four heap blocks, that takes no more.
+/// Returns a leaf with eight entries, two for each of four heap blocks, that takes no more.
 fn full_leaf(simple_deletion_extras: bool) -> Index {
     let index = index(IndexOptions {
         page_items_max: Some(8),
@@ -146,7 +146,8 @@ pub(super) fn mark(index: &Index, keys: &[u16]) {
     }
 }
 
-/// What must not be marked, because a commit is not flushed, is deleted when it is much.
+/// Entries that must not be marked, because a commit is not flushed, are deleted when there are
+/// many.
 #[test]
 fn what_a_unique_check_may_only_delete_goes_in_bulk() {
     let index = index(IndexOptions::default());
@@ -184,7 +185,7 @@ fn a_full_leaf_gives_up_its_dead_and_their_neighbours() {
     let index = full_leaf(true);
     mark(&index, &[1]);
     let oracle = TestTable::new(|c| c.known_dead || [1, 2].contains(&c.tid.block.0));
-    // The new entry lies on heap block 3: also looked at, but nothing may go there.
+    // The new entry lies on heap block 3, which is visited too, but no entry may go there.
     let new = 100u16.to_be_bytes();
     index.insert(&entry(&new, Tid::new(3, 50)), None, Some(&oracle)).unwrap();
     let asked = oracle.asked.borrow().clone();
@@ -307,8 +308,8 @@ fn pivots_are_cut_to_what_tells_neighbours_apart() {
     assert!(inner_pages(false) > 5);
 }
 
-/// What a user saw: after a crash just behind the file's growth every use of a new index failed with
-/// "not the metapage of an index", because the growth had survived and the first pages had not.
+/// A user reported this: after a crash just behind the file's growth every use of a new index
+/// failed with "not the metapage of an index". The growth had survived and the first pages had not.
 #[test]
 fn a_file_that_only_grew_is_an_empty_index() {
     for grown in [1, 2, 5] {
@@ -323,7 +324,7 @@ fn a_file_that_only_grew_is_an_empty_index() {
     }
 }
 
-/// But a metapage that was lost is not taken for that: nothing is written over what is left.
+/// But a lost metapage is not taken for an empty index: the remaining pages are not overwritten.
 #[test]
 fn a_lost_metapage_is_damage() {
     let index = index(IndexOptions::default());
@@ -339,7 +340,7 @@ fn a_lost_metapage_is_damage() {
     assert_eq!(report.corruptions[0].invariant, "B2");
 }
 
-/// A page is handed out once, and comes back if nobody wrote it.
+/// A page is handed out once, and comes back if it was not written.
 #[test]
 fn free_pages_are_handed_out_lowest_first() {
     let index = index(IndexOptions::default());

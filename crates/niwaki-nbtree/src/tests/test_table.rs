@@ -1,4 +1,4 @@
-//! A table of which tests say what is dead.
+//! A table for which tests decide which entries are dead.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use crate::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
 /// The interval of everything that a [`TestTable`] allows.
 pub(crate) const REMOVED: RemovedInterval = Some((Csn(3), Csn(9)));
 
-/// Allows what `dead` says, and notes what it is asked.
+/// A table that allows entries that `dead` accepts, and notes the questions.
 pub(crate) struct TestTable<F: Fn(&DeletionCandidate<'_>) -> bool> {
     dead: F,
     /// Every question, in order.
@@ -21,15 +21,15 @@ pub(crate) struct TestTable<F: Fn(&DeletionCandidate<'_>) -> bool> {
     pub(crate) visited: RefCell<Vec<u32>>,
     /// Heap blocks that are on disk only.
     pub(crate) on_disk: RefCell<BTreeSet<u32>>,
-    /// Whether glances tell nothing.
+    /// True if glances (optimistic reads) return nothing, as for blocks that are not in memory.
     pub(crate) blind: Cell<bool>,
-    /// Heap blocks on which glances see nothing dead.
+    /// Heap blocks on which glances see no dead entry.
     pub(crate) alive: RefCell<BTreeSet<u32>>,
-    /// What holds versions back.
+    /// The horizon: the oldest snapshot that holds versions back.
     pub(crate) oldest: Cell<Option<Csn>>,
-    /// Whether it waits for no latch.
+    /// True if the table gives up every wait for a latch.
     pub(crate) impatient: Cell<bool>,
-    /// Whether passes of bottom-up deletion found anything.
+    /// For each pass of bottom-up deletion: whether it found an entry.
     pub(crate) ended: RefCell<Vec<bool>>,
 }
 

@@ -26,7 +26,7 @@ fn fill(index: &Index, entries: u16, payload: &[u8]) {
     }
 }
 
-/// Numbers of the entries, and their payloads.
+/// Returns the numbers of the entries, and their payloads.
 fn payloads(index: &Index) -> Vec<(u32, Vec<u8>)> {
     let mut found = Vec::new();
     let report =
@@ -35,12 +35,13 @@ fn payloads(index: &Index) -> Vec<(u32, Vec<u8>)> {
     found
 }
 
-/// Every third entry goes; the others get the payload that `payload` has for them.
+/// A visitor that deletes every third entry, and gives the others the payload that `payload` has
+/// for them.
 struct Rewriter {
     wanted: fn(u32) -> Vec<u8>,
     payload: Vec<u8>,
     refused: Vec<Tid>,
-    /// Times that the page is visited again.
+    /// The number of times that the page is visited again.
     again: u32,
     visits: u32,
 }
@@ -83,7 +84,7 @@ fn payloads_are_rewritten_beside_entries_that_go_and_redo_does_the_same() {
     let storage = open(Arc::clone(&files));
     let index = index_in(&storage, IndexOptions::default());
     fill(&index, 600, b"old");
-    // Shorter, longer, and as it was.
+    // The new payloads are shorter, longer, or of the same length.
     let wanted = |number| vec![b'n'; number as usize % 7];
     let mut rewriter = Rewriter::new(wanted, 0);
     let summary = index.vacuum(&mut rewriter).unwrap();
@@ -110,11 +111,12 @@ fn a_payload_that_does_not_fit_leaves_the_entry_as_it_was() {
     assert_eq!(rewriter.refused, [Tid::new(7, 1)], "longer than any entry may be");
     assert!(payloads(&index).iter().all(|(_, payload)| payload == b"old"));
 
-    // What was not decided at first is when the page is visited again, and entries count once.
+    // Entries not decided at first are decided when the page is visited again, and entries count
+    // once.
     let mut rewriter = Rewriter::new(|_| b"new".to_vec(), 2);
     let summary = index.vacuum(&mut rewriter).unwrap();
     assert_eq!((summary.removed, summary.remaining), (0, 400));
-    // All pages but the metapage, and the first of them twice more.
+    // All pages but the metapage are visited, the first of them twice more.
     assert_eq!(rewriter.visits, index.blocks().unwrap() - 1 + 2);
     assert!(payloads(&index).iter().all(|(_, payload)| payload == b"new"));
 }
