@@ -1,4 +1,4 @@
-//! What a point read, an update and a commit cost below SQL, in nanoseconds; one session, in memory.
+//! Costs of a point read, an update and a commit below SQL, in nanoseconds; one session, in memory.
 //!
 //!     cargo run --release -p niwaki-table --example point_operations
 

@@ -1,9 +1,10 @@
-//! Updates that make an index grow only because an old snapshot keeps versions are slowed a little, if that is wanted.
+//! Back pressure: slows updates that grow an index only because an old snapshot keeps versions.
 //!
-//! A report that stays open for an hour keeps versions for an hour. What an update beside it needs of room in an index that it
-//! does not find, because nothing may go, it takes by a split; and a page that was split once is two. Who makes such splits fast makes
-//! the index large fast. So each of them costs the update a rest (`version_split_delay`, off by default), which
-//! it takes when it is done: no latch is held, and cancel and timeouts end it.
+//! A report that stays open for an hour keeps versions for an hour. An update beside it may find no
+//! room in an index page, because no entry may go. Then it splits the page into two. Fast updates
+//! of this kind make the index large fast. So each such split costs the update a delay
+//! (`version_split_delay`, off by default). The update sleeps after its work is done: no latch is
+//! held, and cancel and timeouts end the delay.
 //!
 //! Source: design section 8.
 
@@ -18,17 +19,18 @@ use crate::table::Table;
 use crate::workspace::Workspace;
 
 impl Engine {
-    /// How long an update rests for each index page that it splits only because an old snapshot keeps versions.
+    /// Sets the delay of an update for each index page that it splits only because an old snapshot
+    /// keeps versions.
     pub fn set_version_split_delay(&self, delay: Duration) {
         self.version_split_delay.set(delay);
     }
 }
 
 impl Table {
-    /// After an update, with no latch held.
+    /// Delays an update after its work, with no latch held.
     ///
     /// # Errors
-    /// What ends the rest early: cancel, timeouts. The update is made then.
+    /// The errors that end the delay early: cancel, timeouts. The update has been made then.
     #[inline]
     pub(crate) fn wait_for_old_snapshot(&self, tx: &Transaction, work: &Workspace) -> Result<()> {
         if work.held_splits == 0 { Ok(()) } else { self.rest_for(work.held_splits, tx) }

@@ -1,7 +1,8 @@
-//! Rows through bitmaps: first the index entries, then the heap in the order of its blocks.
+//! Bitmap scans: first the index entries, then the heap in the order of its blocks.
 //!
-//! The entries' conditions say which rows *may* be wanted. A row may have changed since, a chain may have
-//! several keys, a lossy page tells no rows: whoever gets the rows judges them all again (rule 9b.2).
+//! The entries' conditions say which rows *may* be wanted. A row may have changed since, a chain
+//! may have several keys, and a lossy page names no rows. So the caller judges all rows again (rule
+//! 9b.2).
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,33 +19,33 @@ use crate::stats::count;
 use crate::table::Table;
 use crate::tid_bitmap::{BitmapPage, BitmapPages, TidBitmap};
 
-/// Which rows a bitmap holds.
+/// The rows that a bitmap holds.
 #[derive(Clone, Debug)]
 pub enum BitmapSource {
-    /// Those of some entries of an index.
+    /// The rows of some entries of an index.
     Index {
         /// The index.
         index: usize,
-        /// Its keys.
+        /// The wanted keys of the index.
         keys: ScanKeys,
     },
-    /// Those that are in all of these.
+    /// The rows in all of these bitmaps.
     And(Vec<BitmapSource>),
-    /// Those that are in any of these.
+    /// The rows in any of these bitmaps.
     Or(Vec<BitmapSource>),
 }
 
-/// Where the entries of one index scan were, so that they can be marked LP_DEAD when their rows turn out
-/// to be dead to all: 12 bytes an entry, in the order in which they were read.
+/// The places of the entries of one index scan, in the order in which they were read. With them,
+/// entries can be marked LP_DEAD when their rows turn out dead to all. An entry takes 12 bytes.
 #[derive(Debug)]
 struct Trace {
     index: usize,
     entries: Vec<(Tid, EntryPlace)>,
-    /// Leaves, and the end of their entries.
+    /// Leaves, each with the end of its entries.
     leaves: Vec<(LeafRead, usize)>,
 }
 
-/// What a bitmap heap scan had to do.
+/// The work of a bitmap heap scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BitmapEffort {
     /// Heap pages whose rows were known.
@@ -60,26 +61,27 @@ pub struct BitmapScan {
     memory_bytes: usize,
     pages: Option<BitmapPages>,
     stream: ReadStream,
-    /// Pages that the stream has taken and not given back.
+    /// Pages that the stream has taken and not yet returned.
     named: VecDeque<BitmapPage>,
-    /// Blocks of the heap when the entries had been read.
+    /// Blocks of the heap after the entries had been read.
     blocks: u32,
-    /// Taken at the beginning: what is removable then stays so.
+    /// Taken at the beginning: versions removable then stay so.
     horizon: Horizon,
     traces: Vec<Trace>,
-    /// Entries that still may be traced.
+    /// The number of entries that may still be traced.
     trace_room: usize,
-    /// Roots that lead nobody anywhere, ascending.
+    /// Roots that give no row to any snapshot, ascending.
     dead: Vec<Tid>,
     unseen: Vec<u16>,
     effort: BitmapEffort,
 }
 
 impl Table {
-    /// Begins a scan of the rows that `source` may want; `memory_bytes` bounds its bitmaps, each of them.
-    /// Every row must be judged again by whoever reads it.
+    /// Begins a scan of the rows that `source` may want. `memory_bytes` limits each of its bitmaps.
+    /// The caller must judge every row again.
     pub fn bitmap_scan(&self, source: BitmapSource, memory_bytes: usize) -> BitmapScan {
-        // A quarter remembers where entries were; the mark is a hint, what does not fit stays unmarked.
+        // A quarter of the memory holds the places of entries. A mark is a hint, so entries beyond
+        // that stay unmarked.
         let trace_bytes = memory_bytes / 4;
         BitmapScan {
             source: Some(source),
@@ -99,20 +101,20 @@ impl Table {
 }
 
 impl BitmapScan {
-    /// Has it look ahead so far. Before the first page.
+    /// Sets the read-ahead. Called before the first page.
     #[must_use]
     pub fn ahead(mut self, table: &Table, options: ReadAhead) -> Self {
         self.stream = table.heap().read_stream(options);
         self
     }
 
-    /// What was done so far.
+    /// Returns the work done so far.
     pub fn effort(&self) -> BitmapEffort {
         self.effort
     }
 
-    /// Reads the rows of the next page that the snapshot sees, and that may be wanted, into `rows`; false
-    /// at the end. A page without such rows gives true and none. Each row comes once.
+    /// Reads the possibly wanted rows of the next page that the snapshot sees into `rows`; returns
+    /// false at the end. A page without such rows gives true, and no rows. Each row comes once.
     ///
     /// # Errors
     /// Storage's; the session's interrupts.
@@ -152,11 +154,11 @@ impl BitmapScan {
         Ok(true)
     }
 
-    /// The next page of the bitmap that the heap has, read ahead.
+    /// Returns the next page of the bitmap that exists in the heap, read ahead.
     fn next_named(&mut self, table: &Table) -> Option<BitmapPage> {
         let (pages, named) = (self.pages.as_mut()?, &mut self.named);
         let name = &mut || {
-            // Entries of rows that never were, or are gone, may lead beyond the end.
+            // Entries of rows that were never written, or are gone, may lead beyond the end.
             let page = pages.by_ref().find(|page| page.block() < self.blocks);
             let block = page.as_ref().map(BitmapPage::block);
             named.extend(page);
@@ -199,7 +201,7 @@ impl BitmapScan {
         let mut bitmap = TidBitmap::new(self.memory_bytes);
         let mut trace = Trace { index, entries: Vec::new(), leaves: Vec::new() };
         let mut scan = table.index_scan_keys(index, keys, Direction::Forward);
-        // Ends with the keys.
+        // Ends: when the keys are exhausted.
         while scan.next_leaf(table, None)? {
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
             let begin = trace.entries.len();
@@ -226,7 +228,7 @@ impl BitmapScan {
         Ok(bitmap)
     }
 
-    /// Notes which of the rows that the snapshot does not see nobody can see.
+    /// Notes the dead rows among those that the snapshot does not see: rows that no snapshot sees.
     fn note_dead(&mut self, table: &Table, block: u32) -> Result<()> {
         if self.traces.is_empty() {
             return Ok(());
@@ -235,7 +237,7 @@ impl BitmapScan {
         for &offset in &self.unseen {
             let root =
                 Tid { block: niwaki_storage::BlockNumber(block), offset: OffsetNumber(offset) };
-            // Whatever key an entry has: none of the chain's versions is left.
+            // The entry's key does not matter: no version of the chain is left.
             if heap.is_dead(root, &self.horizon)? {
                 self.dead.push(root);
             }
@@ -243,7 +245,7 @@ impl BitmapScan {
         Ok(())
     }
 
-    /// Marks the entries of dead rows on the leaves that still are as they were.
+    /// Marks the entries of dead rows on leaves that are unchanged.
     fn mark(&mut self, table: &Table) -> Result<()> {
         let dead = std::mem::take(&mut self.dead);
         let traces = std::mem::take(&mut self.traces);

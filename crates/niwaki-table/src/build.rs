@@ -1,4 +1,4 @@
-//! Building an index: read every version, sort the keys, load them.
+//! Index builds: read every version, sort the keys, load them.
 //!
 //! ```text
 //!  heap ──blocks──> worker 0: keys, sort ─┐
@@ -26,21 +26,22 @@ use crate::workspace::Workspace;
 
 /// Blocks that a worker takes at a time.
 const CHUNK_BLOCKS: u32 = 32;
-/// Blocks from which on a second worker is worth its thread.
+/// The least blocks of a heap for which a second worker is worth its thread.
 const PARALLEL_BLOCKS_MIN: u32 = 1024;
 
-/// How an index is built.
+/// Options of an index build.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
-    /// Most bytes that the sort holds (`maintenance_work_mem`), all workers together.
+    /// The most bytes that the sort holds (`maintenance_work_mem`), all workers together.
     pub memory_bytes: usize,
-    /// Most threads that read and sort, the caller's included; at least 1.
+    /// The most threads that read and sort, the caller's included; at least 1.
     pub workers: usize,
-    /// How far each of them reads ahead.
+    /// The read-ahead of each thread.
     pub read_ahead: ReadAhead,
-    /// Others write to the table meanwhile, so that one snapshot says which rows are there.
+    /// True when other transactions write to the table meanwhile. One snapshot then says which rows
+    /// exist.
     pub beside_writers: bool,
-    /// Where the build tells how far it is.
+    /// Counters that receive the progress of the build.
     pub progress: Arc<BuildProgress>,
 }
 
@@ -52,7 +53,7 @@ impl Default for BuildOptions {
     }
 }
 
-/// One entry to be, of the page that is being read.
+/// A future entry from the page that is being read.
 struct PageEntry {
     key: Vec<u8>,
     payload: Vec<u8>,
@@ -60,20 +61,20 @@ struct PageEntry {
     live: bool,
 }
 
-/// One of those who read the heap.
+/// One of the threads that read the heap.
 struct Worker {
     table: Arc<Table>,
     index: usize,
-    /// The transaction that builds, and its subtransactions.
+    /// The building transaction and its subtransactions.
     own: Arc<[Xid]>,
-    /// The snapshot for which rows are there, if others write.
+    /// The snapshot that says which rows exist, if others write.
     as_of: Option<Csn>,
     xid: Xid,
     horizon: Arc<Horizon>,
-    /// Next block that nobody has taken.
+    /// The next block that no worker has taken.
     next: Arc<AtomicU32>,
     end: u32,
-    /// Somebody failed: the others need not go on.
+    /// True when a worker failed: the others need not go on.
     stop: Arc<AtomicBool>,
     progress: Arc<BuildProgress>,
     read_ahead: ReadAhead,
@@ -85,19 +86,22 @@ impl Table {
     /// writers, or builds concurrently as [`Table::validate_index`] describes. No line pointer of
     /// the table is freed meanwhile (rule 9b.12): the lock excludes vacuum in both cases.
     ///
-    /// Every version that some snapshot may see gets its entry (X1), those of transactions in progress
-    /// too; a chain with more than one key becomes `mixed` before the index is usable.
+    /// Every version that some snapshot may see gets its entry (X1), also versions of transactions
+    /// in progress. A chain with more than one key becomes `mixed` (a root with several keys)
+    /// before the index is usable.
     ///
     /// # Errors
-    /// [`Error::UniqueViolation`]; [`Error::KeyTooBig`]; [`Error::Expression`]; storage's, interrupts.
+    /// [`Error::UniqueViolation`]; [`Error::KeyTooBig`]; [`Error::Expression`]; storage's;
+    /// interrupts.
     pub fn build_index(
         self: &Arc<Self>,
         tx: &Transaction,
         index: usize,
         options: &BuildOptions,
     ) -> Result<()> {
-        // Rows that the other indexes do not name any more may get entries in this one, so what is
-        // known of them is forgotten. A transaction that changes indexes forgets at its commit.
+        // Rows that the other indexes no longer name may get entries in this one, so the ledger of
+        // unindexed rows is forgotten. A transaction that changes indexes forgets the ledger at its
+        // commit.
         let paused = self.heap().pause_freeing();
         let _paused = if self.heap().indexes_change() { paused } else { paused.forgetting() };
         let progress = &options.progress;
@@ -110,7 +114,7 @@ impl Table {
         self.load(tx, index, &mut sorted, progress)
     }
 
-    /// Reads the heap with as many workers as pay.
+    /// Reads the heap, with more than one worker if the heap is large enough.
     fn read_all(
         self: &Arc<Self>,
         tx: &Transaction,
@@ -122,7 +126,7 @@ impl Table {
         let workers = if end < PARALLEL_BLOCKS_MIN { 1 } else { options.workers.max(1) };
         let space = SortSpace::new(self.engine.sort_space(), options.memory_bytes / workers);
         let own: Arc<[Xid]> = tx.own_xids().into();
-        // Before the horizon: what it sees is there until all is read.
+        // Taken before the horizon: what the snapshot sees exists until all is read.
         let snapshot = options.beside_writers.then(|| tx.snapshot()).transpose()?;
         let as_of = snapshot.as_ref().map(Snapshot::csn);
         let as_of = as_of.filter(|_| !seeded_bug!("live-page-by-page"));
@@ -147,7 +151,7 @@ impl Table {
         let mut helpers = Vec::new();
         for _ in 1..workers {
             let helper = worker();
-            // Without a thread the others read everything.
+            // If no thread can be started, the other workers read everything.
             let body = move || (helper.run(|| Ok(())), memory::leave());
             helpers.extend(memory::apart(|| thread::spawn_named("index build", body)));
         }
@@ -196,32 +200,42 @@ impl Table {
         Ok(())
     }
 
-    /// Adds to a concurrently built index what its build could not see. From the moment at which every
-    /// writer knows that the index is ready, each inserts its own entries; this adds those of all versions that
-    /// were there before and that nobody could have removed, in progress or not (rule 9b.12).
-    /// An entry that is there already is not inserted again.
+    /// Adds the entries that a concurrent build could not see. From some moment on every writer
+    /// knows that the index is ready, and inserts its own entries. This function adds the entries
+    /// of all versions from before, in progress or not, that no pass could have removed (rule
+    /// 9b.12). An existing entry is not inserted again.
     ///
-    /// The order of events: the index is defined, neither ready nor valid; every transaction that wrote to
-    /// the table without knowing it ends (from now on no heap-only update hides a key of it); the index is
-    /// built; it is ready; every transaction that wrote without inserting into it ends; this; it is valid.
+    /// The order of events:
     ///
-    /// Nobody waits for old snapshots before it is valid. Whatever a registered snapshot sees is not removable
-    /// (9b.3), so both visits met it, however long it has been dead for others, and each of its keys has its
-    /// entry. And the old snapshot reads no wrong row through an entry: a root gets `mixed` if the build meets
-    /// versions of it that differ, and any that came later and differs is by a writer who knew the index,
-    /// and so is no heap-only version of that root, or marked it first (9b.9); vacuum, which clears
-    /// `mixed` and frees line pointers, is kept out from the definition on (9b.12). A validation that
-    /// added the rows of one snapshot only would have to wait for those older than it.
+    /// 1. The index is defined, neither ready nor valid.
+    /// 2. Every transaction that wrote to the table without knowing the index ends. From now on no
+    ///    heap-only update hides a key of the index.
+    /// 3. The index is built.
+    /// 4. The index is ready.
+    /// 5. Every transaction that wrote without inserting into the index ends.
+    /// 6. This function runs.
+    /// 7. The index is valid.
     ///
-    /// In a unique index each of the two steps has one snapshot that says which rows are there:
-    /// page by page a row that moves, or is deleted and inserted again, would be there twice. Two
-    /// rows of one key that the build's snapshot sees are refused. The rows that validation's
-    /// snapshot sees are checked as if they came now, unless they are gone by now; those that come
-    /// later were checked by their writers, who knew that the index was ready. Of two rows with one
-    /// key at least one is so checked while the other's entry is there.
+    /// No step waits for old snapshots. A version that a registered snapshot sees is not removable
+    /// (9b.3). So both visits met the version, however long it has been dead for others, and each
+    /// of its keys has its entry.
     ///
+    /// An old snapshot reads no wrong row through an entry. A root gets `mixed` if the build meets
+    /// versions of it that differ. A later version that differs comes from a writer that knew the
+    /// index. So it is no heap-only version of that root, or the writer marked the root first
+    /// (9b.9). Vacuum, which clears `mixed` and frees line pointers, is excluded from the
+    /// definition on (9b.12). A validation that added the rows of one snapshot only would have to
+    /// wait for older snapshots.
+    ///
+    /// In a unique index each of the two visits has one snapshot that says which rows exist. Page
+    /// by page, a row that moves, or is deleted and inserted again, would exist twice. The build
+    /// refuses two rows of one key that its snapshot sees. The rows that validation's snapshot sees
+    /// are checked as if inserted now, unless they are gone by now. Later rows were checked by
+    /// their writers, which knew that the index was ready. Of two rows with one key, at least one
+    /// is checked this way while the other's entry exists.
     /// # Errors
-    /// As [`Table::build_index`]; also a wait's, for a row in progress with a key of a unique index.
+    /// As [`Table::build_index`]; also a wait's, for a row in progress with a key of a unique
+    /// index.
     pub fn validate_index(
         &self,
         tx: &Transaction,
@@ -246,7 +260,7 @@ impl Table {
                 versions.push((version.root, VersionRow::from(version), live));
             })?;
             for (root, version, live) in &versions {
-                // Removable by now, and some value of it is gone: nobody needs its entry.
+                // Removable by now, and one of its values is gone: no snapshot needs its entry.
                 if !self.deform_past(*root, version, &needed, &mut row)? {
                     continue;
                 }
@@ -262,7 +276,7 @@ impl Table {
         Ok(())
     }
 
-    /// Columns that entries of an index are made of.
+    /// Returns the columns that entries of an index are made of.
     pub(crate) fn needed_for(&self, index: usize) -> ColumnMask {
         let mut needed = self.indexes[index].key_mask.clone();
         for &column in &self.indexes[index].definition.include {
@@ -271,12 +285,13 @@ impl Table {
         needed
     }
 
-    /// The violation that a live version of the row at `root` is part of.
+    /// Makes the unique violation of the row at `root`, which has a live version.
     #[cold]
     fn duplicate_at(&self, tx: &Transaction, index: usize, root: Tid) -> Result<Error> {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let snapshot = tx.snapshot()?;
-        // A snapshot of REPEATABLE READ may be too old to see it; then the values are not told.
+        // A snapshot of REPEATABLE READ may be too old to see the row. The error then omits the
+        // values.
         let found = self.fetch(tx, &snapshot, root, &self.indexes[index].key_mask, &mut row)?;
         Ok(match self.unique_violation(index, &row) {
             Error::UniqueViolation(mut violation) if !found => {
@@ -289,11 +304,11 @@ impl Table {
 }
 
 impl Worker {
-    /// Reads chunks of blocks until none is left. `interrupts` may end it.
+    /// Reads chunks of blocks until none is left. `interrupts` may end the reading.
     fn run(mut self, interrupts: impl Fn() -> Result<()>) -> Result<Sorter<IndexEntries>> {
         let result = self.read_chunks(&interrupts);
         if result.is_err() {
-            // Relaxed: who sees it late only works in vain.
+            // Relaxed: a worker that sees the flag late only works in vain.
             self.stop.store(true, Ordering::Relaxed);
         }
         self.progress.note_memory(self.sorter.peak_bytes());
@@ -310,7 +325,7 @@ impl Worker {
         let mut chunk = 0..0;
         let blocks = std::iter::from_fn(|| {
             if chunk.is_empty() {
-                // Relaxed: each number is given once, and blocks are read under latches.
+                // Relaxed: each number is given out once, and blocks are read under latches.
                 let first = next.fetch_add(CHUNK_BLOCKS, Ordering::Relaxed);
                 chunk = first.min(end)..end.min(first.saturating_add(CHUNK_BLOCKS));
             }
@@ -326,7 +341,7 @@ impl Worker {
             let mut mixed = Vec::new();
             let is_mine = |xid| self.own.contains(&xid);
             let live = self.as_of.map_or(Live::AtVisit(&is_mine), Live::At);
-            // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
+            // Keys may be expressions, which wait for the latch's release (rule 9b.16).
             table.heap().visit_versions(live, block, &self.horizon, |version, live| {
                 versions.push((version.root, VersionRow::from(version), live));
             })?;
@@ -341,7 +356,8 @@ impl Worker {
                         None => left_out = true,
                     }
                 }
-                // Who comes by an entry must look whether it is the version's that he sees.
+                // A reader that follows an entry must check that the version it sees has the
+                // entry's key.
                 if entries.len() > first && (differ || left_out) {
                     mixed.push(chain[0].0.offset.0);
                 }
@@ -360,8 +376,8 @@ impl Worker {
 }
 
 impl Table {
-    /// The entry of one version; `None` when a partial index leaves it out, or it has become removable, and some value
-    /// of it is gone.
+    /// Returns the entry of one version. Returns `None` when a partial index leaves the row out, or
+    /// when the version has become removable and one of its values is gone.
     fn page_entry(
         &self,
         index: usize,
@@ -388,13 +404,14 @@ impl Table {
     }
 }
 
-/// Takes the entry of one more version of a chain, whose entries begin at `first`: one with an equal key
-/// is superfluous. True if an entry of another version differs, in its key or in its payload.
+/// Adds the entry of one more version of a chain, whose entries begin at `first`. An entry with an
+/// equal key replaces the older one. Returns true when an entry of another version differs, in key
+/// or payload.
 fn merge(entries: &mut Vec<PageEntry>, first: usize, new: PageEntry) -> bool {
     let chain = &mut entries[first..];
     let differs = chain.iter().any(|entry| entry.key != new.key || entry.payload != new.payload);
     match chain.iter_mut().find(|entry| entry.key == new.key) {
-        // The newer version's payload is the one to keep; it is live if either is.
+        // The newer version's payload is kept. The entry is live if either is.
         Some(same) => *same = PageEntry { live: new.live || same.live, ..new },
         None => entries.push(new),
     }

@@ -1,4 +1,4 @@
-//! Heap against indexes: invariants X1 to X4 (`docs/invariants.md`).
+//! Consistency check of heap against indexes: invariants X1 to X4 (`docs/invariants.md`).
 
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_heap::{ItemKind, Live, VersionRow};
@@ -11,7 +11,7 @@ use crate::recheck::{Entry, Seen};
 use crate::row_key::PastEntry;
 use crate::table::Table;
 
-/// What a check of a table visited and found.
+/// The visited pages and the findings of a table check.
 #[derive(Debug, Default)]
 pub struct TableReport {
     /// Pages of heap and indexes.
@@ -20,37 +20,38 @@ pub struct TableReport {
     pub corruptions: Vec<Corruption>,
 }
 
-/// What the heap holds, for the indexes to be held against.
+/// Contents of the heap, to be compared with the indexes.
 #[derive(Default)]
 struct HeapContents {
     /// Every line pointer in use.
     items: HashMap<Tid, ItemKind>,
-    /// Roots of chains with a version of a transaction not aborted.
+    /// Roots of chains with a version of a transaction that did not abort.
     roots: HashSet<Tid>,
-    /// For each index, what the versions of transactions not aborted ask for.
+    /// For each index, the entries that versions of transactions that did not abort require.
     wanted: Vec<HashSet<(Vec<u8>, Tid)>>,
-    /// For each index, what every version that somebody may see asks for, of roots that are not mixed.
+    /// For each index, the entries that visible versions of roots without `mixed` require.
     unmixed: Vec<HashMap<Tid, Asked>>,
 }
 
-/// What versions ask an index for.
+/// The entries that versions require in an index.
 #[derive(PartialEq, Eq)]
 enum Asked {
-    /// No entry: a predicate leaves them out.
+    /// No entry: a predicate leaves the versions out.
     Nothing,
     /// An entry with this key and payload.
     Entry(Vec<u8>, Vec<u8>),
-    /// Not all the same.
+    /// Entries that differ.
     Several,
 }
 
 impl Table {
-    /// Examines the heap, each index, and each against the other. Nobody writes to the table.
+    /// Examines the heap, each index, and each against the other. The table must not be written
+    /// meanwhile.
     ///
     /// # Errors
-    /// Storage's other than damage, which goes into the report.
+    /// Storage's errors, except damage, which goes into the report.
     pub fn check(&self) -> Result<TableReport> {
-        // The heap calls nothing dead whose end is not durable (rule 9b.13).
+        // The heap calls no version dead whose end is not durable (rule 9b.13).
         let wal = self.engine.storage().wal();
         wal.flush(wal.insert_lsn())?;
         let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
@@ -70,7 +71,7 @@ impl Table {
                 |tid, kind| {
                     items.insert(tid, kind);
                 },
-                // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
+                // Keys may be expressions, which wait for the latch's release (rule 9b.16).
                 |version| versions.push((version.row.root, version.row.into())),
             )?;
             for (root, version) in &versions {
@@ -80,7 +81,8 @@ impl Table {
                         Ok(Some(PastEntry { key: Some(key), .. })) => {
                             wanted.insert((key, *root));
                         }
-                        // The predicate leaves this version out, or it is removable, and a value of it is gone.
+                        // The predicate leaves this version out, or it is removable and one of its
+                        // values is gone.
                         Ok(None | Some(PastEntry { key: None, .. })) => {}
                         Err(error) => {
                             let detail = error.to_string();
@@ -100,15 +102,15 @@ impl Table {
         // Damaged pages say nothing reliable about indexes.
         let heap_is_sound = report.corruptions.is_empty();
         for index in 0..self.indexes.len() {
-            // Nobody reads what an index holds that takes no entries.
+            // The contents of an index that takes no entries are not read.
             let compared = heap_is_sound && self.indexes[index].definition.ready;
             self.check_index(index, compared.then_some(&heap), &mut report)?;
         }
         Ok(report)
     }
 
-    /// Notes what the versions of a block that somebody may see ask the indexes for, where who comes by
-    /// an entry does not look at the version's key.
+    /// Notes the index entries that the visible versions of a block require, for roots where
+    /// readers do not compare the version's key.
     fn read_unmixed(&self, block: u32, horizon: &Horizon, heap: &mut HeapContents) -> Result<()> {
         let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
         self.heap().visit_versions(Live::AtVisit(&|_| false), block, horizon, |row, _| {
@@ -118,7 +120,7 @@ impl Table {
         })?;
         for (root, version) in &versions {
             for (index, unmixed) in heap.unmixed.iter_mut().enumerate() {
-                // That an expression has no value was found before.
+                // An expression without a value was reported before.
                 let Ok(asked) = self.asked_by(index, version) else { continue };
                 unmixed
                     .entry(*root)
@@ -174,7 +176,8 @@ impl Table {
             report.corruptions.push(self.finding(index, "X2", tid, detail));
         }
         let Some(heap) = heap else { return Ok(()) };
-        // Versions that somebody may see. Removable ones may have lost their entries already.
+        // Only versions that a snapshot may see: removable ones may have lost their entries
+        // already.
         let horizon = self.engine.transactions().horizon();
         // An index whose build did not end lacks entries.
         let complete = self.indexes[index].definition.valid;
@@ -197,7 +200,8 @@ impl Table {
                 None => ("X4", "an entry points at an UNUSED line pointer"),
                 Some(ItemKind::HeapOnly) => ("H2", "an entry points at a heap-only version"),
                 Some(ItemKind::Root { mixed: true }) => continue,
-                // A dead root keeps its entries until vacuum; a live one of another key may not.
+                // A dead root keeps its entries until vacuum. A live root may not have an entry of
+                // another key.
                 Some(ItemKind::Root { mixed: false }) => {
                     let dead = self.heap().is_dead(*tid, &horizon)? || !heap.roots.contains(tid);
                     if dead || stale.contains(tid) {

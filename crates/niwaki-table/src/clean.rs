@@ -1,16 +1,19 @@
-//! Cleaning: what a pass over an index does with the entries of roots that vacuum is about.
+//! Cleaning: a vacuum pass over an index, which removes the entries of given chain roots.
 //!
 //! ```text
-//! root is                      entry                               what happens to it
-//! DEAD                         any                                 it goes
-//! mixed, has versions          its key is no version's             it goes
-//!                              its key is a version's              it stays, with that version's payload
+//! root is               entry                      what happens to it
+//! DEAD                  any                        it goes
+//! mixed, has versions   no version has its key     it goes
+//!                       a version has its key      it stays, with that version's payload
 //! ```
 //!
-//! It is decided under one exclusive hold of the leaf (rule 9b.10). A version that is there keeps entries with
-//! its key, removable or not: what goes was pruned before, and the log has its interval. Heap blocks that are
-//! not in memory, and keys that only expressions tell, are read in and evaluated when the leaf was let
-//! go (rule 9b.16); then the page is visited again.
+//! The decision is made under one exclusive hold of the leaf's latch (rule 9b.10). Any remaining
+//! version keeps entries with its key, removable or not: versions that go were pruned before, and
+//! the log has their interval.
+//!
+//! Some heap blocks are not in memory, and some keys come from expressions. Their blocks are read
+//! in and their keys evaluated after the leaf's release (rule 9b.16). Then the page is visited
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -23,18 +26,18 @@ use crate::error::{Error, Result};
 use crate::row_key::{HasKey, KeyMemo};
 use crate::table::Table;
 
-/// How often a page is visited again before what is still undecided on it is left for another vacuum.
+/// The most visits to a page. Entries still undecided then are left for another vacuum.
 const VISITS_MAX: u32 = 8;
-/// From this visit on heap blocks are read in under the leaf's latch: they were evicted again.
+/// The visit from which on heap blocks are read in under the leaf's latch: they were evicted again.
 const INSISTS: u32 = 2;
 
 impl Table {
-    /// Visits every entry of an index for `roots`. Adds to `unclean` those of the mixed ones of which it may
-    /// have left an entry that is not right: `mixed` must stay with them. `rest` is called between
-    /// pages, as [`EntryVisitor::between_pages`] is.
+    /// Visits every entry of an index for `roots`. Adds to `unclean` the mixed roots that may still
+    /// have a wrong entry: these must stay `mixed`. `rest` is called between pages, as
+    /// [`EntryVisitor::between_pages`] is.
     ///
     /// # Errors
-    /// Storage's, and that of `rest`; what was deleted until then stays deleted.
+    /// Storage's, and the errors of `rest`; completed deletions stay.
     pub fn clean_index(
         &self,
         index: usize,
@@ -73,11 +76,11 @@ struct Cleaner<'t> {
     read_ahead: ReadAhead,
     rest: &'t mut dyn FnMut(u64, bool) -> Result<()>,
     memo: KeyMemo,
-    /// Roots of entries of this page that could not be judged yet.
+    /// Roots of entries of this page that are not judged yet.
     undecided: Vec<Tid>,
-    /// Heap blocks that these need.
+    /// Heap blocks that these roots need.
     absent: BTreeSet<u32>,
-    /// How often this page was visited.
+    /// The number of visits to this page.
     visits: u32,
     payload: Vec<u8>,
     failure: Option<Error>,
@@ -137,8 +140,9 @@ impl EntryVisitor for Cleaner<'_> {
 }
 
 impl Cleaner<'_> {
-    /// What becomes of the entry of a mixed root, under the latches of its leaf and of the root's page. `None`:
-    /// only an expression can tell, or a value that does not stand there as it is, and the memo does not know it.
+    /// Decides about the entry of a mixed root, under the latches of its leaf and of the root's
+    /// page. Returns `None` when the decision needs an expression, or a compressed or out-of-line
+    /// value, that the memo does not know.
     fn judge(&mut self, probe: &DeadProbe<'_>, entry: BatchEntry<'_>) -> Option<EntryDecision> {
         let (mut its, mut unknown) = (None, false);
         for version in probe.versions(entry.tid) {
@@ -152,11 +156,12 @@ impl Cleaner<'_> {
             None if unknown => None,
             None => Some(EntryDecision::Delete),
             Some(_) if seeded_bug!("payload-rewritten") => Some(EntryDecision::Keep),
-            // If there are several, and the root is *cleaning* still when all entries were visited, they
-            // have one payload; else it stays mixed, and nobody reads payloads.
+            // If several versions have the key, and the root is still *cleaning* after all entries
+            // were visited, they have one payload. Otherwise the root stays mixed, and no scan
+            // reads payloads.
             Some(version) => {
                 self.payload.clear();
-                // Stored values are decoded and put together again: nothing is evaluated.
+                // Stored values are decoded and put together again, without evaluation.
                 let known = match self.table.indexes[self.index].definition.include.is_empty() {
                     true => Ok(true),
                     false => self.memo.payload(self.table, self.index, version, &mut self.payload),
@@ -175,7 +180,7 @@ impl Cleaner<'_> {
         }
     }
 
-    /// No latch is held.
+    /// Prepares the next visit. No latch is held.
     fn prepare_next_visit(&mut self, reads: u64, changed: bool) -> Result<NextVisit> {
         if let Some(error) = self.failure.take() {
             return Err(error);
@@ -186,7 +191,7 @@ impl Cleaner<'_> {
             for block in std::mem::take(&mut self.absent) {
                 self.table.heap().read_in(block)?;
             }
-            // An expression that fails on a version of the past is no reason not to vacuum.
+            // An expression that fails on an old version does not stop the vacuum.
             if self.memo.learn(self.table, self.index).is_ok() {
                 self.undecided.clear();
                 return Ok(NextVisit::SamePage);

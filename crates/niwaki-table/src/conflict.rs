@@ -1,33 +1,37 @@
-//! INSERT … ON CONFLICT: a row is inserted, or the row that has its key is locked.
+//! INSERT … ON CONFLICT: inserts a row, or locks the row that has its key.
 //!
 //! ```text
-//!  ┌─► look for the key in each arbiter            a transaction in progress decides: wait for it ─┐
-//!  │     found     lock the live version, if it has the key ─► the caller updates it               │
-//!  │       no longer there ──────────────────────────────────────────────────────────────────────►─┤
-//!  │     nowhere   row into the heap, entries into the arbiters, each after its unique check       │
-//!  │       all in ──────────────────────────────────────────► entries into the other indexes, done │
-//!  │       a key is there: take the row back ─────────────────────────────────────────────────────►┤
-//!  └───────────────────────────────────────────────────────────────────────────────────────────────┘
+//!  ┌─► look for the key in each arbiter          a transaction in progress decides: wait for it ─┐
+//!  │     found     lock the live version, if it has the key ─► the caller updates it             │
+//!  │       no longer there ────────────────────────────────────────────────────────────────────►─┤
+//!  │     nowhere   row into the heap, entries into the arbiters, each after its unique check     │
+//!  │       all in ────────────────────────────────────────► entries into the other indexes, done │
+//!  │       a key is there: take the row back ───────────────────────────────────────────────────►┤
+//!  └─────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! **No row twice.** What decides is the unique check of each arbiter under its leaf's latch, as for every
-//! insertion (rule 9b.11). The search before it, which holds nothing, only spares the heap rows that would
-//! be taken back, and is where one waits: with no row of one's own in anybody's way.
+//! **No row twice.** The unique check of each arbiter decides, under its leaf's latch, as for every
+//! insertion (rule 9b.11). The search before it, which holds nothing, only spares the heap rows
+//! that would be taken back. Waits happen there, before the transaction has a row in the way of
+//! others.
 //!
-//! **No row lost.** A row that was found is locked as an update locks it, and under that latch it is asked
-//! whether its live version has the key still ([`niwaki_heap::Heap::live_row`]). Between search and lock it
-//! may have been deleted, its line pointer may be another row's, or, since a chain has any number of keys,
-//! it may have got another key. From the lock on it stays as it is until the caller has updated it. It
-//! need not be one that the snapshot sees, except where the snapshot is to stay (REPEATABLE READ): there
-//! that is a serialization failure.
+//! **No row lost.** A found row is locked as an update locks it. Under that latch the code checks
+//! that its live version still has the key ([`niwaki_heap::Heap::live_row`]). Between search and
+//! lock the row may have been deleted, or its line pointer may belong to another row. Since a chain
+//! has any number of keys, the row may also have got another key. From the lock on it stays
+//! unchanged until the caller has updated it. The snapshot need not see the row, except where the
+//! snapshot is to stay (REPEATABLE READ). There an unseen row is a serialization failure.
 //!
-//! **It ends.** A turn is repeated only after another transaction changed something since the turn began:
-//! the row that was found lost its key, or somebody came to the leaf first. Of two who insert the same key
-//! the one who comes to the leaf first has it, so one of them always goes on. A row that was taken back
-//! is in nobody's way: its own transaction ended it. Arbiters are visited in one order, so who gives way at one
-//! of them gives way to somebody who is past it, and two single rows never wait for each other. Two
-//! transactions of several rows each may, as in any order of locks, and, when one came to an entry of the
-//! other in the moment before that was taken back, also then: one of them ends with a deadlock (40P01).
+//! **It ends.** A turn is repeated only after another transaction changed something since the turn
+//! began. Either the found row lost its key, or another insertion came to the leaf first. Of two
+//! insertions of the same key, the one that comes to the leaf first has it, so one of them always
+//! goes on. A row that was taken back blocks no other insertion: its own transaction ended it.
+//!
+//! Arbiters are visited in one order. So an insertion that gives way at one of them gives way to
+//! one that is past it. Two single rows never wait for each other. Two transactions of several
+//! rows each may wait for each other, as in any order of locks. They may also do so when one came
+//! to an entry of the other just before that was taken back. One of them then ends with a deadlock
+//! (40P01).
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::LiveRow;
@@ -45,14 +49,14 @@ use crate::table::Table;
 use crate::update::Queue;
 use crate::workspace::Workspace;
 
-/// What became of a row that gives way to one with its key.
+/// The outcome for a row that gives way to one with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upsert {
-    /// It is there, at this address.
+    /// The row was inserted, at this address.
     Inserted(Tid),
-    /// Another row has its key; that one was not to be locked.
+    /// Another row has its key, and no lock was asked for.
     Conflict,
-    /// Another row has its key, and is locked: its newest version.
+    /// Another row has its key. Its newest version is locked.
     Locked(ChangedRow),
     /// A row that this command inserted or changed has its key.
     OwnCommand,
@@ -66,12 +70,14 @@ struct Holder {
 }
 
 impl Table {
-    /// Inserts a row (all columns), unless another has its key in one of the unique indexes `arbiters`;
-    /// then that row is locked, if `lock` says how. Waits for transactions that decide whether one has.
+    /// Inserts a row (all columns), unless another row has its key in one of the unique indexes
+    /// `arbiters`. That row is then locked in mode `lock`, if given. Waits for transactions that
+    /// decide whether a row has the key.
     ///
     /// # Errors
-    /// Those of [`Table::insert`], [`Error::UniqueViolation`] for indexes that are no arbiters only;
-    /// serialization failure where the snapshot stays and does not see the row with the key.
+    /// The errors of [`Table::insert`], with [`Error::UniqueViolation`] only for indexes that are
+    /// no arbiters. Also a serialization failure where the snapshot stays and does not see the row
+    /// with the key.
     ///
     /// # Panics
     /// If an arbiter is not unique.
@@ -100,7 +106,8 @@ impl Table {
         }
     }
 
-    /// The row that has the key of `row` in one of the indexes, the first of them in which there is one.
+    /// Finds the row that has the key of `row` in one of the indexes, in the first index that has
+    /// such a row.
     fn find_holder(
         &self,
         tx: &Transaction,
@@ -128,8 +135,9 @@ impl Table {
         Ok(None)
     }
 
-    /// Inserts the row, unless somebody comes to the leaf of an arbiter first: `None`, and the row is
-    /// taken back. No entry of it is in an index that is no arbiter then.
+    /// Inserts the row, unless another insertion comes to the leaf of an arbiter first. Then
+    /// returns `None`, and takes the row back. The row then has no entry in an index that is no
+    /// arbiter.
     fn insert_giving_way(
         &self,
         tx: &Transaction,
@@ -155,7 +163,8 @@ impl Table {
         Ok(Some(root))
     }
 
-    /// Locks the live version of a row that was found by its key; `None` when it has the key no longer.
+    /// Locks the live version of a row that was found by its key. Returns `None` when the row no
+    /// longer has the key.
     fn lock_holder(
         &self,
         tx: &Transaction,
@@ -223,7 +232,7 @@ mod tests {
         Engine::new(storage, manager)
     }
 
-    /// A table `(t text unique, id int4 unique)`.
+    /// Makes a table `(t text unique, id int4 unique)`.
     fn table(engine: &Arc<Engine>, session: &Arc<SessionControl>) -> Arc<Table> {
         let tx = engine.transactions().begin(session, BeginOptions::default()).unwrap();
         let file = || engine.create_file(&tx, true).unwrap();
@@ -248,8 +257,9 @@ mod tests {
         Table::open(engine, definition)
     }
 
-    /// A row that gives way at its second arbiter has an entry in the first. Its key is out of
-    /// line, and its pieces went with the row: nobody could tell the entry any more.
+    /// Regression test: a row that gives way at its second arbiter has an entry in the first. Its
+    /// key is out of line, and its chunks went with the row. So the key of the entry could no
+    /// longer be read.
     #[test]
     fn the_key_of_a_row_that_gave_way_is_read_before_its_pieces_go() {
         let engine = engine();
@@ -260,7 +270,7 @@ mod tests {
         let tx = begin();
         table.insert(&tx, &[Datum::text("first"), Datum::Int4(1)], &mut work).unwrap();
         tx.commit(Durability::Flush).unwrap();
-        // Too long for its row, and nothing makes it shorter.
+        // The value is too long for its row, and not compressible.
         let mut state = 1u64;
         let noise = |_| {
             state ^= state << 13;

@@ -1,4 +1,4 @@
-//! Values from index entries: for scans that need nothing else of a row.
+//! Values decoded from index entries, for index-only scans.
 
 use niwaki_txn::View;
 use niwaki_types::{
@@ -10,8 +10,8 @@ use crate::recheck::Entry;
 use crate::table::Table;
 
 impl Table {
-    /// Whether the entries of an index give the values of all `needed` columns: as key columns whose
-    /// encoding can be read back, or in the INCLUDE payload.
+    /// Returns true when the entries of an index give the values of all `needed` columns. The
+    /// values come from key columns whose encoding can be read back, or from the INCLUDE payload.
     pub fn covers(&self, index: usize, needed: &ColumnMask) -> bool {
         let definition = &self.indexes[index].definition;
         needed.iter().all(|column| {
@@ -22,8 +22,9 @@ impl Table {
         })
     }
 
-    /// Writes the `needed` columns of the row that the view sees through an entry into `out`, from the
-    /// entry where it is right; false when it sees none with the entry's key.
+    /// Writes the `needed` columns of the row that the view sees through an entry into `out`. Takes
+    /// them from the entry where they are valid. Returns false when the view sees no row with the
+    /// entry's key.
     #[inline]
     pub(crate) fn fetch_covered(
         &self,
@@ -38,8 +39,8 @@ impl Table {
         match right {
             None => Ok(false),
             Some(true) => self.decode_entry(entry, payload, needed, out).map(|()| true),
-            // The chain has several keys, or payloads: the row itself is asked (design section 5). What
-            // the snapshot sees of it does not change in between.
+            // The chain has several keys, or payloads, so the values come from the row itself
+            // (design section 5). The row that the snapshot sees does not change in between.
             Some(false) => self.fetch_through(view, entry, needed, out),
         }
     }
@@ -79,7 +80,7 @@ impl Table {
                 out[column] = match view.get(place)? {
                     Some(Field::Value(value)) => value,
                     None => Datum::Null,
-                    // Payloads have whole values.
+                    // Payloads hold plain values only.
                     Some(Field::Apart(_)) => {
                         let what = "a value in an index entry does not stand there as it is";
                         return Err(Error::Type(TypeError::corrupt(what)));

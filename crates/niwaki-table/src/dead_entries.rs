@@ -1,6 +1,6 @@
-//! What an index asks of its table: which entries of a leaf may go?
+//! Dead-entry checks: which entries of a leaf the index may delete.
 //!
-//! Asked under the leaf's exclusive latch; latches heap pages, and never waits.
+//! The index calls them under the leaf's exclusive latch. They latch heap pages, and never wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,32 +15,33 @@ use crate::row_key::HasKey;
 use crate::table::Table;
 use crate::unique::storage;
 
-/// A snapshot is old when so many bytes of log came after it: short statements, of which some are always open, hold nothing
-/// back for long.
+/// The bytes of log after a snapshot from which the snapshot counts as old. Short statements, of
+/// which some are always open, block nothing for long.
 const OLD_LOG_BYTES: u64 = 1 << 20;
 
 /// Judges the entries of a leaf (design section 6).
 pub(crate) struct DeadEntries<'t> {
     table: &'t Table,
     index: usize,
-    /// Taken when the pass began.
+    /// The horizon, read once per pass.
     horizon: RefCell<Option<Horizon>>,
-    /// Roots of entries that may go although the index may have others for them, or get some.
+    /// Roots with several keys whose entries may be removed: the index may have other entries for
+    /// them, or get some.
     mixed: RefCell<Vec<Tid>>,
     inserting: Option<Inserting<'t>>,
 }
 
-/// Who needs the room.
+/// The insertion that needs the room.
 struct Inserting<'t> {
     tx: &'t Transaction,
     churn: &'t RefCell<OwnChurn>,
-    /// Entries of the pass that stay: those that wait for this transaction, and others that wait for one or
-    /// are promising.
+    /// Entries of the pass that stay. `own` counts those that wait for this transaction. `others`
+    /// counts those that wait for another one, and promising ones.
     own: Cell<u32>,
     others: Cell<u32>,
-    /// An old snapshot keeps what would have made room on a leaf.
+    /// True when an old snapshot keeps entries whose removal would have made room on a leaf.
     held_back: Cell<bool>,
-    /// Why it was told to stop.
+    /// The interrupt that ended the pass.
     interrupted: RefCell<Option<Interrupted>>,
 }
 
@@ -50,7 +51,8 @@ impl<'t> DeadEntries<'t> {
         Self { table, index, horizon, mixed, inserting: None }
     }
 
-    /// For an insertion by `tx`, which is not told again and again that what it met is its own.
+    /// Makes the checks for an insertion by `tx`. `churn` spares it repeated tries that meet only
+    /// its own entries.
     pub(crate) fn inserting(
         table: &'t Table,
         index: usize,
@@ -64,12 +66,12 @@ impl<'t> DeadEntries<'t> {
         Self { inserting, ..Self::new(table, index) }
     }
 
-    /// Whether the index split a leaf for want of room that only an old snapshot kept.
+    /// Returns true when the index split a leaf for lack of room that only an old snapshot kept.
     pub(crate) fn was_held_back(&self) -> bool {
         self.inserting.as_ref().is_some_and(|inserting| inserting.held_back.get())
     }
 
-    /// Why [`DeletionOracle::gives_up`] said so.
+    /// Takes the interrupt that made [`DeletionOracle::gives_up`] return true.
     pub(crate) fn interrupted(&self) -> Option<Interrupted> {
         self.inserting.as_ref().and_then(|inserting| inserting.interrupted.take())
     }
@@ -109,10 +111,10 @@ impl DeletionOracle for DeadEntries<'_> {
                 debug_assert_eq!(candidate.tid.block, block, "one block at a time");
                 let (key, root) = (candidate.key, candidate.tid);
                 let entry = Entry { index: self.index, key, root, seen: Seen::Now };
-                // A version whose key only an expression tells may have this one: its entry stays until
-                // the whole chain is dead.
+                // A version whose key comes from an expression may have this key. Its entry stays
+                // until the whole chain is dead.
                 let has_key = |row: RowRef<'_>| self.table.recheck(entry, row, None) != HasKey::No;
-                // A mark is a hint (rule 9b.13): the table looks at marked entries too.
+                // A mark is a hint (rule 9b.13): the table checks marked entries too.
                 let deadness = probe.deadness(candidate.tid, horizon, has_key);
                 candidate.deletable = matches!(deadness, Deadness::Dead { .. });
                 if candidate.deletable && probe.is_mixed(root) {
@@ -135,7 +137,7 @@ impl DeletionOracle for DeadEntries<'_> {
 
     fn gives_up(&self) -> bool {
         let Some(Inserting { tx, interrupted, .. }) = &self.inserting else { return false };
-        // The leaf is latched.
+        // The leaf is latched, so this only asks and does not wait.
         let Err(why) = tx.session().interrupted() else { return false };
         *interrupted.borrow_mut() = Some(why);
         true
@@ -143,7 +145,7 @@ impl DeletionOracle for DeadEntries<'_> {
 
     fn deleted(&self, roots: &[Tid]) {
         if self.inserting.is_none() {
-            // A reader's lock does not keep other definitions of the table from being made.
+            // A reader's lock does not exclude DDL on the table.
             return;
         }
         let mixed = self.mixed.borrow();
@@ -193,7 +195,7 @@ impl DeadEntries<'_> {
         ask(horizon.get_or_insert_with(|| self.table.engine.transactions().horizon()))
     }
 
-    /// An entry stays, waiting for the end of this transaction, if for any.
+    /// Counts an entry that stays. `pending` is the transaction whose end it waits for, if any.
     fn stays_for(&self, pending: Option<Xid>) {
         if let Some(Inserting { tx, own, others, .. }) = &self.inserting {
             let counted = if pending.is_some_and(|xid| tx.is_mine(xid)) { own } else { others };
@@ -202,26 +204,28 @@ impl DeadEntries<'_> {
     }
 }
 
-/// Tries of bottom-up deletion that found mostly what the running transaction itself wrote, by index.
+/// Tries of bottom-up deletion, per index, that found mostly entries of the running transaction
+/// itself.
 ///
-/// A statement that updates many rows fills leaf after leaf with versions that nobody can remove before
-/// it ends. After each such try twice as many are spared, so that the worth of the next can still be seen.
+/// A statement that updates many rows fills leaf after leaf with versions that cannot be removed
+/// before its end. After each failed try, twice as many tries are spared. Some still run, so that a
+/// later try can show its worth.
 #[derive(Debug, Default)]
 pub(crate) struct OwnChurn {
     transaction: Option<Xid>,
     tries: BTreeMap<RelFileId, Tries>,
 }
 
-/// One index.
+/// The tries on one index.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tries {
-    /// Failed in a row.
+    /// Failed tries in a row.
     failed: u32,
-    /// To be spared before the next.
+    /// Tries to be spared before the next one.
     spared: u32,
 }
 
-/// Most tries that are spared for one that failed.
+/// The most tries that are spared after a failed one.
 const SPARED_MAX: u32 = 64;
 
 impl OwnChurn {

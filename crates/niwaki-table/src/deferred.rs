@@ -1,9 +1,10 @@
-//! Unique keys that are checked later: at the end of a statement or of the transaction.
+//! Deferred unique checks: at the end of a statement or of the transaction.
 //!
-//! An entry of a deferrable index is inserted whatever other rows have its key. If one of them is live, or
-//! may yet be, the key is noted, under the same leaf latch under which the entry goes in; so of two
-//! transactions that insert one key, the later one notes it. [`Table::check_deferred`] looks again when the
-//! time has come: what was noted may have gone, and others may have come.
+//! An entry of a deferrable index is inserted whatever other rows have its key. If one of them is
+//! live, or may yet be, the key is noted. This happens under the same leaf latch under which the
+//! entry goes in. So of two transactions that insert one key, the later one notes it.
+//! [`Table::check_deferred`] looks again at the due time: the noted rows may have gone, and others
+//! may have come.
 
 use std::cell::Cell;
 
@@ -18,7 +19,7 @@ use crate::recheck::{Entry, Seen};
 use crate::table::Table;
 use crate::unique::KeyCheck;
 
-/// A key that may be there twice.
+/// A key that may be a duplicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredKey {
     /// The table's number.
@@ -28,22 +29,22 @@ pub struct DeferredKey {
     /// The heap's file: after TRUNCATE there is nothing left to check.
     pub file: RelFileId,
     key: Vec<u8>,
-    /// Root of the row that was inserted with it.
+    /// Root of the row that was inserted with the key.
     root: Tid,
 }
 
-/// Where a key was found in a unique index, when no latch was held any more.
+/// The result of a search for a key in a unique index, after all latches were released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundKey {
-    /// No live row has it.
+    /// No live row has the key.
     Nowhere,
-    /// The row with this root has it.
+    /// The row with this root has the key.
     At(Tid),
-    /// Whether a row has it depends on this transaction.
+    /// This transaction's outcome decides whether a row has the key.
     Perhaps(Xid),
 }
 
-/// A unique check that lets everything pass, and remembers whether it should not have.
+/// A unique check that lets every entry pass, and remembers doubtful ones.
 pub(crate) struct PassingCheck<'c, 't> {
     pub(crate) inner: &'c KeyCheck<'t>,
     pub(crate) doubtful: Cell<bool>,
@@ -62,7 +63,7 @@ impl UniqueCheck for PassingCheck<'_, '_> {
 }
 
 impl Table {
-    /// What is noted of a row that is in the heap at `root`.
+    /// Makes the note about a key of the heap's row at `root`.
     pub(crate) fn deferred_key(&self, index: usize, key: &[u8], root: Tid) -> DeferredKey {
         DeferredKey {
             table: self.definition.id,
@@ -73,8 +74,8 @@ impl Table {
         }
     }
 
-    /// Whether the noted key is there twice now: fails if it is, waits for transactions that decide. A key
-    /// whose row, index or file has gone is fine.
+    /// Fails if the noted key is a duplicate now. Waits for transactions that decide. A key whose
+    /// row, index or file has gone passes.
     ///
     /// # Errors
     /// [`Error::UniqueViolation`]; a wait's, storage's.
@@ -107,7 +108,7 @@ impl Table {
         let handle = &self.indexes[index].handle;
         let mut scan = Scan::default();
         scan.start(handle, &KeyRange::equal(key), Direction::Forward);
-        // Ends with the entries of the key.
+        // Ends: when the entries of the key are exhausted.
         while scan.next(handle)? {
             let batch = scan.batch();
             for entry in (0..batch.len()).filter_map(|position| batch.get(position)) {
@@ -124,8 +125,8 @@ impl Table {
         Ok(FoundKey::Nowhere)
     }
 
-    /// Judges the chain at `root`. The entry was read under a latch that is gone: the line pointer may
-    /// be another row's by now, so every version is compared.
+    /// Judges the chain at `root`. The entry was read under a latch that has been released. The
+    /// line pointer may belong to another row by now, so every version is compared.
     pub(crate) fn probe(
         &self,
         tx: &Transaction,

@@ -1,4 +1,6 @@
-//! What the catalog tells about a table: everything needed to read and write it.
+//! Definitions of tables and indexes, as the catalog hands them to this crate.
+//!
+//! They hold everything needed to read and write a table.
 
 use std::sync::Arc;
 
@@ -12,40 +14,42 @@ use crate::expression::{KeyExpression, KeySource};
 /// One key column of an index.
 #[derive(Clone, Debug)]
 pub struct KeyColumn {
-    /// Where its values come from.
+    /// The source of the column's values.
     pub source: KeySource,
     /// Type and order.
     pub order: KeyOrder,
 }
 
 impl KeyColumn {
-    /// A column of the table as it is: its position, from 0, dropped ones counted.
+    /// Makes a key column from a plain table column. `column` is its position, counted from 0 with
+    /// dropped columns included.
     pub fn column(column: usize, order: KeyOrder) -> Self {
         Self { source: KeySource::Column(column), order }
     }
 }
 
-/// When a unique index refuses equal keys.
+/// The moment at which a unique index refuses equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum UniqueCheckTime {
     /// When the entry is inserted.
     #[default]
     AtOnce,
-    /// DEFERRABLE: the entry is inserted anyway, and what may be a violation is noted
+    /// DEFERRABLE: the entry is inserted anyway. A possible violation is noted
     /// ([`crate::Workspace::take_deferred`]) for [`crate::Table::check_deferred`].
     Later,
 }
 
-/// Which updates make a heap-only version, if that fits on the page (design section 10).
+/// The updates that make a heap-only version, if the version fits on the page (design section 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HeapOnlyUpdates {
-    /// All: each index whose key changed gets an entry for the root, which becomes `mixed`; the other
-    /// indexes are not touched (WARM without a limit).
+    /// All updates. Each index whose key changed gets an entry for the chain root, which becomes
+    /// `mixed` (a root with several keys). The other indexes are not touched (WARM without a
+    /// limit).
     #[default]
     AnyKey,
-    /// Those that change no index key, predicate or payload: as PostgreSQL's HOT.
+    /// Updates that change no index key, predicate or payload, as PostgreSQL's HOT.
     SameKeys,
-    /// None: every update makes a new root, with an entry in every index.
+    /// No update. Each one makes a new root, with an entry in every index.
     Off,
 }
 
@@ -54,7 +58,7 @@ pub enum HeapOnlyUpdates {
 pub struct IndexDefinition {
     /// The index's own number.
     pub id: TableId,
-    /// Name: what messages call it.
+    /// The name of the index, for messages.
     pub name: String,
     /// Its files.
     pub file: RelFile,
@@ -62,27 +66,28 @@ pub struct IndexDefinition {
     pub key: Vec<KeyColumn>,
     /// INCLUDE columns: positions in the table's columns.
     pub include: Vec<usize>,
-    /// The rows of a partial index: those for which this gives true.
+    /// The predicate of a partial index: the index holds the rows for which it gives true.
     pub predicate: Option<Arc<dyn KeyExpression>>,
-    /// Whether equal keys are refused.
+    /// True when the index refuses equal keys.
     pub unique: bool,
-    /// NULLS NOT DISTINCT: keys with a NULL can equal each other. Else they never do.
+    /// NULLS NOT DISTINCT: keys with a NULL can equal each other. Otherwise they never do.
     pub nulls_not_distinct: bool,
-    /// When a unique index refuses.
+    /// The moment at which a unique index refuses equal keys.
     pub check_time: UniqueCheckTime,
-    /// Whether it holds the primary key.
+    /// True for the index of the primary key.
     pub primary: bool,
-    /// Whether it takes entries. While it does not (a concurrent build has not filled it yet),
-    /// updates compare its keys all the same (rule 9b.12).
+    /// True once the index takes entries. Before that (a concurrent build has not filled the index
+    /// yet), updates compare its keys all the same (rule 9b.12).
     pub ready: bool,
-    /// Whether scans may use it. Writers keep it up as soon as it is ready.
+    /// True once scans may use the index. Writers keep the index up as soon as it is ready.
     pub valid: bool,
     /// Settings of the index.
     pub options: IndexOptions,
 }
 
 impl IndexDefinition {
-    /// A plain index over these key columns: not unique, ready and valid, with default settings.
+    /// Makes a plain index over these key columns: not unique, ready and valid, with default
+    /// settings.
     pub fn new(id: TableId, name: &str, file: RelFile, key: Vec<KeyColumn>) -> Self {
         Self {
             id,
@@ -101,34 +106,37 @@ impl IndexDefinition {
         }
     }
 
-    /// Whether entries with equal keys hold the same image, so that a posting list may keep it once:
-    /// no INCLUDE column, and no key column whose equal values can look different (numeric 1.0 and
-    /// 1.00, float -0 and 0).
+    /// Returns true when entries with equal keys hold the same image, so that a posting list may
+    /// keep the image once.
+    ///
+    /// This requires no INCLUDE column, and no key column whose equal values can look different
+    /// (numeric 1.0 and 1.00, float -0 and 0).
     pub fn equal_is_image(&self) -> bool {
         self.include.is_empty()
             && self.key.iter().all(|column| key_equal_is_image_equal(column.order.oid))
     }
 }
 
-/// A table as the catalog describes it. Immutable: DDL makes another one.
+/// A table as the catalog describes it. Immutable: DDL makes another definition.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
-    /// The table's number; names its table lock.
+    /// The table's number. It also names the table lock.
     pub id: TableId,
     /// Name, for messages.
     pub name: String,
     /// Its files.
     pub file: RelFile,
-    /// The files of its large values. Without them a row must fit a page: tables that have no column for such
-    /// values, and those of before there were any.
+    /// The files of the table's large values. Without them a row must fit a page. Tables without a
+    /// column for such values have none, nor do tables from before large values existed.
     pub values: Option<RelFile>,
-    /// How full, in percent (10..=100), insertions leave a page.
+    /// The fill level, in percent (10..=100), at which insertions leave a page.
     pub fillfactor: u8,
-    /// Which updates are heap-only.
+    /// The updates that are heap-only.
     pub heap_only_updates: HeapOnlyUpdates,
     /// All columns, dropped ones included, in the order of their numbers.
     pub columns: Vec<ColumnType>,
-    /// What rows older than a column have in it; shorter than `columns` (or empty) means NULL.
+    /// Values of columns for rows older than the column. A missing position, or an empty list,
+    /// means NULL.
     pub missing: Vec<Datum>,
     /// Indexes, ready or not.
     pub indexes: Vec<IndexDefinition>,

@@ -1,5 +1,7 @@
-//! What all tables of one database share: storage, transactions, and the in-memory state of each
-//! relation, found by the number of its files.
+//! The engine: state that all tables of one database share.
+//!
+//! It holds storage, transactions, and the in-memory state of each relation, found by the number of
+//! its files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::stats::{Counters, count};
 use crate::suspects::Suspects;
 use crate::temp::{TempFiles, TempQuota, TempSpace};
 
-/// What all who open an index share.
+/// State that all openers of an index share.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenIndex {
     pub(crate) table: TableId,
@@ -31,14 +33,14 @@ pub(crate) struct OpenIndex {
     pub(crate) over: Arc<OverLeaves>,
 }
 
-/// A time that may change.
+/// A duration that may change.
 #[derive(Debug, Default)]
 pub(crate) struct DelayCell(AtomicU64);
 
 impl DelayCell {
-    /// Microseconds are counted; 584,000 years at most.
+    /// Sets the duration, in microseconds: 584,000 years at most.
     pub(crate) fn set(&self, delay: Duration) {
-        // Relaxed, here and below: who sees the old time goes by that.
+        // Relaxed, here and below: a reader that sees the old duration uses that one.
         self.0.store(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
@@ -47,35 +49,35 @@ impl DelayCell {
     }
 }
 
-/// Tables, indexes, or sequences that are known before the first look for those that are gone.
+/// The number of tables, indexes or sequences known before the first search for gone ones.
 const KNOWN_MIN: usize = 64;
 
-/// Indexes that somebody has open, or had.
+/// Indexes that are open, or were.
 #[derive(Debug, Default)]
 struct OpenIndexes {
     files: HashMap<RelFileId, OpenIndex>,
-    /// Number of them at which the next look for those that are gone comes.
+    /// The number of indexes at which the next search for gone ones comes.
     full: usize,
 }
 
-/// Sequences that somebody has open, or had.
+/// Sequences that are open, or were.
 #[derive(Debug, Default)]
 struct OpenSequences {
     files: HashMap<RelFileId, Arc<Mutex<SequenceState>>>,
-    /// Number of them at which the next look for those that are gone comes.
+    /// The number of sequences at which the next search for gone ones comes.
     full: usize,
 }
 
 /// Counters of all tables.
 #[derive(Debug, Default)]
 struct AllCounters {
-    /// By the table's catalog number. They outlive TRUNCATE: while there is a table, somebody has it
-    /// open.
+    /// Counters by the table's catalog number. They outlive TRUNCATE: while a table exists, a
+    /// session has it open.
     tables: HashMap<TableId, Arc<Counters>>,
-    /// What the tables of a database that are gone had counted, and the number of one of them. The
-    /// key is the database: the upper half of a table's number.
+    /// Sums of the gone tables of each database, with the number of one of these tables. The key is
+    /// the database: the upper half of a table's number.
     gone: HashMap<u64, (TableId, [u64; 5])>,
-    /// Number of tables at which the next look for those that are gone comes.
+    /// The number of tables at which the next search for gone ones comes.
     full: usize,
 }
 
@@ -86,7 +88,7 @@ impl AllCounters {
         }
         if self.tables.len() >= self.full {
             self.sum_up();
-            // Each new table pays for a look at two others.
+            // Doubled: each new table then pays for a look at two others.
             self.full = (2 * self.tables.len()).max(KNOWN_MIN);
         }
         let counters = Arc::new(Counters::new(table, changed));
@@ -94,8 +96,8 @@ impl AllCounters {
         counters
     }
 
-    /// Of tables that nobody has open, which are gone, keeps what they counted alone: a session may
-    /// make temporary ones without end.
+    /// Drops the counters of tables that no session has open, which are gone, and keeps their sums.
+    /// A session may make temporary tables without end.
     fn sum_up(&mut self) {
         let Self { tables, gone, .. } = self;
         tables.retain(|table, counters| {
@@ -109,7 +111,7 @@ impl AllCounters {
     }
 }
 
-/// Rows returned by scans, fetched for index scans, inserted, updated, deleted.
+/// Returns the rows returned by scans, fetched for index scans, inserted, updated, deleted.
 fn rows_in(counters: &Counters) -> [u64; 5] {
     let stats = counters.read();
     let returned = stats.seq_rows + stats.gone_entries_read;
@@ -122,7 +124,7 @@ fn add(sums: &mut [u64; 5], more: [u64; 5]) {
     }
 }
 
-/// One per database.
+/// The shared state of all tables of one database; one per database.
 pub struct Engine {
     storage: Arc<Storage>,
     transactions: Arc<TransactionManager>,
@@ -142,12 +144,12 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// The engine of an open data directory, whose recovery is over.
+    /// Makes the engine of an open data directory. Recovery is complete.
     pub fn new(storage: Arc<Storage>, transactions: Arc<TransactionManager>) -> Arc<Self> {
         Self::with_maps(storage, transactions, MapOptions::default())
     }
 
-    /// As [`Engine::new`], with visibility maps kept so.
+    /// Makes an engine as [`Engine::new`] does, with options for visibility maps.
     pub fn with_maps(
         storage: Arc<Storage>,
         transactions: Arc<TransactionManager>,
@@ -167,42 +169,43 @@ impl Engine {
         })
     }
 
-    /// What [`Storage::open`] needs for recovery, besides the transaction manager.
+    /// Returns the resource managers that [`Storage::open`] needs for recovery, besides the
+    /// transaction manager.
     pub fn resource_managers() -> Vec<Arc<dyn ResourceManager>> {
         vec![HeapRedo::new(), Arc::new(NbtreeManager), Arc::new(SequenceManager)]
     }
 
-    /// Pages, buffers, log.
+    /// Returns the storage: pages, buffers, log.
     #[inline]
     pub fn storage(&self) -> &Arc<Storage> {
         &self.storage
     }
 
-    /// Transactions and locks.
+    /// Returns the transaction manager: transactions and locks.
     #[inline]
     pub fn transactions(&self) -> &Arc<TransactionManager> {
         &self.transactions
     }
 
-    /// New, empty files for a heap, an index or a sequence; gone if `tx` rolls back.
+    /// Creates empty files for a heap, an index or a sequence. They are removed if `tx` rolls back.
     ///
     /// # Errors
-    /// Storage's; `tx` being read-only.
+    /// Storage's errors; an error if `tx` is read-only.
     pub fn create_file(&self, tx: &Transaction, logged: bool) -> Result<RelFile> {
         let file = RelFile { id: self.storage.allocate_file(), logged };
         let xid = tx.write_xid()?;
-        // Before the file exists: if creating it fails half-way, the abort cleans up.
+        // Registered before the file exists: if its creation fails half-way, the abort cleans up.
         tx.drop_file_at_abort(file);
         self.storage.create_file(file, xid)?;
         Ok(file)
     }
 
-    /// TRUNCATE, DROP: these files go when `tx` commits.
+    /// Removes these files when `tx` commits, for TRUNCATE and DROP.
     pub fn drop_at_commit(&self, tx: &Transaction, file: RelFile) {
         tx.drop_file_at_commit(file);
     }
 
-    /// Removes temporary files that a crash left behind. Called once, before anybody works.
+    /// Removes temporary files that a crash left behind. Called once, before other work begins.
     ///
     /// # Errors
     /// Storage's.
@@ -215,23 +218,24 @@ impl Engine {
         self.temp_files.close_all();
     }
 
-    /// Bytes written to temporary files since the database was opened.
+    /// Returns the bytes written to temporary files since the database was opened.
     pub fn temporary_bytes(&self) -> u64 {
         self.temp_files.bytes_written()
     }
 
-    /// Temporary files made since the database was opened.
+    /// Returns the number of temporary files made since the database was opened.
     pub fn temporary_files(&self) -> u64 {
         self.temp_files.made()
     }
 
-    /// Where a session's statements put what memory has no room for; those of its files are counted by `quota`.
+    /// Returns the place where a session's statements put data that memory has no room for. `quota`
+    /// counts the files.
     pub fn temporary_space(&self, quota: Arc<TempQuota>) -> TempSpace {
         let env = self.storage.env().clone();
         TempSpace::new(env, Arc::clone(&self.temp_files), quota, "query")
     }
 
-    /// Where index builds put their runs.
+    /// Returns the place where index builds put their runs.
     pub(crate) fn sort_space(&self) -> TempSpace {
         let env = self.storage.env().clone();
         TempSpace::new(env, Arc::clone(&self.temp_files), Arc::default(), "sort")
@@ -247,9 +251,10 @@ impl Engine {
         self.sequences.lock().files.remove(&file);
     }
 
-    /// Forgets what tables counted whose database was dropped; `gone` chooses them.
+    /// Forgets the counters of tables whose database was dropped. `gone` chooses the tables.
     pub fn forget_tables(&self, gone: impl Fn(TableId) -> bool) {
-        // Indexes that were rolled back, too: when they are forgotten they count for their tables.
+        // Includes indexes that were rolled back: forgotten later, they would count for their
+        // tables.
         let mut indexes = self.indexes.lock();
         indexes.files.retain(|_, index| !gone(index.table));
         drop(indexes);
@@ -258,14 +263,14 @@ impl Engine {
         counters.gone.retain(|_, (table, _)| !gone(*table));
     }
 
-    /// Leaves what was read from an index that is gone to its table.
+    /// Adds the entries read from a gone index to the counters of its table.
     fn count_gone(&self, index: &OpenIndex) {
         let read = index.handle.stats().entries_read;
         count(&self.counters(index.table).gone_entries_read, read);
     }
 
-    /// New settings for an index, now that they are committed. Does nothing for an index that nobody
-    /// opened yet.
+    /// Applies new settings of an index after their commit. Does nothing for an index that was
+    /// never opened.
     pub fn set_index_options(&self, file: RelFileId, options: IndexOptions) {
         if let Some(index) = self.indexes.lock().files.get(&file) {
             index.handle.set_options(options);
@@ -276,18 +281,18 @@ impl Engine {
         self.heaps.open(definition.file, definition.fillfactor)
     }
 
-    /// The heap of a table's large values.
+    /// Returns the heap of a table's large values.
     pub(crate) fn value_heap(&self, definition: &TableDefinition) -> Option<HeapRelation> {
         definition.values.map(|file| self.heaps.open_pieces(file))
     }
 
-    /// An index of a table.
+    /// Returns an index of a table.
     pub(crate) fn index(&self, table: TableId, definition: &IndexDefinition) -> OpenIndex {
         let mut indexes = self.indexes.lock();
         let OpenIndexes { files, full } = &mut *indexes;
         if files.len() >= *full && !files.contains_key(&definition.file.id) {
-            // While there is an index, its table is open, and so is it: nobody forgets those of
-            // transactions that were rolled back.
+            // While an index exists, its table is open, and so is the index. No `forget` call comes
+            // for indexes of transactions that were rolled back.
             files.retain(|_, index| {
                 let is_open = Arc::strong_count(&index.handle) > 1;
                 if !is_open {
@@ -313,8 +318,8 @@ impl Engine {
         let mut sequences = self.sequences.lock();
         let OpenSequences { files, full } = &mut *sequences;
         if files.len() >= *full && !files.contains_key(&file) {
-            // While there is a sequence, the catalog has it open: nobody forgets those of
-            // transactions that were rolled back.
+            // While a sequence exists, the catalog has it open. No `forget` call comes for
+            // sequences of transactions that were rolled back.
             files.retain(|_, state| Arc::strong_count(state) > 1);
             *full = (2 * files.len()).max(KNOWN_MIN);
         }
@@ -325,12 +330,12 @@ impl Engine {
         self.counters.lock().of(table, &self.changed)
     }
 
-    /// Returns what tables counted since the database was opened: rows returned by scans, fetched
-    /// for index scans, inserted, updated, deleted. `mine` chooses the tables. Those that were
-    /// dropped, or made by a transaction that was rolled back, count too.
+    /// Returns the row counts of tables since the database was opened: rows returned by scans,
+    /// fetched for index scans, inserted, updated, deleted. `mine` chooses the tables. Tables that
+    /// were dropped, or made by a transaction that was rolled back, count too.
     pub fn rows_counted(&self, mine: impl Fn(TableId) -> bool) -> [u64; 5] {
         let mut rows = [0; 5];
-        // Held throughout: what was read from a file that goes meanwhile counts once.
+        // Held throughout: reads from a file that goes meanwhile count once.
         let indexes = self.indexes.lock();
         for index in indexes.files.values().filter(|index| mine(index.table)) {
             add(&mut rows, [index.handle.stats().entries_read, 0, 0, 0, 0]);
@@ -345,17 +350,17 @@ impl Engine {
         rows
     }
 
-    /// Numbers of the tables that were changed since they were taken last.
+    /// Returns the numbers of the tables changed since the last call.
     pub fn take_changed_tables(&self) -> Vec<TableId> {
         self.changed.take()
     }
 
-    /// What is left to do before a clean stop: where each used sequence really stands is written down,
-    /// so that there is no gap, and where heaps have room.
+    /// Writes state that a clean stop must keep. This is the current value of each used sequence,
+    /// so that there is no gap, and the free space of heaps.
     ///
     /// # Errors
-    /// Storage's. The stop must not be a clean one then; sequences go on behind the values that were
-    /// logged ahead.
+    /// Storage's. The stop must then not be a clean one. Sequences go on behind the values that
+    /// were logged ahead.
     pub fn settle(&self) -> Result<()> {
         self.heaps.save_free_space(&self.storage, &self.transactions);
         let sequences: Vec<_> = self.sequences.lock().files.values().cloned().collect();
@@ -388,7 +393,7 @@ mod tests {
         Engine::new(storage, manager)
     }
 
-    /// Those of transactions that were rolled back were kept for ever.
+    /// Regression test: sequences of rolled back transactions were kept for ever.
     #[test]
     fn sequences_that_are_gone_are_forgotten() {
         let engine = engine();
@@ -400,13 +405,14 @@ mod tests {
         let state = Arc::downgrade(&engine.sequence(RelFileId(1_000)));
         (1_001..2_001).for_each(|number| drop(open(number)));
         assert!(engine.sequences.lock().files.len() <= KNOWN_MIN);
-        // One that somebody has open stands where it stood.
+        // A sequence that is open keeps its state.
         let now = engine.sequence(RelFileId(1_000));
         assert!(state.upgrade().is_some_and(|before| Arc::ptr_eq(&before, &now)));
         drop(kept);
     }
 
-    /// Counters of temporary tables, and the indexes of rolled back ones, were kept for ever.
+    /// Regression test: counters of temporary tables, and indexes of rolled back ones, were kept
+    /// for ever.
     #[test]
     fn of_tables_that_are_gone_sums_are_left() {
         let engine = engine();
@@ -448,10 +454,10 @@ mod tests {
         assert_eq!(engine.rows_counted(|table| !mine(table)), [0, 0, 1, 0, 0]);
         assert!(engine.counters.lock().tables.len() <= KNOWN_MIN);
         assert!(engine.indexes.lock().files.len() <= KNOWN_MIN);
-        // What is there is known by its own counters and its own index still.
+        // An existing table keeps its own counters and its own index.
         assert!(Arc::ptr_eq(&open(7).counters, &kept.counters));
         assert!(Arc::ptr_eq(&open(7).indexes[0].handle, &kept.indexes[0].handle));
-        // Of a database that was dropped nothing is left, nor comes back with an index of it.
+        // A dropped database leaves nothing, and nothing comes back with one of its indexes.
         drop(open(5 << 32));
         engine.forget_tables(|table| !mine(table));
         (2_000..3_000).for_each(|number| drop(open(number)));

@@ -1,4 +1,4 @@
-//! Entries of one leaf after the other, on their way to rows.
+//! Index entries of one leaf after the other, on their way to rows.
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{Deadness, Heap, PageVisibility, UnmixCount};
@@ -11,23 +11,26 @@ use crate::error::Result;
 use crate::recheck::{Entry, Seen};
 use crate::table::{Table, TableIndex};
 
-/// A scan of an index that knows how far its entries may be believed when their leaf's latch is gone.
+/// A scan of an index that knows how far to trust its entries after the leaf's latch is released.
 #[derive(Debug, Default)]
 pub(crate) struct EntryScan {
-    /// Started and asked for its direction by the owner; read on here only.
+    /// The owner starts this scan and asks for its direction. This type only reads on.
     pub(crate) leaves: Scan,
     /// The heap's unmix counter when the leaf was read.
     noted: UnmixCount,
-    /// The scan needs nothing of a row but what its entry says: it does without the heap where all see a page.
+    /// True when the entry holds everything the scan needs of a row. The scan then skips the heap
+    /// for all-visible pages.
     pub(crate) covered: bool,
-    /// Since when what it left out of the leaf read last is over.
+    /// The time since which the left-out prefix of the last leaf is expired.
     left_out: Csn,
-    /// If it can: which of the leaf's entries led to such pages when it was read. Sixty-four a word.
+    /// For a covered scan: one bit per entry of the leaf, set if its page was all-visible when the
+    /// leaf was read. Sixty-four bits a word.
     seen_by_all: Vec<u64>,
 }
 
 impl EntryScan {
-    /// Reads on to the next leaf with entries that are wanted; false at the end. For a `snapshot` what is over (`over.rs`) is left out.
+    /// Reads on to the next leaf with wanted entries; returns false at the end. With a `snapshot`,
+    /// expired prefixes (`over.rs`) are left out.
     #[inline]
     pub(crate) fn next<R: KeyRanges>(
         &mut self,
@@ -58,7 +61,7 @@ impl EntryScan {
         Ok(leaves.next_leaving_out(handle, ranges, before, under_latch)?)
     }
 
-    /// The entries of the leaf read last.
+    /// Returns the entries of the leaf read last.
     #[inline]
     pub(crate) fn entries<'s>(&'s self, table: &'s Table, index: usize) -> Entries<'s> {
         let Self { noted, left_out, ref seen_by_all, .. } = *self;
@@ -76,18 +79,18 @@ pub(crate) struct Entries<'s> {
     seen_by_all: &'s [u64],
 }
 
-/// What an entry that leads one snapshot nowhere is to others.
+/// The state of an entry that gives no row to one snapshot, as others see it.
 enum Verdict {
-    /// No snapshot finds anything by it.
+    /// No snapshot finds a row by the entry.
     Dead,
-    /// None from this one on does.
+    /// No snapshot from this one on finds a row by the entry.
     Over(Csn),
-    /// Some will.
+    /// Some snapshots will find a row.
     Alive,
 }
 
-/// Notes which entries lead to pages that all see all of. While the leaf's latch is held an entry there leads to the row
-/// that it was made for; later its line pointer may be another's (design section 7).
+/// Notes which entries lead to all-visible pages. While the leaf's latch is held, an entry leads to
+/// the row it was made for. Later its line pointer may belong to another row (design section 7).
 fn look_at_map(heap: &Heap<'_>, batch: &LeafBatch, seen_by_all: &mut Vec<u64>) {
     seen_by_all.clear();
     seen_by_all.resize(batch.len().div_ceil(64), 0);
@@ -103,13 +106,13 @@ fn look_at_map(heap: &Heap<'_>, batch: &LeafBatch, seen_by_all: &mut Vec<u64>) {
 }
 
 impl<'s> Entries<'s> {
-    /// How many there are.
+    /// Returns the number of entries.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.batch.len()
     }
 
-    /// The entry at `position`, with its payload.
+    /// Returns the entry at `position`, with its payload.
     #[inline]
     fn get(&self, position: usize) -> Option<(Entry<'s>, &'s [u8])> {
         let entry = self.batch.get(position)?;
@@ -117,8 +120,8 @@ impl<'s> Entries<'s> {
         Some((Entry { index: self.index, key: entry.key, root: entry.tid, seen }, entry.payload))
     }
 
-    /// Reads the row of the entry at `position`, if the view sees it. Notes in `unseen` an entry
-    /// that leads it nowhere.
+    /// Reads the row of the entry at `position`, if the view sees the row. Otherwise notes the
+    /// entry in `unseen`.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -136,8 +139,8 @@ impl<'s> Entries<'s> {
         Ok(None)
     }
 
-    /// As [`Entries::read`], taking the values from the entry where they are right there. Counts in
-    /// `fetches` the rows that were asked for in the heap.
+    /// Reads a row as [`Entries::read`] does, but takes the values from the entry where they are
+    /// valid. Counts the heap fetches in `fetches`.
     #[inline]
     pub(crate) fn read_covered(
         &self,
@@ -161,7 +164,8 @@ impl<'s> Entries<'s> {
         Ok(None)
     }
 
-    /// Whether all saw the row of the entry at `position` when the leaf was read.
+    /// Returns true when all snapshots saw the row of the entry at `position` at the time the leaf
+    /// was read.
     #[inline]
     fn is_seen_by_all(&self, position: usize, root: Tid) -> bool {
         if seeded_bug!("map-under-latch") {
@@ -171,19 +175,20 @@ impl<'s> Entries<'s> {
         self.seen_by_all.get(position / 64).is_some_and(|word| word >> (position % 64) & 1 != 0)
     }
 
-    /// Marks, of the entries noted in `unseen`, those that lead nobody anywhere, if the leaf is still as
-    /// it was. Leaves `unseen` empty.
+    /// Marks the entries in `unseen` that give no row to any snapshot, if the leaf is unchanged.
+    /// Leaves `unseen` empty.
     #[inline]
     pub(crate) fn mark(&self, unseen: &mut Vec<usize>) -> Result<()> {
         if unseen.is_empty() { Ok(()) } else { self.mark_unseen(unseen) }
     }
 
-    /// What one snapshot does not see is perhaps dead to all, or over; asked once for a leaf, because the horizon
+    /// Marks dead entries, and notes an expired prefix. Called once per leaf, because the horizon
     /// costs more than an entry.
     fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
         let horizon = self.table.engine.transactions().horizon();
         let mut dead = Vec::new();
-        // How many entries, from the first one on, are all dead or over, whether some are over, and since when.
+        // The number of leading entries that are all dead or expired, whether some are expired, and
+        // since when.
         let (mut ended, mut some_over, mut since) = (0, false, self.left_out);
         for position in unseen.drain(..) {
             let Some((entry, _)) = self.get(position) else { continue };
@@ -216,7 +221,7 @@ impl<'s> Entries<'s> {
             let probe = heap.probe_dead(entry.root.block.0)?;
             Ok(match probe.deadness(entry.root, horizon, &mut *has_key) {
                 Deadness::Dead { durable: true, .. } => Verdict::Dead,
-                // Dead to all, and it cannot be marked yet.
+                // Dead to all, but not to be marked yet.
                 Deadness::Dead { lifetime: Some((_, end)), durable: false } => Verdict::Over(end),
                 Deadness::Dead { lifetime: None, durable: false } | Deadness::Pending(_) => {
                     Verdict::Alive

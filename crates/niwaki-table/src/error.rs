@@ -1,4 +1,4 @@
-//! What a table operation can fail with.
+//! Errors of table operations.
 
 use niwaki_types::{Datum, TypeError};
 
@@ -24,10 +24,10 @@ pub enum Error {
         /// Largest size allowed.
         max: usize,
     },
-    /// A value is longer than any can be (54000).
+    /// A value exceeds the largest storable size (54000).
     #[error("value is too large: {size} bytes, at most {max} can be stored")]
     ValueTooBig {
-        /// Bytes of its stored form.
+        /// Bytes of the value's stored form.
         size: usize,
         /// Most bytes allowed.
         max: usize,
@@ -48,7 +48,7 @@ pub enum Error {
     /// Another row has this key (23505).
     #[error("duplicate key value violates unique constraint \"{}\"", .0.index_name)]
     UniqueViolation(Box<UniqueViolation>),
-    /// `NOWAIT`, and somebody else holds the row (55P03).
+    /// `NOWAIT`, and another transaction holds the row (55P03).
     #[error("could not obtain lock on row in relation \"{table}\"")]
     RowNotAvailable {
         /// Name of the table.
@@ -62,7 +62,7 @@ pub enum Error {
     SequenceLimit {
         /// `maximum` or `minimum`.
         which: &'static str,
-        /// That value.
+        /// The limit that was reached.
         limit: i64,
     },
     /// The session's temporary files would be larger than `temp_file_limit` (53400).
@@ -76,12 +76,12 @@ pub enum Error {
     Limit(String),
 }
 
-/// Which key was there already.
+/// The existing key behind a unique violation.
 #[derive(Clone, Debug)]
 pub struct UniqueViolation {
     /// Position of the index in the table's list.
     pub index: usize,
-    /// Its name, which is the constraint's.
+    /// Name of the index, which is also the constraint's.
     pub index_name: String,
     /// The values of the key's columns, in the order of the index.
     pub key: Vec<Datum>,

@@ -1,4 +1,4 @@
-//! Index keys and predicates that are computed: the trait that the SQL layer implements.
+//! Computed index keys and predicates: the trait that the SQL layer implements.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -7,41 +7,42 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnMask, Datum};
 
-/// Why an expression has no value for a row; the layer that made the expression knows its real type.
+/// The error of an expression that has no value for a row. The layer that made the expression knows
+/// its real type.
 pub type ExpressionError = Arc<dyn StdError + Send + Sync>;
 
 /// An expression over the columns of one table: a key column of an index, or a partial index's
 /// predicate.
 ///
-/// It is a function of the row and of nothing else: the same stored bytes give the same value, for
-/// ever and in every session. Indexes rest on that, and so does the way in which keys are compared
-/// under latches ([`crate::Table`], rule 9b.16): an expression is never evaluated under one.
+/// The value depends on the row alone: the same stored bytes give the same value, for ever and in
+/// every session. Indexes rely on that. The comparison of keys under latches relies on it, too
+/// ([`crate::Table`], rule 9b.16): an expression is never evaluated under a latch.
 pub trait KeyExpression: Send + Sync + fmt::Debug {
-    /// The columns of the table that it reads.
+    /// Returns the columns of the table that the expression reads.
     fn columns(&self) -> &ColumnMask;
 
-    /// Its value for a row, which is as wide as the table; only [`KeyExpression::columns`] are read.
-    /// A predicate gives a boolean or NULL. No latch is held.
+    /// Returns the expression's value for a row, which is as wide as the table. Only
+    /// [`KeyExpression::columns`] are read. A predicate gives a boolean or NULL. No latch is held.
     ///
     /// # Errors
-    /// What the expression itself fails with: a division by zero, a failed cast.
+    /// The errors of the expression itself: a division by zero, a failed cast.
     fn evaluate(&self, row: &[Datum]) -> Result<Datum, ExpressionError>;
 
-    /// For the planner, which made it and wants to look inside.
+    /// Returns the expression for the planner, which made it and wants to look inside.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Where the values of a key column come from.
+/// The source of a key column's values.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// A column of the table: its position, from 0, dropped ones counted.
+    /// A column of the table: its position, counted from 0 with dropped columns included.
     Column(usize),
     /// A computed value.
     Expression(Arc<dyn KeyExpression>),
 }
 
 impl KeySource {
-    /// The table's column, if it is one.
+    /// Returns the table's column, for a plain column.
     #[inline]
     pub fn column(&self) -> Option<usize> {
         match self {
@@ -50,7 +51,7 @@ impl KeySource {
         }
     }
 
-    /// Adds the columns that it reads.
+    /// Adds the columns that the source reads.
     pub(crate) fn add_columns(&self, to: &mut ColumnMask) {
         match self {
             Self::Column(column) => to.insert(*column),

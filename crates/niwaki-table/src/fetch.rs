@@ -1,4 +1,4 @@
-//! Reading single rows: by address, and through a unique index.
+//! Reads of single rows: by address, and through a unique index.
 
 use niwaki_heap::VersionRow;
 use niwaki_nbtree::{Direction, OneRange};
@@ -21,17 +21,18 @@ pub struct Lookup {
     unseen: Vec<usize>,
 }
 
-/// What the recheck of an entry under the heap's latch says.
+/// The result of an entry's recheck under the heap's latch.
 enum Recheck {
     Passed(Reading),
     Failed,
-    /// It is decided on this copy: by expressions, or by values that do not stand there as they are.
+    /// Undecided until expressions, or compressed or out-of-line values, are evaluated on this
+    /// copy.
     OnCopy(VersionRow),
 }
 
 impl Table {
-    /// Writes the `needed` columns of the version of the row at `root` that the snapshot sees into
-    /// `out` (as wide as the table); false when it sees none.
+    /// Writes the `needed` columns of the row at `root` into `out` (as wide as the table), from the
+    /// version that the snapshot sees. Returns false when the snapshot sees none.
     ///
     /// # Errors
     /// Storage's; [`crate::Error::Type`] (XX001) when the row is damaged.
@@ -52,8 +53,9 @@ impl Table {
         }
     }
 
-    /// Where the version is that the snapshot sees of a row which had its root at `root` for this transaction or an open snapshot,
-    /// wherever it went since ([`niwaki_heap::Heap::root_seen`]).
+    /// Finds the current root of a row version that the snapshot sees. The row had its root at
+    /// `root` for this transaction or an open snapshot, and may have moved since
+    /// ([`niwaki_heap::Heap::root_seen`]).
     ///
     /// # Errors
     /// Storage's, and corruption.
@@ -66,8 +68,8 @@ impl Table {
         Ok(self.heap().root_seen(&tx.view(snapshot), root)?)
     }
 
-    /// The row that the snapshot sees whose whole key in `index`, a unique one, is `key` (encoded):
-    /// writes its `needed` columns into `out` and returns its address.
+    /// Reads the row that the snapshot sees and whose whole key in `index`, a unique one, is `key`
+    /// (encoded). Writes its `needed` columns into `out` and returns its address.
     ///
     /// # Errors
     /// As [`Table::fetch`].
@@ -86,7 +88,7 @@ impl Table {
         let view = tx.view(snapshot);
         let handle = &self.indexes[index].handle;
         lookup.scan.leaves.look_up(handle, key, Direction::Forward);
-        // Ends with the entries of the key.
+        // Ends: when the entries of the key are exhausted.
         while lookup.scan.next(self, index, None::<&mut OneRange>, None)? {
             lookup.unseen.clear();
             let entries = lookup.scan.entries(self, index);
@@ -121,7 +123,7 @@ impl Table {
         match read.transpose()? {
             None | Some(Recheck::Failed) => Ok(false),
             Some(Recheck::Passed(reading)) => self.finish(reading, needed, out).map(|()| true),
-            // What the snapshot sees of a row does not change, so the latch is not needed again.
+            // The version that the snapshot sees does not change, so the latch is not needed again.
             Some(Recheck::OnCopy(copy)) => {
                 if self.copied_key(entry.index, &copy)?.as_deref() != Some(entry.key) {
                     return Ok(false);

@@ -1,15 +1,16 @@
-//! Room that insertions leave to updates, learnt from updates that found none.
+//! Free space that insertions leave on pages for updates, learnt from updates that found none.
 //!
 //! ```text
-//! each 64 updates that left their page are, of all updates since the 64 before
+//! after each 64 updates that left their page, as a part of all updates meanwhile:
 //!    more than one in 20       insertions leave 2 % of a page more, up to 10 %
 //!    fewer than one in 200     1 % less
 //! ```
 //!
-//! An update that leaves its page costs an entry in every index; a row that could stay costs none, wherever its new
-//! keys lie. A table that is only inserted into, or whose updates find room (most do, where what was pruned
-//! before left some), is filled as its fillfactor says: what is learnt fills pages less, never more. It concerns rows
-//! that are inserted, not those that move, and is learnt anew after a start.
+//! An update that leaves its page costs an entry in every index. A row that could stay costs none,
+//! wherever its new keys lie. Most updates find room where pruning left some before. A table that
+//! is only inserted into, or whose updates find room, is filled as its fillfactor says. Learning
+//! fills pages less, never more. It concerns inserted rows, not rows that move, and starts anew
+//! after a restart.
 //!
 //! Source: design section 5.
 
@@ -17,30 +18,30 @@ use niwaki_env::sync::plain_atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::update_stats::UpdateCounters;
 
-/// So many updates that left their page are looked at together.
+/// The number of updates that left their page between two adjustments.
 const MOVES: u32 = 64;
-/// One in so many updates may leave its page before more room is left.
+/// More room is left when more than one update in `MANY` leaves its page.
 const MANY: u64 = 20;
-/// And one in so many before less is.
+/// Less room is left when fewer than one update in `FEW` leave their page.
 const FEW: u64 = 200;
-/// Steps, and the most that is left, in percent of a page.
+/// The steps up and down, and the upper limit of the room that is left, in percent of a page.
 const MORE: u8 = 2;
 const LESS: u8 = 1;
 const MOST: u8 = 10;
 
-/// What is learnt about one table.
+/// The learning state of one table.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
     moves: AtomicU32,
-    /// All updates when it was last looked.
+    /// The number of all updates at the last adjustment.
     updates: AtomicU64,
 }
 
 impl Fill {
-    /// An update left its page. What insertions are to leave free from now on, in percent, if that
-    /// changes; `left`: what they leave now.
+    /// Notes that an update left its page. `left` is the room that insertions leave now, in
+    /// percent. Returns the new percentage if it changes.
     pub(crate) fn moved(&self, updates: &UpdateCounters, left: u8) -> Option<u8> {
-        // Relaxed: it is learnt from about so many.
+        // Relaxed: the ratio needs only approximate numbers.
         let moves = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
         if !moves.is_multiple_of(MOVES) {
             return None;
@@ -64,7 +65,8 @@ mod tests {
     use super::*;
     use crate::definition::HeapOnlyUpdates;
 
-    /// What is left after so many updates that leave their page, each beside so many that stay.
+    /// Returns the room left after `moves` updates that leave their page, each beside `stay`
+    /// updates that stay.
     fn after(fill: &Fill, counters: &UpdateCounters, mut left: u8, moves: u32, stay: u32) -> u8 {
         for _ in 0..moves {
             (0..stay).for_each(|_| counters.heap_only(1));

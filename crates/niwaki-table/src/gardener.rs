@@ -1,42 +1,49 @@
-//! The gardener: takes away index entries whose versions pruning removed (design sections 5 and 8).
+//! The gardener removes index entries whose versions pruning removed (design sections 5 and 8).
 //!
 //! ```text
 //!  pruning (under the page's latch)
 //!  a version of a mixed root goes ──┐    its keys, index by index: does a version that stays in
-//!  a root loses its last version  ──┴─►  the chain have the key?  yes ─► done        (observer.rs)
-//!                                        a suspect of that index                     (suspects.rs)
-//!                                           once there are enough, the next writers of the table,
-//!                                           leaf by leaf: down to it, its exclusive latch
-//!                                        did a version come to the root since?  no ─► the entry goes, logged
-//!                                        does a version have the key now?       no ─► the same
+//!  a root loses its last version  ──┴─►  the chain have the key?  yes ─► done       (observer.rs)
+//!                                        no ─► a suspect of that index              (suspects.rs)
+//!                                           once a batch has gathered, the next writers of the
+//!                                           table, leaf by leaf, under the leaf's exclusive latch:
+//!                                        no new version at the root?  ─► the entry goes, logged
+//!                                        no version has the key now?  ─► the same
 //! ```
-//! What stored bytes do not tell (a key that an expression makes) is copied by pruning, and asked by the writers, with no
-//! latch held. If a version has come by the time that the leaf is latched, whose key nobody has
-//! asked yet, then the entry is not seen to: its key is learned, with no latch held, and the leaf
-//! is visited again (rule 9b.16).
+//! A suspect is a stale-entry candidate. Stored bytes do not tell a key that an expression makes.
+//! Pruning then copies the version, and writers evaluate the key with no latch held. Another
+//! version, with a key not evaluated yet, may have come by the time the leaf is latched. Then the
+//! entry is left alone: the gardener evaluates the key with no latch held, and visits the leaf
+//! again (rule 9b.16).
 //!
-//! An update on its page that changes one key of six leaves one entry behind, in one index. When its old version
-//! is pruned, five keys are found in the chain again, and the sixth is suspected. A deleted row leaves one in
-//! each. So an index whose keys change keeps its size without any pass over it.
+//! An update on its page that changes one key of six leaves one entry behind, in one index. When
+//! its old version is pruned, five keys are found in the chain again, and the sixth is suspected. A
+//! deleted row leaves one entry in each index. So an index whose keys change keeps its size without
+//! any pass over it.
 //!
-//! Why it deletes no entry that somebody needs (X1): what counts is the second look, under the exclusive latch
-//! of the leaf (rule 9b.10). Whoever gives the root a version with the key again writes the version first and
-//! comes to the leaf then: either the look finds the version, or the entry is inserted anew behind the
-//! deletion. The root may be another row's by now; then the look is at that row's versions, which is as good.
-//! Where pruning saw itself that no version keeps the key, and none has come to the root since (niwaki-heap's
-//! `arrivals.rs`), that look would find nothing, and is spared: mostly so.
+//! X1: the gardener deletes no needed entry, because the second look decides, under the exclusive
+//! latch of the leaf (rule 9b.10). A writer that gives the root a version with the key again writes
+//! the version first, and comes to the leaf afterwards. Either the look finds the version, or the
+//! entry is inserted anew behind the deletion. The root may belong to another row by now. Then the
+//! look examines that row's versions, which is as good.
 //!
-//! It is the writers who do it, each a batch when one has gathered: they hold the table's lock and know its
-//! indexes, and what is left behind cannot outrun them: each takes more suspects than it adds. What the last of them
-//! leave is seen to in the background (`rounds.rs`). A root that has a
-//! record of all its removed versions, each seen to in every index, is settled: the next pass over its page clears
-//! `mixed`, or frees the line pointer of a row that is gone (rule 9b.8; the argument is in niwaki-heap's
-//! `records.rs`). Where something was missed (a full queue, a crash, an expression that fails by now) it stays for
+//! Pruning itself may have seen that no version keeps the key. If no version has come to the root
+//! since (root change counter, niwaki-heap's `arrivals.rs`), the second look would find nothing,
+//! and is spared. This is the usual case.
+//!
+//! Writers do this work, a batch at a time: they hold the table's lock and know its indexes. The
+//! work cannot outrun them, as each takes more suspects than it adds. Rounds in the background
+//! (`rounds.rs`) handle what the last writers leave.
+//!
+//! A root is settled once its record (the clean-up ledger of chain roots) covers all its removed
+//! versions, each handled in every index. The next pass over its page then clears `mixed`, or frees
+//! the line pointer of a removed row. This is rule 9b.8; the argument is in niwaki-heap's
+//! `records.rs`. A missed entry (a full queue, a crash, an expression that fails by now) stays for
 //! vacuum, which visits all entries.
 //!
-//! A statement that is interrupted while it tends ends: what it has in hand waits for the next
-//! writer. An interrupt ends a long expression, too, but is not told there, since expressions that
-//! fail are passed over.
+//! An interrupt ends a statement that is cleaning up: its batch waits for the next writer. An
+//! interrupt ends a long expression, too. The expression does not report that, since the clean-up
+//! skips expressions that fail.
 
 use std::sync::Arc;
 
@@ -56,35 +63,40 @@ use crate::suspects::{Found, Taken};
 use crate::table::Table;
 use crate::unique::storage;
 
-/// So many removed versions are waited for, and so many a write sees to: an update leaves about one.
+/// The number of removed versions that must wait before a write handles them, and the most that one
+/// write takes. An update leaves about one. Simulations use 1.
 const BATCH: usize = if SIMULATED { 1 } else { 16 };
-/// So many entries of such, and versions by who has time.
+/// The most reported entries that one call takes, and the most removed versions in a background
+/// call.
 const BATCH_MAX: usize = 64;
 
-/// How often a batch of suspects is looked at, where new versions come whose keys are not known.
+/// The most turns over one batch of suspects: each turn may meet new versions with unknown keys.
 const TURNS_MAX: u32 = 4;
 
-/// A suspect that is to be looked at.
+/// A suspect under examination.
 #[derive(Clone, Copy, Debug)]
 struct Suspected<'s> {
     key: &'s [u8],
     found: Found,
-    /// What was found of it before its leaf was latched, where keys are computed.
+    /// The judgement from before its leaf was latched, for indexes with computed keys.
     first: Option<Judged>,
 }
 
-/// What an entry is to the versions of its chain.
+/// The relation of an entry to the versions of its chain.
 #[derive(Clone, Copy, Debug)]
 enum Judged {
-    /// A version has its key that a snapshot may see, or that a transaction in progress made.
+    /// A version with this key exists that a snapshot may see, or that a transaction in progress
+    /// made.
     Needed,
-    /// None has. When those lived that had, if any snapshot could have seen one.
+    /// No version has the key. Carries the lifetime of the versions that had it, if any snapshot
+    /// could have seen one.
     Stale(RemovedInterval),
-    /// As far as is known none has. Of some it is not known.
+    /// No version is known to have the key, but the keys of some are unknown.
     Unknown,
 }
 
-/// Ends an expression when the session is interrupted. The interrupt stays, for the statement.
+/// Returns a check that ends an expression when the session is interrupted. The interrupt stays
+/// pending for the statement.
 fn ends_early(session: &Arc<SessionControl>) -> work::Asker {
     let session = Arc::clone(session);
     Arc::new(move || match session.is_interrupted() {
@@ -94,9 +106,9 @@ fn ends_early(session: &Arc<SessionControl>) -> work::Asker {
 }
 
 impl Table {
-    /// Sees to the entries of versions that were pruned, once a batch of them waits, and to the pieces of large values that
-    /// nobody sees any more. Called by those who changed
-    /// the table, whose lock on it excludes other definitions, with no latch held.
+    /// Removes entries of pruned versions once a batch of them waits, and chunks of large values
+    /// that no snapshot sees any more. Called after a change of the table, with no latch held. The
+    /// caller's lock on the table excludes DDL.
     ///
     /// # Errors
     /// Storage's; interrupts of `session`.
@@ -106,19 +118,19 @@ impl Table {
         if self.is_due() {
             self.tend_now(session)?;
         }
-        // After the entries, as their keys may be made of values whose pieces go here.
+        // Runs after the entries: their keys may be made of values whose chunks are removed here.
         self.tend_values(session)
     }
 
-    /// Whether a batch of removed versions waits, or of entries.
+    /// Returns true when a batch of removed versions or of entries waits.
     #[inline]
     fn is_due(&self) -> bool {
         let heap = self.heap();
         heap.removed_waiting() + heap.entries_told() >= BATCH
     }
 
-    /// [`Table::tend`] after `rows` rows were written at once. One call cleans up behind a few
-    /// rows, so many rows may need several calls: as many as find a batch.
+    /// Runs [`Table::tend`] after `rows` rows were written at once. One call cleans up behind a few
+    /// rows, so a large write may need several calls. The calls end when no batch waits.
     ///
     /// # Errors
     /// As [`Table::tend`].
@@ -132,8 +144,8 @@ impl Table {
         Ok(())
     }
 
-    /// Reads the keys of all removed versions that wait, before pieces go that they may share with
-    /// others. False: nobody may read them now, as the indexes change.
+    /// Reads the keys of all waiting removed versions, before chunks go that these versions may
+    /// share with others. Returns false when the keys may not be read now, as the indexes change.
     ///
     /// # Errors
     /// As [`Table::tend`].
@@ -149,31 +161,33 @@ impl Table {
         Ok(!self.heap().indexes_change())
     }
 
-    /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
+    /// Returns true when the waiting work takes half of its room. Optional producers of such work
+    /// then wait.
     pub(crate) fn gardener_is_half_full(&self) -> bool {
         self.heap().removed_is_half_full()
             || self.kept_up().any(|(_, index)| index.suspects.is_half_full())
     }
 
-    /// How many removed versions, and entries of such, wait to be seen to.
+    /// Returns the number of removed versions and of their entries that wait for clean-up.
     pub fn gardener_waiting(&self) -> usize {
         let suspects = self.kept_up().map(|(_, index)| index.suspects.waiting());
         self.heap().removed_waiting() + suspects.sum::<usize>()
     }
 
-    /// Forgets what waits to be seen to, as a crash would: it may be lost at any time, and vacuum finds it again.
+    /// Forgets the waiting work, as a crash would. The work may be lost at any time: vacuum finds
+    /// it again.
     pub fn lose_waiting(&self) {
         self.heap().take_removed(usize::MAX);
         self.indexes.iter().for_each(|index| index.suspects.lose());
     }
 
-    /// Sees to all that waits now, however little it is: for who does it when the writers have gone. Lets others run, by
-    /// `session`.
+    /// Handles all waiting work, however little. Runs in the background when the writers have gone.
+    /// Lets other tasks run, by `session`.
     ///
     /// # Errors
     /// As [`Table::tend`].
     pub(crate) fn tend_all(&self, session: &Arc<SessionControl>) -> Result<()> {
-        // What comes meanwhile is for the next round.
+        // Work that comes meanwhile is for the next round.
         let rounds = self.gardener_waiting().div_ceil(BATCH_MAX);
         (0..rounds).try_for_each(|_| self.tend_by(session, |_| 0, true))?;
         self.tend_all_values(session)
@@ -184,16 +198,19 @@ impl Table {
         self.tend_by(session, |index_bytes| index_bytes, SIMULATED)
     }
 
-    /// Sees to a batch: of each index to as many suspects as are due if it has so many bytes. Of all indexes, or of one after another until
-    /// these were twice what came: what one write does for others is to be little, also where an old snapshot's end leaves much in each.
+    /// Handles one batch. `weight` maps the bytes of an index to the size that decides how many of
+    /// its suspects are due; with 0 any number is due.
+    ///
+    /// With `of_all` the batch covers all indexes. Otherwise it goes index by index, until it has
+    /// handled twice as many suspects as came. One write is to do little for others, also when an
+    /// old snapshot's end leaves much work in each index.
     fn tend_by(
         &self,
         session: &Arc<SessionControl>,
         weight: impl Fn(u64) -> u64,
         of_all: bool,
     ) -> Result<()> {
-        // Those for whose indexes nobody knows yet whether they stay wait for the transaction's
-        // end.
+        // Waits for the transaction's end while uncommitted DDL decides which indexes stay.
         if self.heap().indexes_change() {
             return Ok(());
         }
@@ -201,10 +218,11 @@ impl Table {
         asked()?;
         let _asking = work::asking(Some(ends_early(session)));
         let mut come = self.heap().take_told(BATCH_MAX);
-        // They leave some entries each.
+        // Each removed version leaves some entries.
         let removed = self.heap().take_removed(if of_all { BATCH_MAX } else { BATCH });
         let mut removed = removed.into_iter();
-        // Asked once, after they were taken: who empties the table, or cuts it, holds a lock that excludes this.
+        // Read once, after the versions were taken: TRUNCATE and truncation hold a lock that
+        // excludes this code.
         let blocks = self.heap().blocks()?;
         let (mut row, mut key) = (Vec::new(), Vec::new());
         let none = removed.as_slice().is_empty();
@@ -251,9 +269,11 @@ impl Table {
         Ok(())
     }
 
-    /// Suspects the entries of a removed version that no version on its page has too. `row`, `key`:
-    /// places for its values, and for a key of it. How many; `None`: an interrupt ended an
-    /// expression, so the version is to be seen to again, and nothing of it counts as seen.
+    /// Suspects the entries of a removed version whose keys no version on its page shares. `row`
+    /// and `key` are scratch space for its values and for one of its keys.
+    ///
+    /// Returns the number of suspects. `None` means that an interrupt ended an expression: the
+    /// version must be handled again, and none of its entries counts as seen.
     fn suspect(
         &self,
         session: &SessionControl,
@@ -278,10 +298,11 @@ impl Table {
             key.clear();
             match self.key_of_removed(at, root, version, row, key) {
                 Ok(Some(true)) => {}
-                // No entry.
+                // The row has no entry in this index.
                 Ok(Some(false)) => continue,
                 Err(Error::Expression(_)) if session.is_interrupted() => return Ok(None),
-                // Pieces of its values are gone before it was seen to, or its expression fails by now: vacuum sees to it.
+                // Chunks of the version's values are gone, or its expression fails by now: vacuum
+                // handles the entry.
                 Ok(None) | Err(Error::Expression(_)) => {
                     missed = true;
                     continue;
@@ -292,7 +313,7 @@ impl Table {
             if let Some(record) = record {
                 self.heap().will_see_to(root, record);
             }
-            // One that is forgotten stays counted in the record.
+            // A forgotten suspect stays counted in the record.
             let found = Found { root, record, arrived: None };
             let kept = index.suspects.push(key, found, false);
             suspected += 1;
@@ -304,8 +325,8 @@ impl Table {
         Ok(Some(suspected))
     }
 
-    /// Appends the key of a version that went; false: its row has no entry. `None`: pieces of its values are gone. `row`: a
-    /// place for its values.
+    /// Appends the key of a removed version. False: its row has no entry. `None`: chunks of its
+    /// values are gone. `row` is scratch space for its values.
     fn key_of_removed(
         &self,
         index: usize,
@@ -325,10 +346,10 @@ impl Table {
         self.encode_index_key(index, row, key).map(Some)
     }
 
-    /// Indexes of which a version that is on the page has the removed one's key. When that version goes, it is told in its
-    /// turn, whatever it is now.
+    /// Returns the indexes in which a version on the page has the removed version's key. That
+    /// version is reported when it goes itself, whatever its state is now.
     fn keys_kept(&self, root: Tid, removed: &VersionRow) -> Result<ColumnMask> {
-        // Of which it is not sure is found out at the leaf.
+        // Indexes where this is uncertain are checked at the leaf.
         let (mut kept, mut unsure) = (ColumnMask::none(), ColumnMask::none());
         count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(root.block.0)?;
@@ -338,8 +359,8 @@ impl Table {
         Ok(kept)
     }
 
-    /// Deletes those of the suspects that are there and of whose chains no version that somebody
-    /// may see has the key. What cannot be told stays counted in its root's record (rule 9b.8).
+    /// Deletes the existing entries of suspects whose chain has no visible version with the key.
+    /// Undecided suspects stay counted in the record of their root (rule 9b.8).
     fn delete_stale(
         &self,
         session: &SessionControl,
@@ -354,12 +375,13 @@ impl Table {
             within.map(|(key, found)| Suspected { key, found, first: None }).collect();
         if self.indexes[index].computed || seeded_bug!("one-hold") {
             for suspect in &mut open {
-                // Mostly the versions that are there now are those that the leaf's turn finds.
+                // The versions present now are mostly those that the visit to the leaf will find.
                 suspect.first = Some(self.judge_entry(index, suspect, horizon, &memo)?);
             }
             memo.learn_what_can_be(self, index)?;
         } else {
-            // Each lies elsewhere in the heap: they come while the leaves are looked for.
+            // Each suspect lies elsewhere in the heap: the pages are read ahead while the leaves
+            // are found.
             let unknown = open.iter().filter(|suspect| !self.is_known(suspect));
             unknown.for_each(|suspect| self.heap().bring_near(suspect.found.root.block.0));
         }
@@ -374,12 +396,12 @@ impl Table {
             }
             open = undecided.iter().map(|&at| open[at]).collect();
             for suspect in &open {
-                // Nobody shall wait at a leaf for a disk.
+                // Reads the page now, so that no session waits at a leaf for a disk.
                 self.heap().read_in(suspect.found.root.block.0)?;
             }
             let learned = memo.learn_what_can_be(self, index)?;
             let interrupted = !open.is_empty() && session.is_interrupted();
-            // An expression that fails stays for vacuum.
+            // An entry whose expression fails stays for vacuum.
             if open.is_empty() || turn > 1 && !learned && !interrupted {
                 break;
             }
@@ -388,24 +410,24 @@ impl Table {
                 break;
             }
         }
-        // Roots may have settled, for whoever looks at their pages.
+        // Roots may have settled, which a pass over their pages can use.
         self.relation.wants_care();
         Ok(())
     }
 
-    /// Gathers these once more: their roots get versions faster than their keys are learned, or the
-    /// session is interrupted.
+    /// Queues these suspects once more: their roots get versions faster than their keys are
+    /// learned, or the session is interrupted.
     fn suspect_again(&self, index: usize, suspects: &[Suspected<'_>]) {
         for suspect in suspects {
-            // One that is forgotten stays counted in the record.
+            // A forgotten suspect stays counted in the record.
             let kept = self.indexes[index].suspects.push(suspect.key, suspect.found, false);
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
     }
 
-    /// Deletes those of the suspects, in the order of the index, that are there and dead. Returns
-    /// the places of those that could not be decided: a version has a key that is not known yet, or
-    /// `resident` is asked for and their heap page is not in memory.
+    /// Deletes the existing, dead entries among the suspects, in the order of the index. Returns
+    /// the positions of the undecided suspects. A suspect is undecided when a version has a key
+    /// that is not known yet. With `resident`, also when its heap page is not in memory.
     fn delete_judged(
         &self,
         index: usize,
@@ -419,7 +441,7 @@ impl Table {
         let mut undecided = Vec::new();
         let mut decide = |at: usize| {
             let suspect = &suspects[at];
-            // Simulations look again all the same, at some.
+            // Simulations look again at some suspects all the same.
             if self.is_known(suspect) && !(SIMULATED && sometimes!(1, 4)) {
                 return Ok((EntryDecision::Delete, None));
             }
@@ -443,20 +465,21 @@ impl Table {
         let handle = &self.indexes[index].handle;
         let deleted = handle.delete_listed(&entries, Xid::INVALID, &mut decide)?;
         count(&self.counters.gardener_deleted, deleted);
-        // Leaf by leaf they come in the order of the list.
+        // Undecided positions come leaf by leaf, in the order of the list.
         debug_assert!(undecided.is_sorted());
         Ok(undecided)
     }
 
-    /// Whether what the pass saw that removed the version still holds: no version in the chain has the key.
+    /// Returns true when the finding of the removing pass still holds: no version in the chain has
+    /// the key.
     fn is_known(&self, suspect: &Suspected<'_>) -> bool {
         let Found { root, arrived, .. } = suspect.found;
         arrived.is_some_and(|arrived| arrived == self.heap().arrived(root))
     }
 
-    /// What the versions of the entry's chain mean to it. Under its leaf's latch this holds until
-    /// that is released; without it, only that some version has the key holds, until that version
-    /// goes, which is told.
+    /// Judges an entry by the versions of its chain. Under the leaf's latch the judgement holds
+    /// until the latch is released. Without the latch, only `Needed` holds, until that version
+    /// goes, which is reported.
     fn judge_entry(
         &self,
         index: usize,
@@ -469,7 +492,7 @@ impl Table {
         Ok(self.judge_on(&probe, index, suspect, horizon, memo))
     }
 
-    /// [`Table::judge_entry`], if the page of the entry's chain is in memory.
+    /// Judges as [`Table::judge_entry`], if the page of the entry's chain is in memory.
     fn judge_resident(
         &self,
         index: usize,
@@ -477,7 +500,7 @@ impl Table {
         horizon: &Horizon,
         memo: &KeyMemo,
     ) -> Option<Judged> {
-        // Simulations find pages away that are there.
+        // Simulations treat some pages in memory as absent.
         if SIMULATED && sometimes!(1, 8) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Reading the rows of some keys of an index, in its order.
+//! Index scans: rows of some keys of an index, in its order.
 
 use niwaki_nbtree::{BatchEntry, Direction, KeyRange, LeafBatch, OneRange};
 use niwaki_storage::{Csn, Tid};
@@ -17,7 +17,7 @@ pub struct IndexScan {
     index: usize,
     scan: EntryScan,
     keys: ScanKeys,
-    /// Set when the keys are several ranges.
+    /// Set when the keys make several ranges.
     walk: Option<WalkState>,
     /// Next entry of the scan's batch.
     position: usize,
@@ -26,19 +26,20 @@ pub struct IndexScan {
     shows: PagesToShow,
 }
 
-/// Pages that an index-only scan had to come to, to spare the next one that.
+/// Heap pages that an index-only scan had to visit. It tries to have them set all-visible for the
+/// next scan.
 #[derive(Debug, Default)]
 struct PagesToShow {
-    /// Of the leaf's entries.
+    /// Pages of the current leaf's entries.
     blocks: Vec<u32>,
-    /// How many more it tried in vain lately than not.
+    /// Recent failed tries less successful ones.
     in_vain: u32,
 }
 
-/// A scan that asked for fewer rows in the heap lets them be.
+/// The least heap fetches of a scan that tries to set pages all-visible.
 const FETCHES_MIN: u64 = 16;
-/// A scan that tried so many more in vain than not stops trying: what it reads is being changed, or an old snapshot is
-/// open.
+/// The surplus of failed tries at which a scan stops trying: its pages are being changed, or an old
+/// snapshot is open.
 const IN_VAIN_MAX: u32 = 64;
 
 impl Table {
@@ -56,8 +57,8 @@ impl Table {
         IndexScan::new(index, scan, ScanKeys::ALL, None)
     }
 
-    /// Begins a scan of the entries of `index` with these keys. One scan, however many ranges they
-    /// make: entries come in the order of the index, each once, and no leaf is read twice.
+    /// Begins a scan of the entries of `index` with these keys. It is one scan, however many ranges
+    /// they make. Entries come in the order of the index, each once, and no leaf is read twice.
     pub fn index_scan_keys(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
         count(&self.counters.index_scans, 1);
         let TableIndex { handle, order, .. } = &self.indexes[index];
@@ -78,9 +79,9 @@ impl Table {
         IndexScan::new(index, scan, keys, walk)
     }
 
-    /// As [`Table::index_scan_keys`], for an index that covers what the scan needs
-    /// ([`Table::covers`]): rows are read from the entries, and the heap is asked whether they are seen where the
-    /// visibility map does not say it.
+    /// Begins a scan as [`Table::index_scan_keys`] does, for an index that covers the columns the
+    /// scan needs ([`Table::covers`]). Rows are read from the entries. The heap decides about their
+    /// visibility where the visibility map does not.
     pub fn index_only_scan(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
         let mut scan = self.index_scan_keys(index, keys, direction);
         scan.scan.covered = true;
@@ -102,17 +103,17 @@ impl IndexScan {
         }
     }
 
-    /// Rows of an index-only scan that were asked for in the heap.
+    /// Returns the number of rows that an index-only scan had to look up in the heap.
     pub fn heap_fetches(&self) -> u64 {
         self.heap_fetches
     }
 
-    /// The entries of the leaf read last.
+    /// Returns the entries of the leaf read last.
     pub(crate) fn batch(&self) -> &LeafBatch {
         self.scan.leaves.batch()
     }
 
-    /// An entry of that leaf, if it has a wanted key.
+    /// Returns an entry of that leaf, if it has a wanted key.
     pub(crate) fn wanted(&self, table: &Table, position: usize) -> Result<Option<BatchEntry<'_>>> {
         let Some(entry) = self.scan.leaves.batch().get(position) else { return Ok(None) };
         let order = &table.indexes[self.index].order;
@@ -120,8 +121,8 @@ impl IndexScan {
         Ok(wanted.then_some(entry))
     }
 
-    /// Writes the `needed` columns of the next row that the snapshot sees into `out` (as wide as the
-    /// table) and returns its address; `None` at the end. Each row comes once.
+    /// Writes the `needed` columns of the next row that the snapshot sees into `out` (as wide as
+    /// the table). Returns the row's address; `None` at the end. Each row comes once.
     ///
     /// # Errors
     /// Storage's; the session's interrupts; [`crate::Error::Type`] (XX001) when a row or a key is
@@ -135,7 +136,7 @@ impl IndexScan {
         out: &mut [Datum],
     ) -> Result<Option<Tid>> {
         let view = tx.view(snapshot);
-        // Ends with the keys.
+        // Ends: when the keys are exhausted.
         loop {
             while self.position < self.scan.leaves.batch().len() {
                 let position = self.position;
@@ -178,7 +179,7 @@ impl IndexScan {
         }
     }
 
-    /// Tries to have the visibility map speak of the pages that the leaf's entries led to.
+    /// Tries to set the all-visible bits of the pages that the leaf's entries led to.
     #[cold]
     fn show_to_all(&mut self, table: &Table) -> Result<()> {
         let PagesToShow { blocks, in_vain } = &mut self.shows;
@@ -197,18 +198,19 @@ impl IndexScan {
         Ok(())
     }
 
-    /// Marks what it found dead on the leaf that it is at. For callers that may not come back: a scan that
-    /// takes the first row of a queue never gets to the end of the leaf.
+    /// Marks the entries found dead on the current leaf. For callers that may not come back: a scan
+    /// that takes the first row of a queue never gets to the end of the leaf.
     ///
     /// # Errors
     /// As [`IndexScan::next`].
     pub fn pause(&mut self, table: &Table) -> Result<()> {
         let entries = self.scan.entries(table, self.index);
-        // They are noted still: posting lists are marked whole, once all of the list was read.
+        // The entries stay noted: a posting list is marked as a whole, once all of it was read.
         entries.mark(&mut self.unseen.clone())
     }
 
-    /// Reads on to the next leaf with entries in the bounding ranges; false at the end. For a `snapshot` what is over is left out.
+    /// Reads on to the next leaf with entries in the bounding ranges; returns false at the end.
+    /// With a `snapshot`, expired prefixes are left out.
     pub(crate) fn next_leaf(&mut self, table: &Table, snapshot: Option<Csn>) -> Result<bool> {
         let Some(state) = &mut self.walk else {
             return self.scan.next(table, self.index, None::<&mut OneRange>, snapshot);

@@ -1,4 +1,4 @@
-//! Inserting rows, and entries into indexes.
+//! Insertion of rows into the heap, and of their entries into indexes.
 
 use std::cell::Cell;
 
@@ -18,50 +18,51 @@ use crate::table::Table;
 use crate::unique::KeyCheck;
 use crate::workspace::Workspace;
 
-/// An entry for a row that is in the heap already.
+/// An index entry for a row that is already in the heap.
 pub(crate) struct RowEntry<'r> {
     pub(crate) row: &'r [Datum],
-    /// Root of its chain.
+    /// Root of the row's chain.
     pub(crate) root: Tid,
-    /// The row moved and this index's key did not change.
+    /// True when the row moved and this index's key did not change.
     pub(crate) logically_unchanged: bool,
 }
 
-/// What the unique check of an entry does about another row that has the key, or may yet have it.
+/// The reaction of an entry's unique check to another row that has the key, or may yet have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
-    /// Nothing: there is no check.
+    /// No check.
     Not,
     /// Refuses the entry, after waiting for transactions that decide.
     Wait,
     /// Gives way at once.
     GiveWay,
-    /// As [`Check::Wait`], but a row that has the key no more by then is in nobody's way.
+    /// Reacts as [`Check::Wait`], but ignores a row that no longer has the key by then.
     WhileThere,
 }
 
 impl Table {
-    /// Inserts a row (all columns) and returns its address. Waits for transactions that may yet make
-    /// a key of it unique.
+    /// Inserts a row (all columns) and returns its address. Waits for transactions that decide
+    /// whether one of its keys is unique.
     ///
     /// # Errors
-    /// [`crate::Error::UniqueViolation`], [`crate::Error::RowTooBig`], [`crate::Error::ValueTooBig`], [`crate::Error::KeyTooBig`],
-    /// a wait's, storage's. The transaction must roll back (to a savepoint, at least) then: the row
-    /// may be in the heap.
+    /// [`crate::Error::UniqueViolation`], [`crate::Error::RowTooBig`],
+    /// [`crate::Error::ValueTooBig`], [`crate::Error::KeyTooBig`], a wait's, storage's. The
+    /// transaction must then roll back (to a savepoint, at least): the row may be in the heap.
     pub fn insert(&self, tx: &Transaction, row: &[Datum], work: &mut Workspace) -> Result<Tid> {
         let root = self.place(tx, row, work)?;
         let entry = RowEntry { row, root, logically_unchanged: false };
         let entered = (0..self.indexes.len())
             .try_for_each(|index| self.insert_entry(tx, index, &entry, work));
-        // Those who only fail leave something to tend as well.
-        // An interrupt that this tells of comes before a refusal: nobody tells it again.
+        // Transactions whose inserts always fail leave work for the gardener as well. An interrupt
+        // from this call must come before a refusal: it is reported only once.
         self.tend(tx.session())?;
         entered?;
         count(&self.counters.inserted, 1);
         Ok(root)
     }
 
-    /// Puts a row into the heap alone, and its large values into theirs: `work.values` says where.
+    /// Puts a row into the heap alone, and its large values into their heap. `work.values` then
+    /// holds their positions.
     pub(crate) fn place(
         &self,
         tx: &Transaction,
@@ -74,7 +75,7 @@ impl Table {
         Ok(self.heap().insert(tx, formed.row(&work.row), options)?)
     }
 
-    /// Inserts rows (all columns each) with one log record a page: COPY, INSERT … SELECT.
+    /// Inserts rows (all columns each) with one log record a page, for COPY and INSERT … SELECT.
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -97,7 +98,7 @@ impl Table {
             parts.into_iter().map(|(formed, range)| formed.row(&work.row[range])).collect();
         work.tids.clear();
         self.heap().insert_many(tx, &new, options, &mut work.tids)?;
-        // Of what their pages lost; and before an index refuses one of the rows.
+        // Handles the versions pruned from their pages, before an index refuses one of the rows.
         self.tend_after(tx.session(), rows.len())?;
         for index in 0..self.indexes.len() {
             tx.session().check_interrupts().map_err(TxnError::from)?;
@@ -111,8 +112,8 @@ impl Table {
         self.tend(tx.session())
     }
 
-    /// Inserts the entry of one index for a row of the heap, if the index takes entries and is to
-    /// have this one.
+    /// Inserts the entry of one index for a row of the heap, if the index takes entries and its
+    /// predicate includes the row.
     pub(crate) fn insert_entry(
         &self,
         tx: &Transaction,
@@ -123,8 +124,8 @@ impl Table {
         self.insert_entry_as(tx, index, entry, Check::Wait, work).map(|_| ())
     }
 
-    /// [`Table::insert_entry`] that gives way: false, and no entry inserted, when another row has the
-    /// key, or may yet have it.
+    /// Inserts as [`Table::insert_entry`], but gives way. Returns false, and inserts no entry, when
+    /// another row has the key, or may yet have it.
     pub(crate) fn try_insert_entry(
         &self,
         tx: &Transaction,
@@ -135,8 +136,8 @@ impl Table {
         self.insert_entry_as(tx, index, entry, Check::GiveWay, work)
     }
 
-    /// [`Table::insert_entry`] for a version that is not live, or whose writer makes the unique
-    /// check: it is never in anybody's way.
+    /// Inserts as [`Table::insert_entry`], without a unique check. Used for a version that is not
+    /// live, or whose writer makes the check: such a version never conflicts.
     pub(crate) fn insert_unchecked(
         &self,
         tx: &Transaction,
@@ -147,9 +148,9 @@ impl Table {
         self.insert_entry_as(tx, index, entry, Check::Not, work).map(|_| ())
     }
 
-    /// [`Table::insert_entry`] for a row that was there when an index was validated. Meanwhile it
-    /// may have moved, or gone and come back: then its own next version has the key, and that is no
-    /// conflict.
+    /// Inserts as [`Table::insert_entry`], for a row that existed when an index was validated.
+    /// Meanwhile it may have moved, or gone and come back. Then its own next version has the key,
+    /// which is no conflict.
     pub(crate) fn insert_validated(
         &self,
         tx: &Transaction,
@@ -196,7 +197,8 @@ impl Table {
                 Some(&check)
             };
         let oracle = DeadEntries::inserting(self, index, tx, &work.churn);
-        // Ends: each turn but the last waits for the end of a transaction, or learns a new version's key.
+        // Ends: each turn but the last waits for the end of a transaction, or learns a new
+        // version's key.
         loop {
             match self.indexes[index].handle.insert(&new, unique, Some(&oracle))? {
                 InsertOutcome::Inserted | InsertOutcome::AlreadyThere => {
@@ -217,7 +219,7 @@ impl Table {
                             return Err(self.unique_violation(index, entry.row));
                         }
                         UniqueProbe::InProgress(xid) => self.wait_for(tx, xid)?,
-                        // Who needs the entry is an older snapshot.
+                        // Only an older snapshot needs the entry.
                         UniqueProbe::Free => unique = None,
                     }
                 }

@@ -1,4 +1,4 @@
-//! Looking at a table as it is stored: page by page, changing nothing, latching one page at a time.
+//! Inspection of a table as stored: page by page, without changes, latching one page at a time.
 
 use niwaki_heap::{ChainStats, Held, LinePointer, PageVisibility, SnapshotHolds};
 use niwaki_txn::Holders;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::table::Table;
 
 impl Table {
-    /// What the visibility map says of each page now, in the order of the blocks.
+    /// Returns the visibility map's state of each page, in the order of the blocks.
     ///
     /// # Errors
     /// Storage's.
@@ -17,12 +17,12 @@ impl Table {
         Ok((0..heap.blocks()?).map(move |block| heap.page_visibility(block)))
     }
 
-    /// Bytes of memory that the map takes.
+    /// Returns the bytes of memory that the map takes.
     pub fn visibility_map_bytes(&self) -> usize {
         self.heap().visibility_map_bytes()
     }
 
-    /// Adds what the chains of a heap page look like now.
+    /// Adds the current state of the chains of a heap page.
     ///
     /// # Errors
     /// Storage's.
@@ -30,15 +30,15 @@ impl Table {
         Ok(self.heap().add_chain_stats(block, stats)?)
     }
 
-    /// The line pointers of a heap page, with what they point at.
+    /// Returns the line pointers of a heap page, with the items they point at.
     ///
     /// # Errors
-    /// Storage's; there being no such block.
+    /// Storage's; an error when there is no such block.
     pub fn line_pointers(&self, block: u32) -> Result<Vec<LinePointer>> {
         Ok(self.heap().line_pointers(block)?)
     }
 
-    /// Adds what open snapshots keep of a heap page.
+    /// Adds the versions of a heap page that open snapshots keep.
     ///
     /// # Errors
     /// Storage's.
@@ -54,11 +54,11 @@ impl Table {
         Ok(self.heap().add_snapshot_holds(block, holders, holds)?)
     }
 
-    /// Adds, for each open snapshot, what it alone keeps of the heap, as far as passes over its pages have met
-    /// it: costs no I/O.
+    /// Adds, for each open snapshot, the versions of the heap that it alone keeps, as far as passes
+    /// have met them. Costs no I/O.
     ///
     /// # Panics
-    /// If `alone` is not as long as there are snapshots.
+    /// If the length of `alone` is not the number of snapshots.
     pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
         self.heap().add_noted_holds(holders, alone);
     }

@@ -1,11 +1,14 @@
-//! Which keys of an index a scan wants, column by column, and the ways between them.
+//! Key conditions of an index scan, column by column, with the walk from one wanted range to the
+//! next.
 //!
-//! The leading columns *bound* the scan: it goes from one range of keys to the next, and reads nothing
-//! in between. Columns behind them are only compared. With a list of values for a column the next range
-//! follows from the list (array keys); with a column of which nothing, or a range, is asked before one
-//! that bounds, the next value is read from the index (skip scan). One walk does both: it compares the
-//! columns of the next key in the index with what is wanted, from the left, and where they part it knows
-//! the smallest (backward: the greatest) key that can still be wanted.
+//! The leading columns *bound* the scan: it goes from one range of keys to the next, and reads
+//! nothing in between. Columns behind them are only compared. With a list of values for a column,
+//! the next range follows from the list (array keys). A column before a bounding one may have a
+//! range, or no condition. Then the next value is read from the index (skip scan).
+//!
+//! One walk does both. It compares the columns of the next key in the index with the wanted ones,
+//! from the left. At the first difference it knows the smallest (backward: the greatest) key that
+//! can still be wanted.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -13,15 +16,16 @@ use std::ops::Bound;
 use niwaki_nbtree::{Direction, KeyBound, KeyRange, KeyRanges, Place, RangeStep};
 use niwaki_types::{KeyOrder, key_length};
 
-/// What is wanted of one key column. All bytes are encodings of single values, as the index orders them.
+/// The condition on one key column. All bytes are encodings of single values, as the index orders
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnKeys {
-    /// Anything.
+    /// No condition.
     Any,
     /// One of these values: ascending, each once.
     Values(Vec<Vec<u8>>),
     /// Values between these bounds. A bound may be the beginning of an encoding, like the marker of
-    /// values that are not NULL; then it covers all that begin so.
+    /// values that are not NULL. Then it covers all encodings with that beginning.
     Range {
         /// Lower bound of the encoding.
         lower: Bound<Vec<u8>>,
@@ -31,14 +35,14 @@ pub enum ColumnKeys {
 }
 
 impl ColumnKeys {
-    /// One of `values`, in any order.
+    /// Makes the condition to be one of `values`, given in any order.
     pub fn values(mut values: Vec<Vec<u8>>) -> Self {
         values.sort_unstable();
         values.dedup();
         Self::Values(values)
     }
 
-    /// Where an encoded value lies to what is wanted: inside, before or after all of it. A value
+    /// Compares an encoded value with the condition: inside, before or after all of it. A value
     /// between two of a list counts as before.
     fn place(&self, value: &[u8]) -> Ordering {
         match self {
@@ -70,27 +74,28 @@ impl ColumnKeys {
     }
 }
 
-/// Which keys a scan wants.
+/// The key conditions of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanKeys {
     /// Conditions on the first key columns, at most as many as the index has; the last one is not
     /// [`ColumnKeys::Any`].
     pub columns: Vec<ColumnKeys>,
-    /// How many of them bound the scan; the others are compared entry by entry. Columns before the last
-    /// bounding one that are not lists make it a skip scan.
+    /// The number of columns that bound the scan. The others are compared entry by entry. A column
+    /// before the last bounding one that has no list makes the scan a skip scan.
     pub bounding: usize,
 }
 
 impl ScanKeys {
-    /// Every key.
+    /// Conditions that every key fulfils.
     pub const ALL: Self = Self { columns: Vec::new(), bounding: 0 };
 
-    /// Whether no key can fulfil the conditions.
+    /// Returns true when no key can fulfil the conditions.
     pub fn is_empty(&self) -> bool {
         self.columns.iter().any(|c| matches!(c, ColumnKeys::Values(values) if values.is_empty()))
     }
 
-    /// Whether they are one value for each of the index's `columns` key columns.
+    /// Returns true when the conditions are one value for each of the index's `columns` key
+    /// columns.
     pub(crate) fn is_one_key(&self, columns: usize) -> bool {
         self.bounding == columns
             && self
@@ -99,8 +104,8 @@ impl ScanKeys {
                 .all(|c| matches!(c, ColumnKeys::Values(values) if values.len() == 1))
     }
 
-    /// The one range that the bounding columns make, if they make one: `lower` and `upper` are room for
-    /// its ends.
+    /// Returns the range that the bounding columns make, if it is one range. `lower` and `upper`
+    /// are buffers for its ends.
     pub(crate) fn one_range<'b>(
         &self,
         lower: &'b mut Vec<u8>,
@@ -124,7 +129,8 @@ impl ScanKeys {
         Some(KeyRange { lower: join(lower, low), upper: join(upper, high) })
     }
 
-    /// Whether a key fulfils the conditions that do not bound the scan. `None`: it is no key.
+    /// Decides whether a key fulfils the conditions that do not bound the scan. Returns `None` for
+    /// bytes that are no key.
     #[inline]
     pub(crate) fn compares(&self, key: &[u8], order: &[KeyOrder]) -> Option<bool> {
         if self.columns.len() == self.bounding {
@@ -143,7 +149,7 @@ impl ScanKeys {
     }
 }
 
-/// A column's bound behind the columns before it, which are in `prefix` already.
+/// Appends a column's bound to `prefix`, which holds the columns before it.
 fn join<'b>(prefix: &'b mut Vec<u8>, bound: Bound<&Vec<u8>>) -> KeyBound<'b> {
     match bound {
         Bound::Included(bytes) => {
@@ -159,19 +165,19 @@ fn join<'b>(prefix: &'b mut Vec<u8>, bound: Bound<&Vec<u8>>) -> KeyBound<'b> {
     }
 }
 
-/// Where a walk over [`ScanKeys`] is.
+/// The position of a walk over [`ScanKeys`].
 #[derive(Debug, Default)]
 pub(crate) struct WalkState {
     /// Values of the leading columns of the range given last.
     prefix: Vec<u8>,
-    /// Where each of them ends.
+    /// The end of each of these values.
     ends: Vec<usize>,
-    /// A bound, while it is put together.
+    /// A bound under construction.
     bound: Vec<u8>,
     begun: bool,
 }
 
-/// The walk from range to range. It borrows what it needs for one step of the scan.
+/// The walk from range to range. It borrows its parts for one step of the scan.
 pub(crate) struct KeyWalk<'a> {
     pub(crate) keys: &'a ScanKeys,
     pub(crate) order: &'a [KeyOrder],
@@ -189,7 +195,7 @@ impl KeyWalk<'_> {
         self.state.ends.push(self.state.prefix.len());
     }
 
-    /// The first wanted range whose leading columns have the values of the prefix.
+    /// Finds the first wanted range whose leading columns have the values of the prefix.
     fn begin(&mut self, place: &mut Place) -> RangeStep {
         let keys = self.keys;
         // Ends: each turn goes one column on.
@@ -219,7 +225,7 @@ impl KeyWalk<'_> {
         }
     }
 
-    /// Sets both bounds: the prefix, and a range of the column behind it.
+    /// Sets both bounds: the prefix, followed by a range of the next column.
     fn bounds(&mut self, lower: Bound<&Vec<u8>>, upper: Bound<&Vec<u8>>, place: &mut Place) {
         let state = &mut *self.state;
         state.bound.clone_from(&state.prefix);
@@ -228,7 +234,7 @@ impl KeyWalk<'_> {
         place.set_upper(join(&mut state.bound, upper));
     }
 
-    /// The first wanted range behind all keys that begin with the prefix.
+    /// Finds the first wanted range behind all keys that begin with the prefix.
     fn carry(&mut self, place: &mut Place) -> RangeStep {
         let keys = self.keys;
         // Ends: each turn takes a column off.
@@ -236,7 +242,7 @@ impl KeyWalk<'_> {
             let column = self.state.ends.len();
             let start = self.state.ends.last().copied().unwrap_or(0);
             let ColumnKeys::Values(values) = &keys.columns[column] else {
-                // Which value comes next, the index knows.
+                // Only the index knows the next value.
                 let past = &self.state.prefix[..end];
                 place.set_lower(KeyBound::Excluded(past));
                 place.set_upper(KeyBound::Excluded(past));
@@ -254,7 +260,7 @@ impl KeyWalk<'_> {
         RangeStep::End
     }
 
-    /// The next value of a list, in the direction of the scan, that is not `value`.
+    /// Returns the next value of a list after `value`, in the direction of the scan.
     fn neighbour<'v>(&self, values: &'v [Vec<u8>], value: &[u8]) -> Option<&'v Vec<u8>> {
         let below = values.partition_point(|v| v.as_slice() < value);
         if self.forward() {

@@ -1,14 +1,15 @@
-//! What happened to a table since it was vacuumed and analyzed.
+//! Maintenance statistics: changes of a table since its last VACUUM and ANALYZE.
 //!
 //! ```text
 //!  counters     ──────┬──────────────────────┬──────────────► only ever grow
 //!                  VACUUM                  now
-//!                     └─ what they said ──►  the difference
+//!                     └─ remembered ──────►  the difference
 //! ```
 //!
-//! Nothing is counted for it: VACUUM and ANALYZE remember what the running counters said. Counters are in memory. After a
-//! start they, and what is remembered, begin at zero: [`MaintenanceStats::vacuumed`] and
-//! [`MaintenanceStats::analyzed`] say whether the numbers go back to a VACUUM, an ANALYZE.
+//! This adds no counting: VACUUM and ANALYZE remember the values of the running counters. Counters
+//! are in memory. After a start the counters and the remembered values begin at zero.
+//! [`MaintenanceStats::vacuumed`] and [`MaintenanceStats::analyzed`] say whether the numbers go
+//! back to a VACUUM or an ANALYZE.
 
 use niwaki_storage::RelFileId;
 use niwaki_txn::{Holders, TableId};
@@ -17,15 +18,16 @@ use crate::engine::Engine;
 use crate::stats::TableStats;
 use crate::table::Table;
 
-/// Files of one table whose numbers are remembered at a time: a TRUNCATE that has not committed has two.
+/// The most files of one table whose numbers are remembered. A table with an uncommitted TRUNCATE
+/// has two.
 const FILES_MAX: usize = 8;
 
-/// How often something was done, and when last.
+/// The number of runs of one kind of maintenance, with the time of the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visits {
-    /// How often, since the database was opened.
+    /// Number of runs since the database was opened.
     pub count: u64,
-    /// When it ended last, in microseconds since 1970.
+    /// End of the last run, in microseconds since 1970.
     pub last_us: Option<i64>,
 }
 
@@ -36,33 +38,34 @@ impl Visits {
     }
 }
 
-/// What maintenance of a table did, and what happened since. Estimates: changes of transactions that aborted are counted as if
-/// they had not.
+/// Maintenance of a table, and changes since then. The numbers are estimates: changes of aborted
+/// transactions count like committed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaintenanceStats {
-    /// By the statement VACUUM.
+    /// Runs by the statement VACUUM.
     pub vacuum: Visits,
-    /// By autovacuum.
+    /// Vacuum runs by autovacuum.
     pub autovacuum: Visits,
-    /// By the statement ANALYZE.
+    /// Runs by the statement ANALYZE.
     pub analyze: Visits,
-    /// By autovacuum.
+    /// Analyze runs by autovacuum.
     pub autoanalyze: Visits,
-    /// Whether it was vacuumed since the database was opened.
+    /// True when the table was vacuumed since the database was opened.
     pub vacuumed: bool,
-    /// Whether it was analyzed since the database was opened.
+    /// True when the table was analyzed since the database was opened.
     pub analyzed: bool,
-    /// Versions that have ended and were not removed, and those removed whose index entries nobody but vacuum will find.
+    /// Ended versions that were not removed, and removed versions whose index entries only vacuum
+    /// will find.
     pub dead: u64,
     /// Rows inserted since the last VACUUM.
     pub inserted: u64,
     /// Rows inserted, updated and deleted since the last ANALYZE.
     pub modified: u64,
-    /// Rows inserted less rows deleted since the catalog was told of their number last.
+    /// Rows inserted less rows deleted since the catalog last got the number of rows.
     pub rows_more: i64,
 }
 
-/// What the counters said when a heap was vacuumed, and when its rows were counted.
+/// Counter values at the vacuum of a heap, and at the last count of its rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeapBaseline {
     /// Rows updated and deleted, less versions removed: see [`garbage`].
@@ -70,24 +73,25 @@ struct HeapBaseline {
     /// Versions that VACUUM had to leave to open snapshots.
     held: u64,
     inserted: u64,
-    /// Rows inserted less rows deleted, when they were counted last.
+    /// Rows inserted less rows deleted, at the last count of the rows.
     rows: i64,
 }
 
-/// What is remembered of one table.
+/// The remembered values of one table.
 #[derive(Debug, Default)]
 pub(crate) struct Maintained {
     vacuum: Visits,
     autovacuum: Visits,
     analyze: Visits,
     autoanalyze: Visits,
-    /// By heap file, the newest last: TRUNCATE gives a table another, and a rollback brings the old one back.
+    /// Values by heap file, the newest last. TRUNCATE gives a table another file, and a rollback
+    /// brings the old one back.
     heaps: Vec<(RelFileId, HeapBaseline)>,
     modified: u64,
 }
 
 impl Maintained {
-    /// What is remembered of a file: at a start, nothing.
+    /// Returns the remembered values of a file. After a start there are none.
     fn heap(&self, file: RelFileId) -> HeapBaseline {
         self.heaps
             .iter()
@@ -104,8 +108,11 @@ impl Maintained {
     }
 }
 
-/// Each update and each deletion ends a version, or leaves one that an abort made; each pass counts what it removes. Also
-/// what the gardener had no room for, or forgot when the indexes changed, waits for vacuum.
+/// Returns the number of versions and entries that wait for removal, by the counters.
+///
+/// Each update and each deletion ends a version, or leaves one that an abort made. Each pass counts
+/// its removals. Entries that the gardener had no room for, or forgot when the indexes changed,
+/// wait for vacuum, too.
 fn garbage(stats: &TableStats) -> i64 {
     let heap = &stats.heap;
     let left = stats.updates.total() + stats.deleted + heap.forgotten + stats.suspects_forgotten;
@@ -122,7 +129,7 @@ fn modified(stats: &TableStats) -> u64 {
 }
 
 impl Table {
-    /// What maintenance did, and what happened since.
+    /// Returns the maintenance of the table, and the changes since then.
     pub fn maintenance_stats(&self) -> MaintenanceStats {
         let stats = self.stats();
         let maintained = self.counters.maintained.lock();
@@ -143,8 +150,8 @@ impl Table {
         }
     }
 
-    /// VACUUM has passed over the heap, left `held` versions to open snapshots, and tells the catalog how many rows there
-    /// are.
+    /// Notes that VACUUM has passed over the heap and left `held` versions to open snapshots.
+    /// VACUUM also gives the number of rows to the catalog.
     pub fn note_vacuum(&self, automatic: bool, held: u64) {
         let now_us = self.engine.storage().env().clock.now_unix_us();
         let stats = self.stats();
@@ -162,8 +169,8 @@ impl Table {
         maintained.set_heap(self.definition.file.id, baseline);
     }
 
-    /// ANALYZE has read its sample, which it began to when the counters said `before`, and tells the catalog how many rows
-    /// there are.
+    /// Notes that ANALYZE has read its sample; `before` holds the counters at the start of the
+    /// sample. ANALYZE also gives the number of rows to the catalog.
     pub fn note_analyze(&self, automatic: bool, before: &TableStats) {
         let now_us = self.engine.storage().env().clock.now_unix_us();
         let file = self.definition.file.id;
@@ -177,19 +184,20 @@ impl Table {
         maintained.set_heap(file, baseline);
     }
 
-    /// Versions that have ended and that one of these snapshots keeps, as far as passes have met them. Nothing is read for it.
+    /// Returns the ended versions that one of these snapshots keeps, as far as passes have met
+    /// them. Reads no page.
     pub fn noted_holds(&self, holders: &Holders) -> niwaki_heap::Held {
         self.heap().noted_holds(holders)
     }
 
-    /// Whether anybody has used the table since the database was opened.
+    /// Returns true when the table was used since the database was opened.
     pub fn is_used(&self) -> bool {
         let stats = self.stats();
         self.heap().knows_visibility() || modified(&stats) + stats.seq_scans + stats.index_scans > 0
     }
 
-    /// How many pages there are of which the visibility map does not say that all see all of them; `None` without a map, which
-    /// small tables do not have.
+    /// Returns the number of pages that the visibility map does not call all-visible. Returns
+    /// `None` without a map, which small tables do not have.
     ///
     /// # Errors
     /// Storage's.
@@ -203,7 +211,7 @@ impl Table {
 }
 
 impl Engine {
-    /// A table has a new, empty heap in this file (TRUNCATE).
+    /// Notes that a table has a new, empty heap in this file (TRUNCATE).
     pub fn note_emptied(&self, table: TableId, file: RelFileId) {
         let counters = self.counters(table);
         let stats = counters.read();

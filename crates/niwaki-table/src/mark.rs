@@ -1,4 +1,6 @@
-//! Marks on entries whose rows are dead to everyone; leaves that hold nothing else.
+//! LP_DEAD marks on index entries whose rows are dead to all snapshots.
+//!
+//! A leaf that holds only such entries is emptied.
 
 use niwaki_nbtree::{EntryPlace, LeafRead};
 use niwaki_storage::Error as StorageError;
@@ -8,12 +10,12 @@ use crate::error::Result;
 use crate::table::Table;
 
 impl Table {
-    /// Marks entries of a leaf LP_DEAD, if it still is as it was when it was read. Who marks the last one
-    /// of a leaf empties it, so that what a queue leaves behind is used again. Waits for no transaction.
-    /// Sorts `places`.
+    /// Marks entries of a leaf LP_DEAD, if the leaf is unchanged since it was read. When the last
+    /// entry gets its mark, also empties the leaf, so that pages a queue leaves behind are used
+    /// again. Waits for no transaction. Sorts `places`.
     ///
     /// # Errors
-    /// Storage's, except a full disk: that is for those to say who must write.
+    /// Storage's errors, except a full disk: statements that must write report that one.
     pub(crate) fn mark_dead(
         &self,
         index: usize,

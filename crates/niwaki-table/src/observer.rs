@@ -1,9 +1,12 @@
-//! Which index entries a version leaves behind that pruning removes, told by stored bytes alone (niwaki-heap's
-//! `observer.rs`).
+//! The key-loss callback: finds the index entries that a pruned version leaves behind, from stored
+//! bytes alone (niwaki-heap's `observer.rs`).
 //!
-//! An index is left alone where some version that stays has the key: it is told of in its turn. Mostly it has the same bytes
-//! in all the index's columns, or a look at the key itself says so (1.0 and 1.00). The others' entries are suspected. Where an expression decides, or a value that
-//! does not stand in the row as it is, nothing can be said under a latch (rule 9b.16): the gardener says it later.
+//! An index is left alone where a remaining version has the key. That version is reported when it
+//! goes itself. Mostly its bytes in all the index's columns are the same, or the encoded keys are
+//! equal (1.0 and 1.00). The entries in the other indexes become suspects (stale-entry candidates).
+//!
+//! Under a latch nothing can be said where an expression decides, or a value that is compressed or
+//! out of line (rule 9b.16). The gardener decides these cases later.
 
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ use crate::stats::{Counters, count};
 use crate::suspects::Found;
 use crate::table::TableIndex;
 
-/// A table's indexes, as passes over its heap ask about them.
+/// The indexes of a table, as passes over its heap ask about them.
 #[derive(Debug)]
 pub(crate) struct Observer {
     definition: Arc<TableDefinition>,
@@ -29,12 +32,12 @@ pub(crate) struct Observer {
     counters: Arc<Counters>,
     /// Columns on which some index depends.
     columns: ColumnMask,
-    /// Of each index: those on which it depends, and those that it has as they are.
+    /// For each index: the columns on which it depends, and its plain key columns.
     depends: Box<[(ColumnMask, ColumnMask)]>,
-    /// The indexes that are kept up, in the order of their first columns: a row is gone through
-    /// from its front.
+    /// The indexes that are kept up, in the order of their first columns: a row is read from its
+    /// front.
     in_order: Box<[usize]>,
-    /// Which index the next writer looks at first.
+    /// The index that the next writer looks at first.
     turn: AtomicUsize,
 }
 
@@ -48,8 +51,8 @@ impl Observer {
             let first = indexes[*at].definition.key.first();
             first.and_then(|key| key.source.column())
         };
-        // The others have no entries that anybody reads, nor ever get some for versions that are
-        // gone: a build pauses clearing and freeing, and its end ends all records.
+        // The other indexes have no entries that are read, and never get any for removed versions.
+        // A build pauses clearing and freeing, and its end ends all records.
         let kept_up =
             |at: &usize| indexes[*at].definition.ready || seeded_bug!("tended-while-dropped");
         let mut in_order: Box<[usize]> = (0..indexes.len()).filter(kept_up).collect();
@@ -71,14 +74,15 @@ impl Observer {
         }
     }
 
-    /// The numbers of the indexes that are kept up, beginning with another one each time.
+    /// Returns the numbers of the indexes that are kept up, beginning with another one each time.
     pub(crate) fn in_turn(&self) -> impl Iterator<Item = usize> {
         let (count, first) = (self.in_order.len(), self.turn.fetch_add(1, Ordering::Relaxed));
         (0..count).map(move |at| self.in_order[(first % count + at) % count])
     }
 
-    /// Adds to `kept` the indexes of which `stays` has the key of `gone`, told by the stored bytes of their columns alone:
-    /// most of them, as a rule. To `unsure` those of which it may have, by other bytes.
+    /// Compares the stored bytes of two versions. Adds to `kept` the indexes in which `stays` has
+    /// the key of `gone`: most indexes, as a rule. Adds to `unsure` the indexes in which `stays`
+    /// may have the key, by other bytes.
     pub(crate) fn add_kept(
         &self,
         gone: Stored<'_>,
@@ -97,7 +101,7 @@ impl Observer {
                 {
                     unequal.insert(column);
                 }
-                // Mostly that was all: one comparison spares a look at each column behind it.
+                // Mostly no later column differs: one comparison spares a look at each of them.
                 if here.goes_on_as(&there) {
                     break;
                 }
@@ -113,7 +117,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Whether these stored forms of a column, which differ, are those of unequal values.
+    /// Returns true when these stored forms of a column, which differ, belong to unequal values.
     fn are_unequal(&self, column: usize, one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
         let oid = self.definition.columns[column].oid;
         // NULL is equal to no value, and is a key of its own.
@@ -128,7 +132,7 @@ impl Observer {
         // Ends: each turn keeps another index.
         while self.add_left(gone, &kept, left)? {
             let mut all_left = true;
-            // Other bytes may make the same key (1.0 and 1.00), which stays then.
+            // Other bytes may make the same key (1.0 and 1.00), which is kept then.
             for stays in stay.iter().filter(|_| !unsure.is_empty()) {
                 let mut view = Stored::from(*stays).view(&self.definition)?;
                 for (at, key) in left.iter().filter(|(at, _)| unsure.contains((*at).into())) {
@@ -151,7 +155,8 @@ impl Observer {
         Ok(false)
     }
 
-    /// Adds the keys of `gone` to `left`, but of indexes that are kept; false: stored bytes do not tell.
+    /// Adds the keys of `gone` to `left`, except for kept indexes. Returns false when stored bytes
+    /// do not tell a key.
     fn add_left(&self, gone: RowRef<'_>, kept: &ColumnMask, left: &mut KeysLeft) -> Result<bool> {
         let mut view = Stored::from(gone).view(&self.definition)?;
         for &at in &self.in_order {
@@ -170,7 +175,7 @@ impl Observer {
 
 impl KeyObserver for Observer {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool {
-        // What is damaged is told of where it is read for an answer.
+        // Damage is reported where the bytes are read for an answer.
         self.find(gone, stay, left).unwrap_or(false)
     }
 
@@ -179,7 +184,7 @@ impl KeyObserver for Observer {
         for (index, key) in left.iter() {
             let suspects = &self.indexes[usize::from(index)].suspects;
             let found = Found { root, record, arrived: Some(arrived) };
-            // Simulations lose some.
+            // Simulations lose some suspects.
             let kept = !(SIMULATED && sometimes!(1, 16)) && suspects.push(key, found, several);
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }

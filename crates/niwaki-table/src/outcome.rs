@@ -1,34 +1,35 @@
-//! What became of a row that a statement wanted to change or lock.
+//! Outcomes of changing or locking a row.
 
 use niwaki_heap::{RowTarget, VersionRow};
 use niwaki_storage::Tid;
 
-/// What to do when a row is locked by another transaction.
+/// The behaviour when another transaction has locked a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LockWait {
-    /// Wait for it.
+    /// Waits for the other transaction.
     #[default]
     Block,
-    /// `SKIP LOCKED`: leave the row out.
+    /// `SKIP LOCKED`: leaves the row out.
     Skip,
-    /// `NOWAIT`: fail with [`crate::Error::RowNotAvailable`].
+    /// `NOWAIT`: fails with [`crate::Error::RowNotAvailable`].
     Error,
 }
 
-/// The newest version of a row that another transaction changed after the statement's snapshot. It
-/// is locked for this transaction, strongly enough for what was asked, so it stays the newest.
+/// The newest version of a row that another transaction changed after the statement's snapshot. The
+/// version is locked for this transaction, strongly enough for the request, so it stays the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedRow {
-    /// Pass this to the next attempt if the row still qualifies.
+    /// The target for the next attempt, if the row still qualifies.
     pub target: RowTarget,
-    /// Its contents.
+    /// Contents of the version.
     pub row: VersionRow,
 }
 
 /// Outcome of an update or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modify {
-    /// Done. `root` is the row's address now: the same after a heap-only update or a deletion.
+    /// The change was made. `root` is the row's address now: the same after a heap-only update or a
+    /// deletion.
     Done {
         /// Root of the chain that holds the new version.
         root: Tid,
@@ -36,7 +37,7 @@ pub enum Modify {
     /// READ COMMITTED: another transaction changed the row and committed. Judge the newest version
     /// again, and try again with its target.
     Changed(ChangedRow),
-    /// READ COMMITTED: another transaction deleted it and committed.
+    /// READ COMMITTED: another transaction deleted the row and committed.
     Gone,
     /// This command, or a later one of this transaction, changed the row already.
     SelfModified,
@@ -50,10 +51,10 @@ pub enum LockOutcome {
     /// READ COMMITTED: another transaction changed the row and committed; its newest version is
     /// locked. Judge it again.
     Changed(ChangedRow),
-    /// READ COMMITTED: another transaction deleted it and committed.
+    /// READ COMMITTED: another transaction deleted the row and committed.
     Gone,
     /// This command, or a later one of this transaction, changed the row already.
     SelfModified,
-    /// `SKIP LOCKED`, and somebody else holds it.
+    /// `SKIP LOCKED`, and another transaction holds the row.
     Skipped,
 }

@@ -1,15 +1,18 @@
-//! Leaves that begin with entries which are over: they lead a snapshot to no row, nor a later one.
+//! Expired prefixes of leaves: leading entries that give no row to a snapshot, nor to later ones.
 //!
-//! A queue behind an old snapshot: what was taken from its front is there for that snapshot alone, and cannot be marked (LP_DEAD). Whoever takes
-//! the next one would go over all of it, and ask the heap of each entry.
+//! An example is a queue behind an old snapshot. The entries taken from its front exist for that
+//! snapshot alone, and cannot be marked LP_DEAD. Without a note, each reader that takes the next
+//! entry would go over all of them, and ask the heap about each one.
 //!
 //! ```text
-//! leaf     ▓▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓▓   ▓▓▓░░░░░        ▓ ended at 17 or before: over, as of 17
-//! noted    8, 17      8, 15      3, 16            read by snapshots from that time on from behind these items
+//! leaf     ▓▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓▓   ▓▓▓░░░░░        ▓ ended at 17 or before: expired as of 17
+//! noted    8, 17      8, 15      3, 16            snapshots from then on skip this many items
 //! ```
 //!
-//! It holds as long as the leaf is as it was when its entries were read (its version; rule 9b.13): a key that comes back to a row whose entry is
-//! still there gives the leaf another version, and so does an entry that comes or goes. In memory, bounded, and may be lost at any time.
+//! A note holds as long as the leaf is unchanged since its entries were read (the leaf's version;
+//! rule 9b.13). The leaf gets another version when an entry comes or goes, or when a key returns to
+//! a row whose entry is still there. Notes are kept in memory, are bounded, and may be lost at any
+//! time.
 
 use niwaki_env::hash::HashMap;
 use niwaki_env::seeded_bug;
@@ -18,18 +21,19 @@ use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_nbtree::{LeafPrefix, LeafRead};
 use niwaki_storage::{BlockNumber, Csn};
 
-/// Most leaves of an index that are remembered.
+/// The most leaves of one index that are remembered. At this number all notes of the index are
+/// dropped.
 const LEAVES_MAX: usize = 4096;
 
-/// What is known of the leaves of one index.
+/// The expired prefixes known for the leaves of one index.
 #[derive(Debug, Default)]
 pub(crate) struct OverLeaves {
-    /// Whether there is anything to look for.
+    /// True once a prefix was noted: until then a lookup takes no lock.
     any: AtomicBool,
     leaves: RwLock<HashMap<BlockNumber, Over>>,
 }
 
-/// The items of a leaf, as it was read, before which all are over since then.
+/// The expired prefix of one leaf, as the leaf was read, and the time since which it is expired.
 #[derive(Clone, Copy, Debug)]
 struct Over {
     prefix: LeafPrefix,
@@ -37,10 +41,11 @@ struct Over {
 }
 
 impl OverLeaves {
-    /// Before which item of a leaf all are over for a snapshot, and since when; 0: nothing is known.
+    /// Returns the end of the leaf's expired prefix for a snapshot, and since when it is expired. A
+    /// 0 means that nothing is known.
     #[inline]
     pub(crate) fn before(&self, leaf: LeafRead, snapshot: Csn) -> (u16, Csn) {
-        // Relaxed: who misses what was noted just now reads the entries.
+        // Relaxed: a reader that misses a note made just now reads the entries.
         match self.any.load(Ordering::Relaxed) {
             true => self.find(leaf, snapshot),
             false => (0, Csn(0)),
@@ -55,7 +60,7 @@ impl OverLeaves {
         if is_as_noted && is_over { (prefix.end(), *since) } else { (0, Csn(0)) }
     }
 
-    /// All items of this prefix are over since then.
+    /// Notes that all items of this prefix are expired since then.
     pub(crate) fn note(&self, prefix: LeafPrefix, since: Csn) {
         let mut leaves = self.leaves.write();
         let block = prefix.leaf().block();
@@ -63,7 +68,7 @@ impl OverLeaves {
             leaves.clear();
         }
         let over = leaves.entry(block).or_insert(Over { prefix, since });
-        // Somebody may have got further meanwhile.
+        // Another reader may have noted a longer prefix meanwhile.
         if over.prefix.leaf() != prefix.leaf() || over.prefix.end() <= prefix.end() {
             *over = Over { prefix, since };
         }

@@ -1,27 +1,27 @@
-//! How far an index build is: `pg_stat_progress_create_index`.
+//! Progress of an index build, for `pg_stat_progress_create_index`.
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-/// What a build is doing; the words are PostgreSQL's.
+/// The phase of a build; the words are PostgreSQL's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has not begun.
+    /// The build has not begun.
     Initializing,
-    /// Writers that do not know of the index are waited for.
+    /// The build waits for writers that do not know of the index.
     WaitingBeforeBuild,
-    /// The heap is read.
+    /// The build reads the heap.
     Scanning,
-    /// Runs are merged.
+    /// The build merges runs.
     Sorting,
-    /// Pages are written.
+    /// The build writes pages.
     Loading,
-    /// Writers that do not insert into the index are waited for.
+    /// The build waits for writers that do not insert into the index.
     WaitingBeforeValidation,
-    /// Missing entries are added.
+    /// The build adds missing entries.
     Validating,
-    /// Those who use the index are waited for, before it is no longer kept up.
+    /// The drop waits for transactions that use the index, before the index is no longer kept up.
     WaitingBeforeDead,
-    /// Those who keep the index up are waited for, before it goes.
+    /// The drop waits for transactions that keep the index up, before the index is removed.
     WaitingBeforeDrop,
 }
 
@@ -38,7 +38,7 @@ impl Phase {
         Self::WaitingBeforeDrop,
     ];
 
-    /// What the view shows.
+    /// Returns the words that the view shows.
     pub fn words(self) -> &'static str {
         match self {
             Self::Initializing => "initializing",
@@ -54,7 +54,8 @@ impl Phase {
     }
 }
 
-/// Counters of one build. Others read them at any time: each is right, not all of one moment.
+/// Counters of one build. Other threads read them at any time: each is right, but they are not of
+/// one moment.
 #[derive(Debug, Default)]
 pub struct BuildProgress {
     phase: AtomicU64,
@@ -64,29 +65,29 @@ pub struct BuildProgress {
     tuples_done: AtomicU64,
     lockers_total: AtomicU64,
     lockers_done: AtomicU64,
-    /// Backend of the transaction that is waited for; 0 for none.
+    /// Backend of a transaction that the build waits for; 0 for none.
     locker: AtomicU64,
     memory_bytes: AtomicU64,
 }
 
-/// What [`BuildProgress`] says now.
+/// Values of a [`BuildProgress`] at one reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildState {
-    /// What it is doing.
+    /// The current phase.
     pub phase: Phase,
-    /// Blocks of the heap to be read in this phase.
+    /// Heap blocks to read in this phase.
     pub blocks_total: u64,
-    /// Blocks that are read.
+    /// Heap blocks read so far.
     pub blocks_done: u64,
-    /// Entries to be written.
+    /// Entries to write.
     pub tuples_total: u64,
-    /// Entries that are written.
+    /// Entries written so far.
     pub tuples_done: u64,
-    /// Transactions to be waited for in this phase.
+    /// Transactions to wait for in this phase.
     pub lockers_total: u64,
-    /// Of those, how many have ended.
+    /// The number of these transactions that have ended.
     pub lockers_done: u64,
-    /// Backend of one that has not; 0 for none.
+    /// Backend of one of these transactions that has not ended; 0 for none.
     pub locker: u64,
     /// Most memory that one of the sort's workers held, in bytes.
     pub memory_bytes: u64,
@@ -103,7 +104,7 @@ impl BuildProgress {
         }
     }
 
-    /// Tells how many transactions are waited for still, one of them, and how many there were.
+    /// Notes the number of transactions to wait for, the number still left, and one of those left.
     pub fn waiting(&self, total: u64, left: u64, locker: i32) {
         self.lockers_total.store(total, Ordering::Relaxed);
         self.lockers_done.store(total.saturating_sub(left), Ordering::Relaxed);
@@ -118,7 +119,7 @@ impl BuildProgress {
         self.blocks_done.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Blocks were read that gave so many entries.
+    /// Notes that `blocks` blocks were read, which gave `entries` entries.
     pub(crate) fn read(&self, blocks: u64, entries: u64) {
         self.blocks_done(blocks);
         self.tuples_total.fetch_add(entries, Ordering::Relaxed);
@@ -132,7 +133,7 @@ impl BuildProgress {
         self.memory_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
     }
 
-    /// What it says now.
+    /// Reads the counters.
     pub fn state(&self) -> BuildState {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let number = usize::try_from(read(&self.phase)).unwrap_or(0);

@@ -1,21 +1,21 @@
-//! Recheck: whether a version that an index entry leads to is one that the entry stands for.
+//! Recheck: whether a version that an index entry leads to has the entry's key.
 //!
-//! Entries name the root of a chain, whose versions may have had other keys. Everything that goes from
-//! an entry to the heap asks here, and nowhere else is it decided when the question may be left out
-//! (rule 9b.2):
+//! Entries name the root of a chain, whose versions may have had other keys. All code that goes
+//! from an entry to the heap asks here. This is also the only place that decides when the question
+//! may be left out (rule 9b.2):
 //!
 //! ```text
-//!  who asks                                    the entry was seen        what it does with an answer
-//!  index and index-only scan, either way,      on a leaf since let go    reads the row, or passes on
+//!  caller                                     the entry was seen        use of the answer
+//!  index and index-only scan, either way,     on a leaf since let go    reads the row, or skips it
 //!    unique lookup
-//!  the same, about what it did not see         on a leaf since let go    marks the entry LP_DEAD
-//!  unique check                                on the latched leaf       conflict, wait, or none
-//!  deletion: simple, bottom-up, whole leaf     on the latched leaf       the entry stays, or goes
-//!  deferred unique check, `niwaki check`       some time                 conflict; X1
+//!  the same, for rows that it did not see     on a leaf since let go    marks the entry LP_DEAD
+//!  unique check                               on the latched leaf       conflict, wait, or none
+//!  deletion: simple, bottom-up, whole leaf    on the latched leaf       the entry stays, or goes
+//!  deferred unique check, `niwaki check`      some time                 conflict; X1
 //! ```
 //!
-//! A bitmap heap scan has no entries any more when it comes to the heap: its caller judges every row
-//! again, and what it marks are entries of roots without any version left. Builds and validation come
+//! A bitmap heap scan has no entries any more when it comes to the heap. Its caller judges every
+//! row again, and it marks only entries of roots without any version. Builds and validation come
 //! from the heap, and vacuum frees whole roots: they follow no entry.
 
 use niwaki_env::seeded_bug;
@@ -25,31 +25,31 @@ use niwaki_storage::Tid;
 use crate::row_key::{HasKey, KeyMemo};
 use crate::table::Table;
 
-/// An index entry, as the heap is asked about it.
+/// An index entry about which the heap is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'e> {
     pub(crate) index: usize,
     pub(crate) key: &'e [u8],
-    /// Root of the chain that it names.
+    /// Root of the chain that the entry names.
     pub(crate) root: Tid,
     pub(crate) seen: Seen,
 }
 
-/// When the entry was on its leaf.
+/// The time at which the entry was on its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// It is there: the leaf is latched until the heap has answered.
+    /// The present: the leaf is latched until the heap has answered.
     Now,
-    /// It was there when the heap's unmix counter stood so; the latch is gone.
+    /// The time of this value of the heap's unmix counter. The latch has been released.
     At(UnmixCount),
-    /// Nobody knows: the root may have been cleared, or be another row's.
+    /// An unknown time: the root may have been cleared, or belong to another row.
     SomeTime,
 }
 
 impl Table {
-    /// Whether the entry has the key, and the payload, of every version of its root that somebody may
-    /// see (X3): the root is not mixed, and was not when the entry was there. `mixed` is what the root
-    /// says under its page's latch.
+    /// Decides whether the entry has the key and the payload of every version of its root that a
+    /// snapshot may see (X3). This holds when the root is not mixed, and was not mixed when the
+    /// entry was seen. `mixed` is the root's flag, read under its page's latch.
     #[inline]
     pub(crate) fn speaks_for_root(&self, entry: Entry<'_>, mixed: bool) -> bool {
         let cleared_since = || match entry.seen {
@@ -60,9 +60,10 @@ impl Table {
         (!mixed || seeded_bug!("recheck")) && !cleared_since()
     }
 
-    /// Whether `version`, of the chain that the entry leads to, has the entry's key. Compares normalized
-    /// keys only, so it may be called under latches (rule 9b.16); what only expressions tell is
-    /// [`HasKey::Unknown`], unless the memo has it, which notes it otherwise.
+    /// Decides whether `version`, of the chain that the entry leads to, has the entry's key.
+    /// Compares normalized keys only, so it may be called under latches (rule 9b.16). A key that
+    /// comes from an expression is [`HasKey::Unknown`], unless the memo knows it. The memo notes an
+    /// unknown version.
     #[inline]
     pub(crate) fn recheck(
         &self,

@@ -1,4 +1,4 @@
-//! Records in temporary files: written one after the other, read in the same order.
+//! Files of records: written one after the other, and read in the same order.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,37 +11,37 @@ use niwaki_types::{growing, work};
 use crate::error::Result;
 use crate::temp::{TempFile, TempSpace};
 
-/// How records of one kind stand in bytes, and which comes first.
+/// The byte format of one kind of record, and their order in a sort.
 pub trait Layout: fmt::Debug + Send + 'static {
-    /// A record, borrowed from where it stands.
+    /// A record, borrowed from its bytes.
     type Record<'a>: Copy;
-    /// The record that begins at the front of `bytes`, if it is there as a whole.
+    /// Returns the record at the front of `bytes`, if all of its bytes are present.
     fn read(bytes: &[u8]) -> Option<Self::Record<'_>>;
-    /// Which of two comes first in a sort.
+    /// Compares two records for a sort.
     fn order(a: &Self::Record<'_>, b: &Self::Record<'_>) -> Ordering;
-    /// Bytes that [`Layout::write`] appends.
+    /// Returns the number of bytes that [`Layout::write`] appends.
     fn stored_bytes(record: &Self::Record<'_>) -> usize;
     /// Appends a record.
     fn write(record: &Self::Record<'_>, out: &mut Vec<u8>);
 }
 
-/// Entries of an index to be, by key and TID.
+/// The format of future index entries, ordered by key and TID.
 #[derive(Debug)]
 pub(crate) struct IndexEntries;
 
-/// An entry of an index to be.
+/// A future entry of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SortEntry<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) payload: &'a [u8],
     pub(crate) tid: Tid,
-    /// Some version with this key is live and the index is unique: two such entries of one key
-    /// violate it.
+    /// True when the index is unique and some version with this key is live. Two such entries of
+    /// one key violate the index.
     pub(crate) live: bool,
 }
 
 impl IndexEntries {
-    /// Key length, payload length, block, offset, flags.
+    /// Bytes of the header: key length, payload length, block, offset, flags.
     const HEADER_BYTES: usize = 2 + 2 + 4 + 2 + 1;
 }
 
@@ -76,7 +76,7 @@ impl Layout for IndexEntries {
         Self::HEADER_BYTES + entry.key.len() + entry.payload.len()
     }
 
-    /// Lengths fit: callers check them against the index's limits.
+    /// Appends an entry. Its lengths fit: callers check them against the index's limits.
     fn write(entry: &SortEntry<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
         out.extend_from_slice(&(entry.payload.len() as u16).to_le_bytes());
@@ -88,23 +88,23 @@ impl Layout for IndexEntries {
     }
 }
 
-/// Rows of a query, by key and number.
+/// The format of query rows, ordered by key and number.
 #[derive(Debug)]
 pub struct KeyedRows;
 
 /// A row of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedRow<'a> {
-    /// What it is sorted by.
+    /// The sort key.
     pub key: &'a [u8],
-    /// Rows of one key stay in the order of these.
+    /// The row's number: rows of one key stay in the order of their numbers.
     pub number: u64,
-    /// Its values, in a form that the caller knows.
+    /// The row's values, in a form that the caller knows.
     pub row: &'a [u8],
 }
 
 impl KeyedRows {
-    /// Key length, row length, number.
+    /// Bytes of the header: key length, row length, number.
     const HEADER_BYTES: usize = 4 + 4 + 8;
 }
 
@@ -130,7 +130,8 @@ impl Layout for KeyedRows {
         Self::HEADER_BYTES + record.key.len() + record.row.len()
     }
 
-    /// Lengths fit: no value is longer than a gibibyte, and [`fits`](Self::fits) was asked.
+    /// Appends a row. Its lengths fit: no value is longer than a gibibyte, and callers check
+    /// [`fits`](Self::fits).
     fn write(record: &KeyedRow<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&(record.key.len() as u32).to_le_bytes());
         out.extend_from_slice(&(record.row.len() as u32).to_le_bytes());
@@ -141,7 +142,7 @@ impl Layout for KeyedRows {
 }
 
 impl KeyedRows {
-    /// Whether key and row are short enough to be written.
+    /// Returns true when key and row are short enough to be written.
     pub fn fits(record: &KeyedRow<'_>) -> bool {
         u32::try_from(record.key.len()).is_ok() && u32::try_from(record.row.len()).is_ok()
     }
@@ -160,7 +161,7 @@ pub struct RunWriter<L> {
 }
 
 impl<L: Layout> RunWriter<L> {
-    /// Nothing written yet; `chunk_bytes` are held in memory.
+    /// Makes a writer that holds `chunk_bytes` in memory.
     pub fn new(space: TempSpace, chunk_bytes: usize) -> Self {
         Self {
             space,
@@ -176,7 +177,7 @@ impl<L: Layout> RunWriter<L> {
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of writing.
+    /// The errors of writing.
     pub fn push(&mut self, record: &L::Record<'_>) -> Result<()> {
         let size = L::stored_bytes(record);
         if self.chunk.len() + size > self.chunk_bytes {
@@ -191,7 +192,8 @@ impl<L: Layout> RunWriter<L> {
         self.records += 1;
         self.largest = self.largest.max(size);
         if size > self.chunk_bytes {
-            // Alone in its chunk. A step may have many writers, each with a large record at hand.
+            // A large record is alone in its chunk. A step may have many writers, each with a large
+            // record at hand.
             self.flush()?;
             self.chunk = Vec::new();
         }
@@ -211,10 +213,10 @@ impl<L: Layout> RunWriter<L> {
         Ok(())
     }
 
-    /// Ends the writing.
+    /// Ends the writing, and returns the run.
     ///
     /// # Errors
-    /// Those of writing.
+    /// The errors of writing.
     pub fn finish(mut self) -> Result<Run<L>> {
         self.flush()?;
         let file = self.file.map(Arc::new);
@@ -222,7 +224,7 @@ impl<L: Layout> RunWriter<L> {
     }
 }
 
-/// Records in a file.
+/// A finished file of records.
 #[derive(Debug)]
 pub struct Run<L> {
     file: Option<Arc<TempFile>>,
@@ -232,33 +234,34 @@ pub struct Run<L> {
 }
 
 impl<L: Layout> Run<L> {
-    /// How many there are.
+    /// Returns the number of records.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Bytes of the largest.
+    /// Returns the bytes of the largest record.
     pub fn largest(&self) -> usize {
         self.largest
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes of all records.
     pub fn bytes(&self) -> u64 {
         self.file.as_ref().map_or(0, |file| file.len())
     }
 
-    /// Reads them from the first on, about `chunk_bytes` at a time. The file stays while somebody reads it.
+    /// Reads the records from the first on, about `chunk_bytes` at a time. The file stays while a
+    /// reader exists.
     pub fn read(&self, chunk_bytes: usize) -> RunReader<L> {
         let file = self.file.clone();
         RunReader { file, read_to: 0, chunk: Vec::new(), at: 0, chunk_bytes, layout: PhantomData }
     }
 }
 
-/// A place in the records of a file.
+/// A position in the records of a file.
 #[derive(Debug)]
 pub struct RunReader<L> {
     file: Option<Arc<TempFile>>,
-    /// Where in the file the chunk ends.
+    /// The position in the file where the chunk ends.
     read_to: u64,
     chunk: Vec<u8>,
     at: usize,
@@ -267,7 +270,8 @@ pub struct RunReader<L> {
 }
 
 impl<L: Layout> RunReader<L> {
-    /// The record here, if [`fill`](Self::fill) was called since it was reached; `None` at the end.
+    /// Returns the record at this position, if [`fill`](Self::fill) was called since it was
+    /// reached; `None` at the end.
     pub fn record(&self) -> Option<L::Record<'_>> {
         L::read(self.chunk.get(self.at..)?)
     }
@@ -275,7 +279,7 @@ impl<L: Layout> RunReader<L> {
     /// Goes to the next record.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     pub fn advance(&mut self) -> Result<()> {
         self.at += self.record().map_or(0, |record| L::stored_bytes(&record));
         self.fill()
@@ -288,19 +292,20 @@ impl<L: Layout> RunReader<L> {
         self.read_to = 0;
     }
 
-    /// Sees to it that the record here is in memory as a whole.
+    /// Reads until the record at this position is in memory as a whole.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     pub fn fill(&mut self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // Ends: every turn reads more, or there is no more.
+        // Ends: every turn reads more, or no more is left.
         while L::read(&self.chunk[self.at..]).is_none() && self.read_to < file.len() {
             self.chunk.drain(..self.at);
             self.at = 0;
             let kept = self.chunk.len();
             let left = usize::try_from(file.len() - self.read_to).unwrap_or(usize::MAX);
-            // A large record is not copied again for each chunk of it.
+            // Reads at least as much again, so that a large record is not copied for each chunk of
+            // it.
             let more = self.chunk_bytes.max(kept).min(left);
             growing::ask_to_grow(self.chunk.capacity(), kept, more)?;
             self.chunk.reserve_exact(more);

@@ -1,24 +1,28 @@
-//! Rounds over a table: what its writers left when they went is seen to, and the visibility map speaks of its pages again.
+//! Rounds: background clean-up passes over the pages that writers of a table left behind.
+//!
+//! A round also sets the visibility map's bits for these pages again.
 //!
 //! ```text
-//!  nobody wrote since the last round ──► what waits for the gardener, all of it         (gardener.rs)
-//!                                    ──► pieces of large values that may go             (values/tend.rs)
-//!  pages of which the map says nothing, in the pool, quiet for a while ──► a pass       (niwaki-heap, access.rs)
-//!  of a table without a map, all its pages
-//!  leaves of its indexes that deletions left half empty ──► packed                     (niwaki-nbtree, pack.rs)
+//!  nothing written since the last round ──► all that waits for the gardener       (gardener.rs)
+//!                                       ──► value chunks that may be removed      (values/tend.rs)
+//!  pages without map bits, in the pool, quiet for a while ──► a pass      (niwaki-heap, access.rs)
+//!  all pages of a table without a map
+//!  index leaves that deletions left half empty ──► packed                 (niwaki-nbtree, pack.rs)
 //! ```
 //!
-//! Tables that somebody writes all the time have rounds, too: what came and went behind an old snapshot lies on pages that may
-//! have no other visitor, and an index whose entries go one by one becomes as large as what is left on its sparse leaves.
+//! Tables that are written all the time have rounds, too. Versions that came and went behind an old
+//! snapshot lie on pages that may have no other visitor. An index whose entries go one by one keeps
+//! sparse leaves, however few entries are left on them.
 //!
-//! The map is the list of what is to be done: it needs no memory, and cannot be lost. A page that changes all the time is
-//! never quiet, and nobody sets a bit that is cleared a moment later. Pages on disk are left to vacuum: a round reads
-//! nothing. How much one round does is bounded, and so is what a definition that wants the table waits for.
+//! The visibility map is the work list: it needs no memory, and cannot be lost. A page that changes
+//! all the time is never quiet, so no round sets a bit that is cleared a moment later. Pages on
+//! disk are left to vacuum: a round reads nothing. The work of one round is bounded, and so is the
+//! wait of a DDL statement that needs the table.
 //!
-//! Passes tell the gardener of what they remove. Rounds make no more of it than there is room for: with half of its queue
-//! full they wait for the next round, which sees to that first.
+//! Passes report removed versions to the gardener. Rounds report no more than its queue has room
+//! for. When the queue is half full, they wait for the next round, which empties it first.
 //!
-//! A table to which nothing is left to do ([`Round::rests`]) needs no round before somebody changes it
+//! A table with nothing left to do ([`Round::rests`]) needs no round before it is changed
 //! ([`Engine::take_changed_tables`]).
 //!
 //! [`Engine::take_changed_tables`]: crate::Engine::take_changed_tables
@@ -33,32 +37,37 @@ use crate::error::Result;
 use crate::stats::count;
 use crate::table::Table;
 
-/// Looks at pages in one round over a table.
+/// The most heap pages that one round over a table looks at.
 const LOOKS_MAX: u32 = 2048;
-/// Pages of each index in one round whose leaves are looked at, some hundred each.
+/// The most parent pages of each index whose leaves one round looks at. A parent has some hundred
+/// leaves.
 const PARENTS_MAX: u32 = 8;
 
-/// What is remembered of a table from one round to the next.
+/// State of a table that is kept from one round to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds {
-    /// Where the next round goes on.
+    /// The heap block where the next round goes on.
     next_block: u32,
-    /// What waited for the gardener when the last one ended.
+    /// The number of removed versions and of suspects (stale-entry candidates) that waited for the
+    /// gardener when the last round ended.
     waiting: usize,
-    /// The same of the pieces of large values.
+    /// The number of removed versions with large values, and of lists of ended chunks, that waited
+    /// when the last round ended.
     values: usize,
-    /// The oldest snapshot when the first page was looked at; `None` once some page was passed over, or was too busy.
+    /// The oldest snapshot when the first page was looked at. `None` once a page got a pass, or was
+    /// too busy.
     fruitless_since: Option<Csn>,
-    /// Since then there was a page to which another look may find something to do.
+    /// True when some page since then may give work to another look.
     unfinished: bool,
-    /// By this oldest snapshot nothing was to be done on any page: nothing is until it is another one.
+    /// The oldest snapshot at which no page had work. Pages have none until the oldest snapshot
+    /// changes.
     rests_at: Option<Csn>,
-    /// Somebody has changed the table since the last round.
+    /// True when the table was changed since the last round.
     written: bool,
 }
 
 impl Rounds {
-    /// Somebody has changed the table, or may have.
+    /// Notes that the table was changed, or may have been.
     pub fn changed(&mut self) {
         (self.rests_at, self.written) = (None, true);
     }
@@ -74,25 +83,25 @@ impl Rounds {
         self.unfinished |= look != Look::Absent;
     }
 
-    /// All pages were looked at. Whether nothing is left to do on any.
+    /// Notes that all pages were looked at. Returns true when no page has work left.
     fn end_pages(&mut self, oldest: Csn) -> bool {
         self.next_block = 0;
-        // What became visible to all meanwhile would have moved it.
+        // A change that became visible to all meanwhile would have moved the oldest snapshot.
         self.rests_at = self.fruitless_since.filter(|since| *since == oldest);
         !self.unfinished
     }
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Pages looked at.
     pub looks: u32,
-    /// Of those, how many it passed over.
+    /// The number of these pages that got a pass.
     pub passes: u32,
-    /// Whether there are more pages to look at, of the heap or of an index, and probably something to do there.
+    /// True when more pages of the heap or of an index are left to look at, probably with work.
     pub soon: bool,
-    /// Whether other rounds would find nothing before somebody changes the table.
+    /// True when other rounds would find nothing before the table is changed.
     pub rests: bool,
 }
 
@@ -104,11 +113,12 @@ impl Round {
 }
 
 impl Table {
-    /// One round. The caller holds the table in ROW EXCLUSIVE mode, as writers do. `quiet`: where the log ended a while ago;
-    /// pages changed since are let be. Between two pages it lets others run, by `session`.
+    /// Runs one round. The caller holds the table in ROW EXCLUSIVE mode, as writers do. `quiet` is
+    /// the end of the log some time ago: pages changed since then are left alone. Between two pages
+    /// the round lets other tasks run, by `session`.
     ///
     /// # Errors
-    /// Storage's; the session's interrupts. What was done stays done.
+    /// Storage's; the session's interrupts. Completed work stays.
     pub fn round(
         &self,
         session: &Arc<SessionControl>,
@@ -118,7 +128,7 @@ impl Table {
         let waiting = self.gardener_waiting();
         if waiting > 0 && (waiting == rounds.waiting || self.gardener_is_half_full()) {
             self.tend_all(session)?;
-            // Roots settle by it.
+            // The clean-up settles roots, so pages may have work again.
             rounds.rests_at = None;
         } else if self.values_waiting() > 0 && self.values_waiting() == rounds.values {
             self.tend_all_values(session)?;
@@ -128,7 +138,7 @@ impl Table {
         rounds.waiting = self.gardener_waiting();
         rounds.values = self.values_waiting();
         let tended = rounds.waiting == 0;
-        // Where somebody writes all the time, something waits always.
+        // A table under constant writes always has entries waiting.
         let written = std::mem::take(&mut rounds.written) || !tended;
         let packing = !self.gardener_is_half_full() && self.pack_indexes(written)?;
         round.soon |= packing;
@@ -158,7 +168,8 @@ impl Table {
         }
     }
 
-    /// Packs leaves that deletions left half empty. `written`: somebody writes the table. Whether there are more to look at.
+    /// Packs leaves that deletions left half empty. `written` says that the table is being written.
+    /// Returns true when more leaves are left to look at.
     fn pack_indexes(&self, written: bool) -> Result<bool> {
         let mut more = false;
         for index in self.indexes.iter().filter(|index| index.definition.valid) {
@@ -167,7 +178,7 @@ impl Table {
         Ok(more)
     }
 
-    /// Goes on over the pages of which the map says nothing.
+    /// Continues over the pages about which the visibility map says nothing.
     fn look_after_mapped(
         &self,
         session: &SessionControl,
@@ -198,7 +209,7 @@ impl Table {
         Ok(())
     }
 
-    /// Looks at all pages: there are few, as there is no map.
+    /// Looks at all pages: a table without a map has few.
     fn look_after_unmapped(
         &self,
         session: &SessionControl,

@@ -1,12 +1,15 @@
-//! The key that an index has for a row, and whether a stored version has a given one.
+//! Index keys of rows: encoding them, and testing whether a stored version has a given key.
 //!
 //! Keys of plain columns are encoded from a version's bytes wherever they lie, also under latches.
-//! Expressions and predicates are never evaluated there, nor are values read that do not stand in the version as they
-//! are (rule 9b.16). Both are functions of the stored bytes alone (a pointer to a value out of line means the same value
-//! for ever), so what a version's key is can be remembered by its bytes: under the latch a [`KeyMemo`]
-//! is asked; what it does not know it copies, and when every latch is gone [`KeyMemo::learn`] evaluates the
-//! copies, and the operation starts again. A version that changed in between has other bytes, so no answer
-//! can be outdated: this takes the place of comparing page versions.
+//! Under a latch, expressions and predicates are never evaluated, and values that are compressed or
+//! out of line are never read (rule 9b.16). Both depend on the stored bytes alone (a pointer to an
+//! out-of-line value means the same value for ever). So a version's key can be remembered by its
+//! bytes.
+//!
+//! Under the latch the code asks a [`KeyMemo`], which copies the versions it does not know. When
+//! all latches are released, [`KeyMemo::learn`] evaluates the copies, and the operation starts
+//! again. A version that changed in between has other bytes, so no answer can be outdated. This
+//! takes the place of comparing page versions.
 
 use std::cell::RefCell;
 
@@ -22,19 +25,19 @@ use crate::recheck::Entry;
 use crate::table::{Table, TableIndex};
 use crate::values::Reading;
 
-/// What is to be known of a key besides its bytes.
+/// Facts about a key besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyTraits {
-    /// Some column of it is NULL.
+    /// True when some column of the key is NULL.
     pub(crate) has_null: bool,
 }
 
-/// Whether a stored version has a key, as far as that is known without evaluating anything.
+/// The answer whether a stored version has a key, as far as known without evaluating expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HasKey {
     Yes,
     No,
-    /// Expressions decide, or values that do not stand in the version as they are.
+    /// Expressions decide, or values that are compressed or out of line.
     Unknown,
 }
 
@@ -53,7 +56,7 @@ pub(crate) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Its values, read by the columns of `table`.
+    /// Returns the values of the version, read by the columns of `table`.
     pub(crate) fn view(self, table: &'a TableDefinition) -> Result<RowView<'a>> {
         Ok(RowView::new(&table.columns, self.natts.into(), self.has_nulls, self.bytes)?)
     }
@@ -72,8 +75,8 @@ impl<'a> From<&'a VersionRow> for Stored<'a> {
 }
 
 impl TableIndex {
-    /// Appends the key of a stored version of `table` in an index of plain columns. False: some value of it does not stand
-    /// in the version as it is.
+    /// Appends the key of a stored version of `table` in an index of plain columns. Returns false
+    /// when one of the key's values is compressed or out of line.
     ///
     /// # Errors
     /// [`Error::Type`] when the version is damaged.
@@ -86,7 +89,8 @@ impl TableIndex {
         self.plain_key_of(table, &mut row.view(table)?, out)
     }
 
-    /// [`TableIndex::plain_key`] of a version that is looked at already: indexes of later columns need no look at those before.
+    /// Does the same as [`TableIndex::plain_key`] for a version with an open view. Indexes of later
+    /// columns then skip the earlier ones.
     pub(crate) fn plain_key_of(
         &self,
         table: &TableDefinition,
@@ -107,7 +111,7 @@ impl TableIndex {
         Ok(true)
     }
 
-    /// Whether a stored version of `table` has this key in an index of plain columns.
+    /// Decides whether a stored version of `table` has this key in an index of plain columns.
     ///
     /// # Errors
     /// [`Error::Type`] when the version is damaged.
@@ -120,7 +124,7 @@ impl TableIndex {
         self.is_plain_key_of(table, &mut row.view(table)?, key)
     }
 
-    /// The same of a version that is looked at already.
+    /// Decides as [`TableIndex::has_plain_key`] does, for a version with an open view.
     pub(crate) fn is_plain_key_of(
         &self,
         table: &TableDefinition,
@@ -149,8 +153,8 @@ impl TableIndex {
 }
 
 impl Table {
-    /// Appends the key that an index has for a row (all columns); false, and nothing appended, when
-    /// the index is partial and leaves the row out. No latch is held.
+    /// Appends the key that an index has for a row (all columns). Returns false, and appends
+    /// nothing, when the index is partial and leaves the row out. No latch is held.
     ///
     /// # Errors
     /// [`Error::Expression`].
@@ -159,7 +163,8 @@ impl Table {
         Ok(self.index_key(index, row, out)?.is_some())
     }
 
-    /// [`Table::encode_index_key`], with what a unique check must know.
+    /// Does the same as [`Table::encode_index_key`], and returns the facts that a unique check
+    /// needs.
     #[inline]
     pub(crate) fn index_key(
         &self,
@@ -194,13 +199,13 @@ impl Table {
         Ok(Some(KeyTraits { has_null }))
     }
 
-    /// Whether a key of the index can be refused because another row has an equal one.
+    /// Returns true when the index may refuse the key because another row has an equal one.
     pub(crate) fn can_conflict(&self, index: usize, key: KeyTraits) -> bool {
         let definition = &self.indexes[index].definition;
         definition.unique && (definition.nulls_not_distinct || !key.has_null)
     }
 
-    /// The values of an index's key for a row (all columns).
+    /// Returns the values of an index's key for a row (all columns).
     ///
     /// # Errors
     /// [`Error::Expression`].
@@ -212,8 +217,9 @@ impl Table {
         self.indexes[index].definition.key.iter().map(|key| value(&key.source)).collect()
     }
 
-    /// Appends the INCLUDE payload that an index has for a row: a byte that tells whether a null
-    /// bitmap follows, then the stored form of the columns; nothing without such columns.
+    /// Appends the INCLUDE payload that an index has for a row. A first byte says whether a null
+    /// bitmap follows; then comes the stored form of the columns. An index without such columns
+    /// appends nothing.
     pub(crate) fn encode_payload(&self, index: usize, row: &[Datum], out: &mut Vec<u8>) {
         let index = &self.indexes[index];
         if index.include.is_empty() {
@@ -226,8 +232,8 @@ impl Table {
         out[at] = form_row(&index.include, &values, out).into();
     }
 
-    /// Whether a stored version has this key in an index. Compares normalized keys only, so it may
-    /// be called under latches (rule 9b.16).
+    /// Decides whether a stored version has this key in an index. Compares normalized keys only, so
+    /// it may be called under latches (rule 9b.16).
     #[inline]
     pub(crate) fn has_key(&self, index: usize, row: RowRef<'_>, key: &[u8]) -> HasKey {
         if self.indexes[index].computed {
@@ -237,8 +243,8 @@ impl Table {
         found.unwrap_or(HasKey::No)
     }
 
-    /// The key of a copied version that a snapshot of the caller's sees; `None` when a partial index leaves it out. No
-    /// latch is held.
+    /// Returns the key of a copied version that a snapshot of the caller sees. Returns `None` when
+    /// a partial index leaves the row out. No latch is held.
     pub(crate) fn copied_key(&self, index: usize, version: &VersionRow) -> Result<Option<Vec<u8>>> {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let needed = &self.indexes[index].key_mask;
@@ -247,8 +253,9 @@ impl Table {
         Ok(self.encode_index_key(index, &row, &mut key)?.then_some(key))
     }
 
-    /// What an index has for a version of the chain at `root`, copied, whoever sees it; `None` when it has become
-    /// removable and some value of it is gone.
+    /// Returns the entry that an index has for a copied version of the chain at `root`, whether or
+    /// not a snapshot sees the version. Returns `None` when the version has become removable and
+    /// one of its values is gone.
     pub(crate) fn past_entry(
         &self,
         index: usize,
@@ -265,18 +272,19 @@ impl Table {
         Ok(Some(PastEntry { key, payload }))
     }
 
-    /// Calls `ask` with a test for the entry's key until it needed nothing that was not known: `ask` runs
-    /// under heap latches, what it lacks is evaluated between two calls. No leaf latch is held.
+    /// Calls `ask` with a test for the entry's key, until the test lacks no key. `ask` runs under
+    /// heap latches. Keys that the test lacks are evaluated between two calls. No leaf latch is
+    /// held.
     ///
     /// # Errors
-    /// Those of `ask`; [`Error::Expression`].
+    /// The errors of `ask`; [`Error::Expression`].
     pub(crate) fn decide<R>(
         &self,
         entry: Entry<'_>,
         mut ask: impl FnMut(&mut dyn FnMut(RowRef<'_>) -> bool) -> Result<R>,
     ) -> Result<R> {
         let memo = KeyMemo::default();
-        // Ends: a turn is repeated only when it met a version that no turn before it met.
+        // Ends: a turn is repeated only when it met a version that no earlier turn met.
         loop {
             let result = ask(&mut |row| self.recheck(entry, row, Some(&memo)) == HasKey::Yes)?;
             if !memo.learn(self, entry.index)? {
@@ -285,7 +293,7 @@ impl Table {
         }
     }
 
-    /// The error for a key that is there already.
+    /// Makes the error for a key that exists already.
     #[cold]
     pub(crate) fn unique_violation(&self, index: usize, row: &[Datum]) -> Error {
         let key = match self.key_values(index, row) {
@@ -300,32 +308,32 @@ impl Table {
 /// A stored version by its bytes.
 type Image = (u16, bool, Vec<u8>);
 
-/// What an index has for a version.
+/// The content of an index entry for one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PastEntry {
-    /// `None` when a partial index leaves it out.
+    /// `None` when a partial index leaves the row out.
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
 }
 
-/// Keys of versions, by their bytes: see the module.
+/// Keys of versions, found by their bytes (see the module's description).
 #[derive(Debug, Default)]
 pub(crate) struct KeyMemo(RefCell<Memo>);
 
 #[derive(Debug, Default)]
 struct Memo {
     known: HashMap<Image, Known>,
-    /// With the roots of their chains.
+    /// Versions to evaluate, with the roots of their chains.
     asked: Vec<(Tid, Image)>,
 }
 
-/// What was found of a version.
+/// The result for one version.
 #[derive(Debug)]
 enum Known {
     Entry(PastEntry),
-    /// It has become removable. Nobody sees it, so it counts as having no key.
+    /// The version has become removable. No snapshot sees it, so it counts as having no key.
     Removable,
-    /// Its expression fails: nobody knows its key, and nobody will.
+    /// The version's expression fails: its key is unknown, and stays so.
     Fails,
 }
 
@@ -334,8 +342,8 @@ fn image_of(row: RowRef<'_>) -> Image {
 }
 
 impl KeyMemo {
-    /// As [`Table::has_key`], with what was learned; what is still unknown is noted. May be called
-    /// under latches.
+    /// Decides as [`Table::has_key`] does, with the learned keys. Notes a version that is still
+    /// unknown. May be called under latches.
     pub(crate) fn has_key(
         &self,
         table: &Table,
@@ -360,8 +368,8 @@ impl KeyMemo {
         }
     }
 
-    /// Appends the INCLUDE payload that an index has for a version, if that is known; what is not is noted. May be called
-    /// under latches.
+    /// Appends the INCLUDE payload that an index has for a version, if it is known. Notes an
+    /// unknown version. May be called under latches.
     pub(crate) fn payload(
         &self,
         table: &Table,
@@ -380,7 +388,7 @@ impl KeyMemo {
         let image = image_of(row);
         match memo.known.get(&image) {
             Some(Known::Entry(entry)) => out.extend_from_slice(&entry.payload),
-            // Nobody reads it.
+            // No reader uses this payload.
             Some(Known::Removable) => {}
             Some(Known::Fails) => return Ok(false),
             None => {
@@ -391,7 +399,7 @@ impl KeyMemo {
         Ok(true)
     }
 
-    /// Evaluates what was asked and not known; false when there was nothing. No latch is held.
+    /// Evaluates the noted unknown versions. Returns false when there were none. No latch is held.
     ///
     /// # Errors
     /// [`Error::Expression`]; [`Error::Type`] when a version is damaged.
@@ -399,11 +407,11 @@ impl KeyMemo {
         self.learn_or(table, index, Err)
     }
 
-    /// [`KeyMemo::learn`], for who can do without: a version whose expression fails stays unknown,
-    /// and is asked no more.
+    /// Does the same as [`KeyMemo::learn`], for callers that can do without some keys. A version
+    /// whose expression fails stays unknown, and is not evaluated again.
     ///
     /// # Errors
-    /// As [`KeyMemo::learn`], but those of expressions.
+    /// The errors of [`KeyMemo::learn`], except those from expressions.
     pub(crate) fn learn_what_can_be(&self, table: &Table, index: usize) -> Result<bool> {
         self.learn_or(table, index, |error| match error {
             Error::Expression(_) => Ok(Known::Fails),

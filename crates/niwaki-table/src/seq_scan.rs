@@ -1,4 +1,4 @@
-//! Reading all rows, page by page.
+//! Sequential scans: all rows, page by page.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -16,12 +16,13 @@ use crate::table::Table;
 pub struct SeqScan {
     blocks: Range<u32>,
     stream: ReadStream,
-    /// What every snapshot sees, as of the beginning: allows hints.
+    /// The horizon at the beginning of the scan: allows hints.
     horizon: Horizon,
 }
 
 impl Table {
-    /// Begins a scan of these blocks; take [`Table::blocks`] after the snapshot for all of them.
+    /// Begins a scan of these blocks. For all blocks, call [`Table::blocks`] after taking the
+    /// snapshot.
     pub fn seq_scan(&self, blocks: Range<u32>) -> SeqScan {
         count(&self.counters.seq_scans, 1);
         let stream = self.heap().read_stream(ReadAhead::default());
@@ -30,15 +31,15 @@ impl Table {
 }
 
 impl SeqScan {
-    /// Has it look ahead so far. Before the first page.
+    /// Sets the read-ahead. Called before the first page.
     #[must_use]
     pub fn ahead(mut self, table: &Table, options: ReadAhead) -> Self {
         self.stream = table.heap().read_stream(options);
         self
     }
 
-    /// Reads the rows of the next page that the snapshot sees into `rows`; false at the end. A page
-    /// without such rows gives true and none.
+    /// Reads the rows of the next page that the snapshot sees into `rows`; returns false at the
+    /// end. A page without such rows gives true, and no rows.
     ///
     /// # Errors
     /// Storage's.

@@ -1,4 +1,4 @@
-//! A sequence: numbers that are never given twice, whatever rolls back.
+//! Sequences: numbers that are never given out twice, also after rollbacks.
 //!
 //! ```text
 //! page 0, kind Sequence, behind the page header
@@ -7,9 +7,9 @@
 //! 33  zero            to the end of the page
 //! ```
 //!
-//! Every 32nd `nextval` logs a record, and writes the page, with a value 32 steps ahead; those in
-//! between touch memory only. After a crash the sequence goes on behind what was logged: numbers
-//! are skipped, never repeated. A clean stop writes the real position down.
+//! Every 32nd `nextval` logs a record, and writes the page, with a value 32 steps ahead. The calls
+//! in between touch memory only. After a crash the sequence goes on behind the logged value:
+//! numbers are skipped, never repeated. A clean stop writes the real position.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const STATE_SIZE: usize = 9;
 /// Record kind: the whole state.
 const KIND_STATE: u8 = 1;
 
-/// How a sequence counts.
+/// The counting rules of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceOptions {
     /// First value.
@@ -47,7 +47,7 @@ pub struct SequenceOptions {
     pub minimum: i64,
     /// Largest value.
     pub maximum: i64,
-    /// Begin again at the other end instead of failing.
+    /// True to begin again at the other end instead of failing.
     pub cycle: bool,
 }
 
@@ -60,13 +60,13 @@ impl Default for SequenceOptions {
 /// Position of a sequence in memory.
 #[derive(Debug, Default)]
 pub(crate) struct SequenceState {
-    /// Files, once read.
+    /// Files of the sequence, once read.
     file: Option<RelFile>,
     value: i64,
     called: bool,
-    /// `nextval` calls that the last log record still covers.
+    /// The number of `nextval` calls that the last log record still covers.
     covered: i64,
-    /// LSN of that record: what it covers is safe when the log is durable up to there.
+    /// LSN of that record: the covered values are safe when the log is durable up to there.
     logged: Lsn,
 }
 
@@ -80,31 +80,33 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// A handle for the sequence in `file`, which [`Engine::create_file`] made. Does no I/O.
+    /// Opens the sequence in `file`, which [`Engine::create_file`] made. Does no I/O.
     pub fn open(engine: &Engine, file: RelFile, options: SequenceOptions) -> Self {
         let storage = Arc::clone(engine.storage());
         Self { storage, file, options, state: engine.sequence(file.id) }
     }
 
-    /// The next value. What it logs makes `tx` one that writes, and so does a value that another
-    /// session's record covers while that is not durable: the commit then waits for it. So a value of
-    /// a committed transaction is not given out again after a crash. One that a client got in a
-    /// transaction that never committed may be, as in PostgreSQL: nothing durable holds it.
+    /// Returns the next value.
+    ///
+    /// A log record makes `tx` a writing transaction. A value that another session's record covers
+    /// does so, too, while that record is not durable: the commit then waits for it. So a value of
+    /// a committed transaction is not given out again after a crash. A value of a transaction that
+    /// never committed may be given out again, as in PostgreSQL: nothing durable holds it.
     ///
     /// # Errors
-    /// [`Error::SequenceLimit`]; storage's; `tx` being read-only.
+    /// [`Error::SequenceLimit`]; storage's; an error if `tx` is read-only.
     pub fn nextval(&self, tx: &Transaction) -> Result<i64> {
         let mut state = self.state.lock();
         self.read(&mut state)?;
         let value = if state.called { self.step(state.value)? } else { state.value };
         if state.covered > 0 {
             state.covered -= 1;
-            // Another session's record, which nobody may have flushed yet: this commit waits for it.
+            // Another session's record may not be flushed yet: this commit waits for it.
             if self.storage.wal().flushed() < state.logged {
                 tx.write_xid()?;
             }
         } else {
-            // The record speaks of the future: everything up to there may be given out.
+            // The record covers future values: all up to there may be given out.
             let ahead = if seeded_bug!("sequence_not_ahead") { value } else { self.ahead(value) };
             tx.write_xid()?;
             state.logged = write(&self.storage, self.file, ahead, true)?;
@@ -115,7 +117,8 @@ impl Sequence {
         Ok(value)
     }
 
-    /// Moves to `value`: the next `nextval` gives it when `is_called` is false, else the one behind.
+    /// Moves to `value`. The next `nextval` gives `value` when `is_called` is false, else the value
+    /// after it.
     ///
     /// # Errors
     /// Storage's. The caller checks the bounds.
@@ -132,7 +135,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Last value, and whether it was given out.
+    /// Returns the last value, and whether it was given out.
     ///
     /// # Errors
     /// Storage's.
@@ -142,12 +145,12 @@ impl Sequence {
         Ok((state.value, state.called))
     }
 
-    /// How it counts.
+    /// Returns the counting rules.
     pub fn options(&self) -> &SequenceOptions {
         &self.options
     }
 
-    /// The value after `value`.
+    /// Returns the value after `value`.
     fn step(&self, value: i64) -> Result<i64> {
         let SequenceOptions { increment, minimum, maximum, cycle, .. } = self.options;
         let next = value.checked_add(increment);
@@ -162,12 +165,12 @@ impl Sequence {
         if cycle { Ok(other) } else { Err(Error::SequenceLimit { which, limit }) }
     }
 
-    /// The value that [`LOG_AHEAD`] − 1 further calls lead to, at most.
+    /// Returns the value that [`LOG_AHEAD`] − 1 further calls lead to, at most.
     fn ahead(&self, value: i64) -> i64 {
         let mut ahead = value;
         for _ in 1..LOG_AHEAD {
             match self.step(ahead) {
-                // Around the end: a crash may then repeat what a cycle repeats anyway.
+                // At a wrap-around, a crash may repeat values that a cycle repeats anyway.
                 Ok(next) => ahead = next,
                 Err(_) => break,
             }
@@ -175,7 +178,7 @@ impl Sequence {
         ahead
     }
 
-    /// Reads the page, the first time.
+    /// Reads the page on the first call.
     fn read(&self, state: &mut SequenceState) -> Result<()> {
         if state.file.is_some() {
             return Ok(());
@@ -193,7 +196,7 @@ impl Sequence {
     }
 }
 
-/// Writes the real position of a sequence that was used, where the page says more.
+/// Writes the real position of a used sequence, where the page has a later one.
 pub(crate) fn settle(storage: &Storage, state: &mut SequenceState) -> Result<()> {
     if let Some(file) = state.file
         && state.covered > 0
@@ -227,7 +230,7 @@ fn decode(page: &Page, file: RelFile) -> Result<Option<(i64, bool)>> {
         })))
     };
     if page.is_new() {
-        // The file grew, and the crash came before the record.
+        // The file grew, and a crash came before the record.
         return Ok(None);
     }
     if page.kind() != PageKind::Sequence {
@@ -242,7 +245,7 @@ fn decode(page: &Page, file: RelFile) -> Result<Option<(i64, bool)>> {
     }
 }
 
-/// Makes the page say this.
+/// Writes a state onto the page.
 fn put(page: &mut Page, state: &[u8]) {
     page.init(PageKind::Sequence, 0);
     if let Some(place) = page.raw_mut().get_mut(..state.len()) {
@@ -250,8 +253,9 @@ fn put(page: &mut Page, state: &[u8]) {
     }
 }
 
-/// Writes page and log record. What was given out must survive a crash together with the commit of
-/// whoever uses it, so the record need not be flushed here: that commit comes behind it.
+/// Writes page and log record. A given-out value must survive a crash together with the commit of
+/// the transaction that uses it. The record need not be flushed here: that commit comes behind it
+/// in the log.
 fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<Lsn> {
     if storage.pool().blocks(file.id, Fork::Main)? == 0 {
         storage.pool().extend(file, Fork::Main, 1)?;
@@ -276,7 +280,7 @@ fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<L
         .map_err(Error::from)
 }
 
-/// Redo of sequences.
+/// Redo of sequence records.
 #[derive(Debug)]
 pub(crate) struct SequenceManager;
 

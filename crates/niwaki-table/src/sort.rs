@@ -1,13 +1,13 @@
-//! Sorting records in bounded memory: sorted runs in temporary files, merged k ways.
+//! External sort of records in bounded memory: sorted runs in temporary files, merged k ways.
 //!
 //! ```text
 //!  push ──> buffer ──full──> sorted run 0 │ run 1 │ run 2 …   ──merge──> next, next, next …
-//!                            (a file each; as soon as there are too many of about one length they are merged into one)
+//!                             (a file each; too many runs of about one length are merged into one)
 //! ```
 //!
-//! The buffer, its list of records and the read buffers of a merge together stay within the limit. A
-//! sort that fits never touches a file. The buffer is sorted slice by slice, and slices are merged as runs are, so that
-//! no step takes long and a sort can be interrupted.
+//! The buffer, its list of records and the read buffers of a merge together stay within the limit.
+//! A sort that fits never touches a file. The buffer is sorted slice by slice, and slices are
+//! merged as runs are. So no step takes long, and a sort can be interrupted.
 
 use std::sync::Arc;
 
@@ -18,40 +18,40 @@ use crate::error::{Error, Result};
 use crate::records::{Layout, Run, RunReader, RunWriter};
 use crate::temp::TempSpace;
 
-/// Least bytes that a run is read or written by at a time.
+/// The least bytes that one read or write of a run moves.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// Most bytes that a run is read or written by at a time.
+/// The most bytes that one read or write of a run moves.
 const CHUNK_BYTES_MAX: usize = 256 << 10;
-/// Records that are sorted in one go: some milliseconds.
+/// The records sorted in one go: this takes some milliseconds.
 const SLICE_RECORDS: usize = 32 << 10;
-/// Most runs that are merged at once: each is an open file.
+/// The most runs merged at once: each is an open file.
 const WAYS_MAX: usize = 64;
-/// Records between two checks for interrupts.
+/// The number of records between two checks for interrupts.
 const RECORDS_PER_CHECK: u32 = 1024;
 
-/// What a sort needs besides records.
+/// Resources of a sort: temporary files and memory.
 #[derive(Clone, Debug)]
 pub struct SortSpace {
     files: TempSpace,
-    /// Most bytes in memory.
+    /// The most bytes in memory.
     memory_bytes: usize,
-    /// Least bytes that a run is read or written by at a time.
+    /// The least bytes that one read or write of a run moves.
     chunk_bytes: usize,
 }
 
 impl SortSpace {
-    /// At most about so many bytes in memory, but room for a few chunks.
+    /// Makes a space of about `memory_bytes` in memory, but with room for a few chunks.
     pub fn new(files: TempSpace, memory_bytes: usize) -> Self {
         Self::with_chunks(files, memory_bytes, CHUNK_BYTES_MIN)
     }
 
-    /// As [`SortSpace::new`], with smaller or larger chunks.
+    /// Makes a space as [`SortSpace::new`] does, with smaller or larger chunks.
     pub fn with_chunks(files: TempSpace, memory_bytes: usize, chunk_bytes: usize) -> Self {
         Self { files, memory_bytes: memory_bytes.max(4 * chunk_bytes), chunk_bytes }
     }
 
-    /// How many runs are merged at once, whose largest record has `largest` bytes: one of each is in
-    /// memory as a whole. One chunk is for writing.
+    /// Returns the number of runs merged at once. `largest` is the size of their largest record:
+    /// one record of each run is in memory as a whole. One chunk is for writing.
     fn ways(&self, largest: usize) -> usize {
         let of_a_run = self.chunk_bytes.max(largest);
         (self.memory_bytes / of_a_run).saturating_sub(1).clamp(2, WAYS_MAX)
@@ -62,7 +62,7 @@ impl SortSpace {
 #[derive(Debug, Default)]
 struct Held {
     bytes: Vec<u8>,
-    /// Where each record begins.
+    /// The beginning of each record.
     starts: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ impl Held {
     fn sort_last<L: Layout>(&mut self) {
         let bytes = &self.bytes;
         let begin = self.starts.len().saturating_sub(1) / SLICE_RECORDS * SLICE_RECORDS;
-        // What was pushed reads back.
+        // Pushed records read back, so both sides are `Some`.
         let record = |start: usize| L::read(&bytes[start..]);
         self.starts[begin..].sort_unstable_by(|a, b| match (record(*a), record(*b)) {
             (Some(a), Some(b)) => L::order(&a, &b),
@@ -89,28 +89,29 @@ impl Held {
 pub struct Sorter<L> {
     space: SortSpace,
     held: Held,
-    /// With how often its records have been merged; the lower, the later.
+    /// The runs, each with its level: the number of times its records have been merged. Later runs
+    /// have lower levels.
     runs: Vec<(u32, Run<L>)>,
-    /// Most bytes that were held at once.
+    /// The most bytes held at once.
     peak_bytes: usize,
     first: Option<First>,
 }
 
-/// Only the first records of a sort are wanted.
+/// The state of a sort that needs only its first records.
 #[derive(Debug)]
 struct First {
     count: usize,
-    /// A record that so many come before: what comes behind it is not wanted.
+    /// A record with at least `count` records before it: records behind it are not wanted.
     bound: Option<Vec<u8>>,
 }
 
 impl<L: Layout> Sorter<L> {
-    /// A sort of nothing yet.
+    /// Makes an empty sort.
     pub fn new(space: SortSpace) -> Self {
         Self { space, held: Held::default(), runs: Vec::new(), peak_bytes: 0, first: None }
     }
 
-    /// Of the result at most the first `count` records will be read. Nothing was pushed yet.
+    /// Limits the result to its first `count` records. Called before the first push.
     pub fn only_first(&mut self, count: usize) {
         // A larger number would need more than one slice.
         if (1..=SLICE_RECORDS / 4).contains(&count) {
@@ -118,14 +119,15 @@ impl<L: Layout> Sorter<L> {
         }
     }
 
-    /// Whether a record may be among those that will be read; if not, pushing it does nothing.
+    /// Returns true when a record may be among those that will be read. Otherwise pushing it does
+    /// nothing.
     pub fn wants(&self, record: &L::Record<'_>) -> bool {
         let bound = self.first.as_ref().and_then(|first| first.bound.as_deref());
         let bound = bound.and_then(|bound| L::read(bound));
         bound.is_none_or(|bound| L::order(record, &bound).is_le())
     }
 
-    /// Whether records were left out as not wanted.
+    /// Returns true when unwanted records were left out.
     fn leaves_out(&self) -> bool {
         self.first.as_ref().is_some_and(|first| first.bound.is_some())
     }
@@ -151,10 +153,10 @@ impl<L: Layout> Sorter<L> {
         self.held = kept;
     }
 
-    /// Takes a record; may write a run. `check` is called now and then, and may end it.
+    /// Takes a record, and may write a run. `check` is called now and then, and may end the push.
     ///
     /// # Errors
-    /// Those of writing, and of `check`.
+    /// The errors of writing, and of `check`.
     pub fn push<E: From<Error>>(
         &mut self,
         record: &L::Record<'_>,
@@ -176,12 +178,12 @@ impl<L: Layout> Sorter<L> {
         Ok(())
     }
 
-    /// Most bytes of memory that the sort has held so far.
+    /// Returns the most bytes of memory that the sort has held so far.
     pub fn peak_bytes(&self) -> usize {
         self.peak_bytes
     }
 
-    /// Grows the buffers within the limit, and while there is memory, or empties them into a run.
+    /// Grows the buffers within the limit and while memory is left, or empties them into a run.
     fn make_room<E: From<Error>>(
         &mut self,
         size: usize,
@@ -240,7 +242,7 @@ impl<L: Layout> Sorter<L> {
         self.merge_equals(check)
     }
 
-    /// Merges the last runs while there are so many that were merged as often as one another.
+    /// Merges the last runs while too many of them have the same level.
     fn merge_equals<E: From<Error>>(
         &mut self,
         check: &mut dyn FnMut() -> Result<(), E>,
@@ -252,7 +254,7 @@ impl<L: Layout> Sorter<L> {
             if count < self.space.ways(largest(group.iter().map(|(_, run)| run))) {
                 break;
             }
-            // Its memory goes to the merge.
+            // The buffer's memory goes to the merge.
             self.held = Held::default();
             let group = self.runs.split_off(self.runs.len() - count);
             let group = group.into_iter().map(|(_, run)| run).collect();
@@ -262,11 +264,11 @@ impl<L: Layout> Sorter<L> {
         Ok(())
     }
 
-    /// Ends the taking: records come out in order, those of several sorts together. `check` is called
-    /// now and then while runs are merged, and may end it.
+    /// Ends the input. The records of all `sorters` come out in one order. `check` is called now
+    /// and then while runs are merged, and may end the merge.
     ///
     /// # Errors
-    /// Those of reading and writing, and of `check`.
+    /// The errors of reading and writing, and of `check`.
     pub fn finish<E: From<Error>>(
         mut sorters: Vec<Self>,
         check: &mut dyn FnMut() -> Result<(), E>,
@@ -294,12 +296,13 @@ impl<L: Layout> Sorter<L> {
             }
             runs.append(&mut sorter.runs);
         }
-        // Their memory goes to the merge.
+        // The sorters' memory goes to the merge.
         drop(sorters);
         let disk_bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
         let space = SortSpace { memory_bytes, ..space };
         let chunk_bytes = space.chunk_bytes;
-        // The shortest are merged first, and no more of them than must be. Ends: every turn makes fewer runs.
+        // The shortest runs are merged first, and only as many as needed. Ends: every turn makes
+        // fewer runs.
         let mut runs: Vec<Run<L>> = runs.into_iter().map(|(_, run)| run).collect();
         runs.sort_by_key(Run::bytes);
         let ways = space.ways(largest(&runs));
@@ -317,7 +320,7 @@ impl<L: Layout> Sorter<L> {
     }
 }
 
-/// Bytes of the largest record of all runs.
+/// Returns the bytes of the largest record of all runs.
 fn largest<'r, L: Layout + 'r>(runs: impl IntoIterator<Item = &'r Run<L>>) -> usize {
     runs.into_iter().map(Run::largest).max().unwrap_or(0)
 }
@@ -325,7 +328,7 @@ fn largest<'r, L: Layout + 'r>(runs: impl IntoIterator<Item = &'r Run<L>>) -> us
 /// A place in sorted records.
 #[derive(Debug)]
 enum Cursor<L> {
-    /// In a slice of a buffer.
+    /// A position in a slice of a buffer.
     Memory {
         held: Arc<Held>,
         next: usize,
@@ -343,7 +346,7 @@ impl<L: Layout> Cursor<L> {
         })
     }
 
-    /// The record here; `None` at the end.
+    /// Returns the record at this position; `None` at the end.
     #[inline]
     fn record(&self) -> Option<L::Record<'_>> {
         match self {
@@ -368,9 +371,9 @@ impl<L: Layout> Cursor<L> {
 #[derive(Debug)]
 pub struct Sorted<L> {
     cursors: Vec<Cursor<L>>,
-    /// Numbers of cursors that have a record, as a binary heap with the least first.
+    /// Numbers of the cursors that have a record, as a binary heap with the least record first.
     heap: Vec<usize>,
-    /// Whether the first cursor of the heap stands on a record not yet given.
+    /// True when the first cursor of the heap stands on the record given last.
     primed: bool,
     peak_bytes: usize,
     disk_bytes: u64,
@@ -399,17 +402,17 @@ impl<L: Layout> Sorted<L> {
         Ok(Self::of(cursors))
     }
 
-    /// Most bytes of memory that were held while records were taken.
+    /// Returns the most bytes of memory held while records were taken.
     pub fn peak_bytes(&self) -> usize {
         self.peak_bytes
     }
 
-    /// Bytes of the runs that were written; 0 if there was no need.
+    /// Returns the bytes of the written runs; 0 if none was needed.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes
     }
 
-    /// Whether records were left out because only the first were wanted.
+    /// Returns true when records were left out because only the first ones were wanted.
     pub fn left_out(&self) -> bool {
         self.left_out
     }
@@ -432,16 +435,16 @@ impl<L: Layout> Sorted<L> {
         Ok(run.finish()?)
     }
 
-    /// The record that [`Sorted::next`] gave; `None` before the first and at the end.
+    /// Returns the record that [`Sorted::next`] gave; `None` before the first and at the end.
     pub fn current(&self) -> Option<L::Record<'_>> {
         let first = self.heap.first().filter(|_| self.primed)?;
         self.cursors[*first].record()
     }
 
-    /// The next record in order; `None` at the end.
+    /// Returns the next record in order; `None` at the end.
     ///
     /// # Errors
-    /// Those of reading.
+    /// The errors of reading.
     #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed, and it can fail")]
     pub fn next(&mut self) -> Result<Option<L::Record<'_>>> {
         if self.primed {
@@ -472,7 +475,7 @@ impl<L: Layout> Sorted<L> {
     }
 
     fn sift_down(&mut self, mut at: usize) {
-        // Ends at the latest at a leaf of the heap.
+        // Ends: at the latest at a leaf of the heap.
         loop {
             let mut least = at;
             for child in [2 * at + 1, 2 * at + 2] {
@@ -521,7 +524,7 @@ mod tests {
         || Ok(())
     }
 
-    /// Numbers that look random and repeat.
+    /// Returns keys that look random and repeat.
     fn keys(count: u64) -> Vec<(Vec<u8>, Tid)> {
         (0..count)
             .map(|n| {
@@ -553,7 +556,7 @@ mod tests {
     #[test]
     fn order_does_not_depend_on_memory() {
         let mut expected = keys(30_000);
-        // So many runs that one pass cannot merge them, some, and none.
+        // More runs than one pass can merge, some runs, and no run.
         for (memory, spills) in [(0, true), (256 << 10, true), (64 << 20, false)] {
             for workers in [1, 2] {
                 let space = space(memory);
@@ -584,7 +587,8 @@ mod tests {
         assert!(sorted(Vec::new()).is_empty());
     }
 
-    /// As many runs as chunks fitted were merged, and a large record of each was in memory.
+    /// Regression test: the number of merged runs counted chunks only, although a large record of
+    /// each run was in memory.
     #[test]
     fn few_runs_of_large_records_are_merged_at_once() {
         let sort = SortSpace::new(space(0).sort.files, 4 << 20);
@@ -678,7 +682,7 @@ mod tests {
             while found.len() < wanted && let Some(record) = sorted.next().unwrap() {
                 found.push((record.key.to_vec(), record.row.to_vec()));
             }
-            // While records are left out, those that stay are there twice.
+            // Leaving out holds the remaining records twice for a moment.
             prop_assert!(sorted.peak_bytes() <= 2 * memory.max(4 * chunk));
             let mut expected = rows.clone();
             expected.sort_by(|a, b| a.0.cmp(&b.0));

@@ -1,12 +1,14 @@
-//! Entries that an index could do without, counted in one walk over it.
+//! Superfluous index entries, counted in one walk over an index.
 //!
-//! An entry of a mixed root is **stale** when no version of its chain has its key: it came from a key that the row had
-//! once, and the gardener or vacuum has yet to take it away. One whose root has no version at all is **dead**.
-//! Entries marked LP_DEAD are passed over, as every scan does: they go when their leaf runs full.
+//! An entry of a mixed root (a root with several keys) is **stale** when no version of its chain
+//! has its key. The row once had that key, and the gardener or vacuum has yet to remove the entry.
+//! An entry whose root has no version at all is **dead**. Entries marked LP_DEAD are skipped, as in
+//! every scan: they go when their leaf runs full.
 //!
-//! Each entry costs a visit of its row's heap page. No latch is held from one entry to the next, nobody is kept from
-//! anything, and so the numbers are of no one moment: an entry of a row that is being updated may be counted
-//! as stale a moment before its version would have been there, never an entry of a table that stands still.
+//! Each entry costs a visit to its row's heap page. No latch is held from one entry to the next,
+//! and no other session is blocked, so the numbers are of no one moment. An entry of a row under
+//! update may be counted as stale a moment before its version appears. In a table that stands still
+//! this never happens.
 
 use niwaki_env::hash::HashMap;
 use niwaki_heap::UnmixCount;
@@ -17,20 +19,20 @@ use crate::error::{Error, Result};
 use crate::recheck::{Entry, Seen};
 use crate::table::Table;
 
-/// What a walk has found so far.
+/// Counts of a walk so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaleEntries {
     /// Entries visited.
     pub entries: u64,
-    /// Of those, how many have a key that no version of their chain has.
+    /// Visited entries with a key that no version of their chain has.
     pub stale: u64,
-    /// Of those visited, how many name a root without any version.
+    /// Visited entries that name a root without any version.
     pub dead: u64,
-    /// Stale entries by root; roots without any are not in it. Bounded by the mixed roots of the table.
+    /// Stale entries by root, for roots that have some. Bounded by the mixed roots of the table.
     pub by_root: HashMap<Tid, u64>,
 }
 
-/// A walk over one index that looks for entries it could do without.
+/// A walk over one index that counts superfluous entries.
 #[derive(Debug)]
 pub struct StaleScan<'t> {
     table: &'t Table,
@@ -39,7 +41,7 @@ pub struct StaleScan<'t> {
     found: StaleEntries,
 }
 
-/// What an entry is to its chain.
+/// The relation of an entry to its chain.
 enum Use {
     Needed,
     Stale,
@@ -47,7 +49,7 @@ enum Use {
 }
 
 impl Table {
-    /// Begins a walk over an index; reads nothing yet.
+    /// Begins a walk over an index. Reads nothing yet.
     pub fn stale_scan(&self, index: usize) -> StaleScan<'_> {
         let mut leaves = Scan::default();
         leaves.start(&self.indexes[index].handle, &KeyRange::ALL, Direction::Forward);
@@ -56,8 +58,8 @@ impl Table {
 }
 
 impl StaleScan<'_> {
-    /// Goes on by one leaf; false at the end. Expressions that fail on a version of the past leave its
-    /// entries uncounted as stale.
+    /// Goes on by one leaf; returns false at the end. Entries whose expression fails on an old
+    /// version are not counted as stale.
     ///
     /// # Errors
     /// Storage's.
@@ -87,7 +89,7 @@ impl StaleScan<'_> {
         Ok(true)
     }
 
-    /// What it found.
+    /// Returns the counts.
     pub fn found(self) -> StaleEntries {
         self.found
     }

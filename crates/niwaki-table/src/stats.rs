@@ -1,4 +1,4 @@
-//! What happened to a table since it was opened.
+//! Statistics of a table since it was opened.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::update_stats::{UpdateCounters, UpdateStats};
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counters of one table since it was opened. They are statistics: exact in sum, but not
-        /// read at one moment, and changes of transactions that abort are counted too.
+        /// read at one moment. Changes of transactions that abort are counted too.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct TableStats {
             $($(#[$doc])* pub $name: u64,)*
-            /// How updates went.
+            /// Outcomes of updates.
             pub updates: UpdateStats,
-            /// What was done to the heap.
+            /// Work done on the heap.
             pub heap: HeapStats,
         }
 
@@ -35,7 +35,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Of the table with this number, whose changes are told there.
+            /// Makes the counters of a table. Its changes are reported to `changed`.
             pub(crate) fn new(table: TableId, changed: &Arc<ChangedTables>) -> Self {
                 Self {
                     $($name: AtomicU64::default(),)*
@@ -72,25 +72,25 @@ counters! {
     index_scans,
     /// Rows fetched for index scans.
     index_rows,
-    /// Entries read from files of its indexes that are gone.
+    /// Entries read from index files of the table that are gone.
     gone_entries_read,
     /// Index entries that the gardener deleted.
     gardener_deleted,
-    /// Entries that the gardener had no room to remember: they wait for vacuum.
+    /// Entries that the gardener had no room to remember. They wait for vacuum.
     suspects_forgotten,
-    /// Heap pages that the gardener read to judge entries, each time that it did.
+    /// Heap pages that the gardener read to judge entries, counted at each read.
     gardener_heap_pages,
-    /// Updates that rested because they split index pages for want of room that only an old snapshot kept.
+    /// Updates delayed because they split index pages whose room only an old snapshot kept.
     update_delays,
-    /// Rounds that came to it.
+    /// Rounds over the table.
     rounds,
-    /// Heap pages that they looked at.
+    /// Heap pages that rounds looked at.
     round_pages,
-    /// Of those, how many they passed over.
+    /// The number of these pages that got a pass.
     round_passes,
 }
 
-/// Adds to a counter, if there is anything to add: a locked instruction is felt.
+/// Adds to a counter, unless `by` is 0: an atomic addition has a noticeable cost.
 #[inline]
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     if by > 0 {

@@ -1,20 +1,23 @@
-//! Entries of one index that may be stale, gathered until visiting them is worth it.
+//! Suspects: stale-entry candidates of one index, gathered until a visit to its leaves pays off.
 //!
 //! ```text
-//! keys       a .. c      c .. f      f .. h      h .. n      n .. q      q .. s      s .. w      w .. z
-//! gathered   ..          :::..       :::::..     :::::::..   .           .:          .:::        .:::..
-//!            since the last turn of each part: as a whole, as many bytes as the index has in so many of its entries
-//!                                                   │ the next in turn: sorted
-//!                                                   ▼
-//! due                                            (h2, root) (h2, root) (k7, root) …   taken from the front, piece by piece
+//! keys       a .. c    c .. f    f .. h    h .. n    n .. q    q .. s    s .. w    w .. z
+//! gathered   ..        :::..     :::::..   :::::::.. .         .:        .:::      .:::..
+//!            since the last turn of each part: together one PART-th of the bytes of the index
+//!                                          │ the next in turn: sorted
+//!                                          ▼
+//! due                                   (h2, root) (h2, root) (k7, root) …   taken from the front
 //! ```
 //!
-//! Sorted they lie leaf by leaf: several share one descent, one hold of the latch and one record. What it costs is
-//! that they stay a little longer: an index has that many more entries than it needs. Going round part by part halves
-//! that: a leaf has nothing waiting just after its turn, and all that it shall have just before, so what waits as a whole is half
-//! of what visits find.
+//! Sorted suspects lie leaf by leaf: several share one descent, one latching of the leaf and one
+//! log record. The price is that the entries stay a little longer, so the index has that many more
+//! entries than it needs.
 //!
-//! In memory, bounded, and may be lost at any time, as the queue before it (niwaki-heap's `removed.rs`).
+//! Turns part by part halve that price. A leaf has no waiting suspects just after its turn, and the
+//! most just before it. So the waiting suspects are half of those that visits find.
+//!
+//! The suspects are in memory, bounded, and may be lost at any time, as the queue before them
+//! (niwaki-heap's `removed.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,45 +28,49 @@ use niwaki_env::sync::Mutex;
 use niwaki_heap::{Arrived, RecordId};
 use niwaki_storage::Tid;
 
-/// What waits is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
+/// The bytes of waiting suspects, as one part in `PART` of the bytes of the index. A suspect weighs
+/// a little more than an entry.
 const PART: u64 = 36;
-/// The same where most are of versions that left entries behind in several indexes: who changes a row sees to that many for it,
-/// so more of them shall share a visit. Not of those that moved: updates do that now and then, and leave some in each index.
+/// The same as [`PART`], where most suspects come from versions that left entries in several
+/// indexes. A writer that changes a row handles that many suspects for it, so more of them should
+/// share a visit. Rows that moved do not count: updates move a row now and then, and leave some
+/// entries in each index.
 const PART_OF_SEVERAL: u64 = 12;
-/// Most bytes that are gathered; what comes then is forgotten.
+/// The most bytes of gathered suspects of one index. Later ones are forgotten.
 const BYTES_MAX: usize = 4 << 20;
-/// So many are enough for a visit, however large the index.
+/// The bytes of suspects that are enough for a visit, however large the index is.
 const ENOUGH_BYTES: u64 = BYTES_MAX as u64 * 3 / 8;
-/// Into how many parts of about as many suspects each the keys are cut.
+/// The number of parts into which the keys are cut, each with about as many suspects.
 const TURNS: usize = 8;
-/// Where to cut is known from so many.
+/// The least number of suspects from which the cuts are computed.
 const CUT_MIN: usize = if SIMULATED { 16 } else { 512 };
-/// How many are handed out at once: what one write may have to do for others.
+/// The most suspects handed out at once. This limits the work that one write does for others.
 const TAKEN: usize = 64;
 
-/// Bytes of a key that are compared as a number.
+/// The first bytes of a key, which are compared as a number.
 const WORD: u16 = 8;
 
-/// What is known of an entry's root.
+/// Facts about the chain root of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) root: Tid,
-    /// Its record, which counts the entry.
+    /// The root's record in the clean-up ledger, which counts the entry.
     pub(crate) record: Option<RecordId>,
-    /// As long as no other version came to it, none that is in its chain has the key.
+    /// The root's change counter when a pass found that no version in the chain has the key. The
+    /// finding holds as long as no other version came to the root.
     pub(crate) arrived: Option<Arrived>,
 }
 
 /// An entry that may be stale.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    /// How its key begins, as a number: most keys are told apart by it.
+    /// The beginning of the key, as a number. It distinguishes most keys.
     word: u64,
     found: Found,
-    /// Where its key begins among the keys of its list, and how long it is.
+    /// The position of the key in the bytes of its list, and the key's length.
     at: u32,
     len: u16,
-    /// Its version left some in other indexes, too.
+    /// True when the version left entries in other indexes, too.
     several: bool,
 }
 
@@ -72,11 +79,11 @@ struct Suspect {
 struct List {
     suspects: Vec<Suspect>,
     keys: Vec<u8>,
-    /// How many are of versions that left some in other indexes, too.
+    /// The number of suspects whose version left entries in other indexes, too.
     several: usize,
 }
 
-/// How a key begins, as a number: most are told apart by it.
+/// Returns the beginning of a key as a number, which distinguishes most keys.
 fn word(key: &[u8]) -> u64 {
     let mut word = [0; WORD as usize];
     let begin = key.len().min(word.len());
@@ -102,16 +109,16 @@ impl List {
         }
     }
 
-    /// Its suspects by their number, in the order of the index.
+    /// Returns the positions of the suspects, in the order of the index.
     fn order(&self) -> Vec<u32> {
-        // Sixteen bytes are moved about faster than a suspect.
+        // Moving sixteen bytes is faster than moving a suspect.
         let mut order: Vec<(u64, u32)> = self.suspects.iter().map(|it| it.word).zip(0..).collect();
         order.sort_unstable_by_key(|&(word, _)| word);
-        // Short keys end in zeros there, so unequal words decide as the keys do.
+        // Short keys are padded with zeros, so unequal words order as the keys do.
         for alike in order.chunk_by_mut(|a, b| a.0 == b.0) {
             alike.sort_unstable_by(|&(_, a), &(_, b)| {
                 let (a, b) = (&self.suspects[a as usize], &self.suspects[b as usize]);
-                // Of short keys the words and the lengths are all: they are not fetched.
+                // Words and lengths fully determine short keys, so their bytes are not fetched.
                 let keys = match a.len.max(b.len) <= WORD {
                     true => a.len.cmp(&b.len),
                     false => self.key(a).cmp(self.key(b)),
@@ -122,7 +129,7 @@ impl List {
         order.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// The same memory, with nothing in it.
+    /// Returns the same memory, emptied.
     fn cleared(mut self) -> Self {
         self.suspects.clear();
         self.keys.clear();
@@ -135,14 +142,14 @@ impl List {
     }
 }
 
-/// Suspects in the order of the index: `list` is left as it was gathered.
+/// Suspects in the order of the index. `list` stays as it was gathered.
 #[derive(Debug, Default)]
 struct Sorted {
     list: List,
     order: Vec<u32>,
 }
 
-/// Where a part of the keys begins.
+/// The beginning of a part of the keys.
 #[derive(Debug)]
 struct Bound {
     word: u64,
@@ -150,11 +157,11 @@ struct Bound {
     root: Tid,
 }
 
-/// What is gathered, part by part.
+/// The gathered suspects, part by part.
 #[derive(Debug)]
 struct Gathered {
     parts: Vec<List>,
-    /// Where the parts behind the first begin.
+    /// The beginnings of the parts behind the first.
     bounds: Vec<Bound>,
     /// The part whose turn is next.
     next: usize,
@@ -179,15 +186,15 @@ impl Gathered {
         self.bytes += size_of::<Suspect>() + key.len();
     }
 
-    /// Puts each where it belongs.
+    /// Adds each suspect of `list` to the part it belongs to.
     fn append(&mut self, list: &List) {
         for its in &list.suspects {
             self.push(list.key(its), its.found, its.several);
         }
     }
 
-    /// The part whose turn it is, and `empty` in its place. If it has most of what there is, all of it, in one part from then
-    /// on: where to cut is found anew.
+    /// Takes the part whose turn it is, and leaves `empty` in its place. If that part has most of
+    /// the suspects, takes all suspects. One part is left then, so that the cuts are computed anew.
     fn take(&mut self, empty: List) -> List {
         let count = self.parts.len();
         let mut turns = (self.next..count).chain(0..self.next);
@@ -205,7 +212,8 @@ impl Gathered {
         all
     }
 
-    /// Cuts the keys into parts with about as many of these each, if there is one part only.
+    /// Cuts the keys into parts with about as many of the sorted suspects each, if there is one
+    /// part only.
     fn cut(&mut self, Sorted { list, order }: &Sorted) {
         if order.len() < CUT_MIN || self.parts.len() > 1 {
             return;
@@ -215,7 +223,7 @@ impl Gathered {
             Bound { word: its.word, key: list.key(its).into(), root: its.found.root }
         });
         self.bounds = bounds.collect();
-        // What came while these were sorted is in one.
+        // The suspects that came during the sorting are in one part.
         let come = std::mem::take(&mut self.parts);
         self.parts.resize_with(TURNS, List::default);
         self.bytes = 0;
@@ -226,7 +234,7 @@ impl Gathered {
 #[derive(Debug, Default)]
 struct Lists {
     gathered: Gathered,
-    /// The first `taken` are handed out, and looked at where they are.
+    /// The first `taken` suspects are handed out, and are read in place.
     due: Arc<Sorted>,
     taken: usize,
 }
@@ -243,11 +251,12 @@ pub(crate) struct Taken {
 }
 
 impl Suspects {
-    /// Adds one; false: there is no room, it is forgotten. `several`: its version left some in other indexes, too.
+    /// Adds a suspect. Returns false when there is no room, so that the suspect is forgotten.
+    /// `several`: its version left entries in other indexes, too.
     pub(crate) fn push(&self, key: &[u8], found: Found, several: bool) -> bool {
         let mut lists = self.0.lock();
         if SIMULATED && sometimes!(1, 64) {
-            // All of it is lost, as it may be at any time.
+            // Simulations lose all suspects at times, as may happen at any time.
             *lists = Lists::default();
         }
         let room = lists.gathered.bytes + size_of::<Suspect>() + key.len() <= BYTES_MAX;
@@ -257,24 +266,24 @@ impl Suspects {
         room
     }
 
-    /// Whether those gathered take half of the room that there is for them.
+    /// Returns true when the gathered suspects take half of their room.
     pub(crate) fn is_half_full(&self) -> bool {
         self.0.lock().gathered.bytes > BYTES_MAX / 2
     }
 
-    /// How many wait.
+    /// Returns the number of waiting suspects.
     pub(crate) fn waiting(&self) -> usize {
         let lists = self.0.lock();
         lists.gathered.len() + lists.due.order.len() - lists.taken
     }
 
-    /// Forgets all.
+    /// Forgets all suspects.
     pub(crate) fn lose(&self) {
         *self.0.lock() = Lists::default();
     }
 
-    /// Hands out some of those that are due; first makes a part of the gathered ones so, if they are many for an index of so
-    /// many bytes.
+    /// Hands out some of the due suspects. When none is due, first makes a part of the gathered
+    /// ones due, if they are many for an index of `index_bytes` bytes.
     pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
         let mut lists = self.0.lock();
         if lists.taken == lists.due.order.len() {
@@ -286,19 +295,19 @@ impl Suspects {
             if gathered.bytes == 0 || (gathered.bytes as u64) < ripe && !SIMULATED {
                 return None;
             }
-            // Whoever has some of the last ones still keeps the memory.
+            // A caller that still holds some of the last suspects keeps their memory.
             let emptied = Arc::try_unwrap(std::mem::take(&mut lists.due));
             let emptied = emptied.map_or_else(|_| List::default(), |due| due.list.cleared());
             let list = lists.gathered.take(emptied);
             lists.taken = 0;
-            // Passes wait here with a page latched: it is sorted while they go on.
+            // Passes wait for this lock with a page latched, so the sorting is done without it.
             drop(lists);
             let order = list.order();
             let sorted = Sorted { list, order };
             lists = self.0.lock();
             lists.gathered.cut(&sorted);
             if lists.taken < lists.due.order.len() {
-                // Somebody else was as fast: these are gathered once more.
+                // Another thread was faster: these suspects are gathered once more.
                 lists.gathered.append(&sorted.list);
             } else {
                 lists.due = Arc::new(sorted);
@@ -312,12 +321,13 @@ impl Suspects {
 }
 
 impl Taken {
-    /// How many.
+    /// Returns the number of suspects.
     pub(crate) fn len(&self) -> usize {
         self.these.len()
     }
 
-    /// Key bytes, and what is known of the root, of each, ascending by key and root.
+    /// Returns the key bytes of each suspect and the facts about its root, ascending by key and
+    /// root.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Found)> {
         let Sorted { list, order } = &*self.due;
         let these = order[self.these.clone()].iter().map(|at| &list.suspects[*at as usize]);
@@ -335,13 +345,13 @@ mod tests {
 
     #[test]
     fn they_come_sorted_once_there_are_enough() {
-        // Told apart by their words, or by what is behind them; some are the same key.
+        // The keys differ in their words, or behind them. Some are equal.
         for prefix in [0, 3, 7, 20] {
             let suspects = Suspects::default();
             let key = |n: u16| {
                 let mut key = vec![7; prefix];
                 key.extend((n / 2).wrapping_mul(7919).to_be_bytes());
-                // Zeros at the end are not in the word, but in the key.
+                // Zeros at the end of a key do not show in its word.
                 key.resize(key.len() + usize::from(n / 4 % 3), 0);
                 key
             };
@@ -361,7 +371,8 @@ mod tests {
 
     #[test]
     fn more_is_gathered_where_versions_leave_several() {
-        // By the number of those of a hundred whose version left some in other indexes, too.
+        // `of_several` is the number of the hundred suspects whose version left entries in other
+        // indexes, too.
         let is_due = |of_several: u32| {
             let suspects = Suspects::default();
             for n in 0..100 {
@@ -375,8 +386,9 @@ mod tests {
         assert!(!is_due(51) && !is_due(100));
     }
 
-    /// Suspects of an index with `keys` keys, one after the other by `next`, `steps` of them, with visits as they are due.
-    /// Returns how many waited on average, and how many a visit found of each hundredth of the keys.
+    /// Adds `steps` suspects with keys from `next`, all below `keys`, to one index, with visits as
+    /// they are due. Returns the average number of waiting suspects, and the average number that a
+    /// visit found in each hundredth of the keys.
     fn come_and_go(
         steps: u32,
         index_bytes: u64,
@@ -410,12 +422,13 @@ mod tests {
         let anywhere = |step: u32| step.wrapping_mul(2_654_435_761) % keys;
         let (waiting, found) = come_and_go(400_000, index_bytes, anywhere, keys);
         assert!((3500.0..4300.0).contains(&waiting), "{waiting} wait");
-        // Pieces of 64 cut leaves: without, it would be 41 if all parts were visited at once, and 73 in turn.
+        // Pieces of 64 cut leaves. Without that, it would be 41 if all parts were visited at once,
+        // and 73 in turn.
         assert!(found > 28.0, "{found} a leaf");
-        // Where all come at one end, which moves, it is as if there were one part.
+        // When all keys come at one moving end, the result is as with one part.
         let (waiting, _) = come_and_go(400_000, index_bytes, |step| step, 400_000);
         assert!(waiting < 8500.0, "{waiting} wait");
-        // Equal keys are told apart by their roots.
+        // Equal keys are distinguished by their roots.
         let (waiting, _) = come_and_go(400_000, index_bytes, |_| 7, keys);
         assert!(waiting < 8500.0, "{waiting} wait");
     }
@@ -431,7 +444,7 @@ mod tests {
             Some(())
         };
         for step in 0..100_000_u32 {
-            // Where they come from changes all the time.
+            // The range of the new keys changes all the time.
             let key = step.wrapping_mul(2_654_435_761) >> (step / 10_000);
             assert!(suspects.push(&key.to_be_bytes(), at(step), false));
             if step % 32 == 0 {

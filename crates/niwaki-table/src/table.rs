@@ -1,4 +1,4 @@
-//! The runtime form of a table: its definition, its heap, its indexes.
+//! The runtime form of a table: definition, heap and indexes.
 
 use std::sync::Arc;
 
@@ -24,38 +24,39 @@ pub(crate) struct TableIndex {
     pub(crate) over: Arc<OverLeaves>,
     /// Types of the INCLUDE columns.
     pub(crate) include: Vec<ColumnType>,
-    /// Columns whose values decide the key, and whether there is an entry at all.
+    /// Columns whose values decide the key, or whether the row has an entry at all.
     pub(crate) key_mask: ColumnMask,
     /// Types and order of the key columns.
     pub(crate) order: Vec<KeyOrder>,
-    /// Keys or predicate are expressions, which are never evaluated under a latch (rule 9b.16).
+    /// True when keys or predicate are expressions, which are never evaluated under a latch (rule
+    /// 9b.16).
     pub(crate) computed: bool,
 }
 
-/// A table that statements read and write. Immutable; DDL opens another one, which finds the same
-/// in-memory state by the numbers of the files.
+/// A table that statements read and write. Immutable: DDL opens another one. The new one finds the
+/// same in-memory state by the numbers of the files.
 #[derive(Debug)]
 pub struct Table {
     pub(crate) engine: Arc<Engine>,
     pub(crate) definition: Arc<TableDefinition>,
     pub(crate) relation: HeapRelation,
-    /// The heap of its large values, if it can have some.
+    /// The heap of the table's large values, if the table can have some.
     pub(crate) values: Option<HeapRelation>,
-    /// Columns that indexes have as they are, in keys or payloads.
+    /// Columns that indexes hold as they are, in keys or payloads.
     pub(crate) indexed_columns: ColumnMask,
     pub(crate) indexes: Arc<[TableIndex]>,
-    /// The files of the indexes that are kept up: what tells these indexes from those that the
-    /// table had, or will have.
+    /// The files of the indexes that are kept up. They distinguish these indexes from earlier and
+    /// later ones of the table.
     pub(crate) index_files: Arc<[RelFileId]>,
     pub(crate) counters: Arc<Counters>,
-    /// What passes over the heap ask about keys.
+    /// The key-loss callback: answers questions of heap passes about keys.
     pub(crate) keys: Arc<Observer>,
-    /// The same, as the heap knows it.
+    /// The same object, as the heap knows it.
     pub(crate) observer: Arc<dyn KeyObserver>,
 }
 
 impl Table {
-    /// Opens a table; cheap, no I/O.
+    /// Opens a table. Cheap, no I/O.
     pub fn open(engine: &Arc<Engine>, definition: TableDefinition) -> Arc<Self> {
         let counters = engine.counters(definition.id);
         let any_key = definition.heap_only_updates == HeapOnlyUpdates::AnyKey;
@@ -112,27 +113,27 @@ impl Table {
         })
     }
 
-    /// What the catalog said.
+    /// Returns the catalog's definition.
     pub fn definition(&self) -> &TableDefinition {
         &self.definition
     }
 
-    /// The engine it belongs to.
+    /// Returns the engine of the table.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// What happened to the table since the database was opened.
+    /// Returns statistics of the table since the database was opened.
     pub fn stats(&self) -> TableStats {
         self.counters.read()
     }
 
-    /// What happened to an index since the database was opened.
+    /// Returns statistics of an index since the database was opened.
     pub fn index_stats(&self, index: usize) -> IndexStats {
         self.indexes[index].handle.stats()
     }
 
-    /// Blocks of the heap.
+    /// Returns the number of blocks of the heap.
     ///
     /// # Errors
     /// Storage's.
@@ -140,7 +141,7 @@ impl Table {
         Ok(self.heap().blocks()?)
     }
 
-    /// Of those, how many the visibility map says that all see all of.
+    /// Returns the number of heap blocks that the visibility map calls all-visible.
     ///
     /// # Errors
     /// Storage's.
@@ -148,7 +149,7 @@ impl Table {
         Ok(self.heap().all_visible_pages()?)
     }
 
-    /// Blocks of the heap of its large values; 0 without one.
+    /// Returns the number of blocks of the heap of large values; 0 without such a heap.
     ///
     /// # Errors
     /// Storage's.
@@ -159,13 +160,14 @@ impl Table {
         }
     }
 
-    /// The heap's operations.
+    /// Returns the operations of the heap.
     #[inline]
     pub fn heap(&self) -> Heap<'_> {
         Heap::new(self.engine.storage(), self.engine.transactions(), &self.relation)
     }
 
-    /// An index has deleted its entries for these roots, of which those in `mixed` may have others.
+    /// Reports to the heap that an index deleted its entries for `roots`. Roots in `mixed` may have
+    /// other entries in the index, so they are left out.
     pub(crate) fn note_unindexed(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
         let file = self.indexes[index].handle.file().id;
         let Some(position) = self.index_files.iter().position(|of| *of == file) else { return };
@@ -176,25 +178,25 @@ impl Table {
         self.heap().note_unindexed(&self.index_files, position, &alone);
     }
 
-    /// The indexes that take entries, with their numbers. What the others hold nobody reads: a
-    /// build gives them another file. Nobody writes there, since the file of an index that is not
-    /// kept up may be dropped beside those who know it so.
+    /// Returns the indexes that take entries, with their numbers. The other indexes are neither
+    /// read nor written. A build gives such an index another file. The file of an index that is not
+    /// kept up may be dropped beside transactions that know it as such.
     pub(crate) fn kept_up(&self) -> impl Iterator<Item = (usize, &TableIndex)> {
         self.indexes.iter().enumerate().filter(|(_, index)| index.definition.ready)
     }
 
-    /// Whether the key of an index, or its predicate, depends on a column of the table.
+    /// Returns true when the key of an index, or its predicate, depends on a column of the table.
     pub fn index_reads(&self, index: usize, column: usize) -> bool {
         self.indexes[index].key_mask.contains(column)
     }
 
-    /// An index's operations.
+    /// Returns the operations of an index.
     #[expect(clippy::should_implement_trait, reason = "no part of the table, and nothing to index")]
     pub fn index(&self, index: usize) -> &Index {
         &self.indexes[index].handle
     }
 
-    /// [`Table::deform_parts`], of a row that a scan has copied out.
+    /// Decodes a row that a scan has copied out, as [`Table::deform_parts`] does.
     ///
     /// # Errors
     /// As [`Table::deform_parts`].

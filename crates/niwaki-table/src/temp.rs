@@ -1,7 +1,8 @@
-//! Temporary files: written and read by one operation, never synced, gone when it ends.
+//! Temporary files: scratch space of one operation, never synced, removed when the operation ends.
 //!
-//! They stand in a folder of their own. A crash leaves them behind; [`crate::Engine::remove_temporary_files`]
-//! empties the folder when the database is opened. What a session may use of them, and has used, is its [`TempQuota`].
+//! They stand in a folder of their own. A crash leaves them behind;
+//! [`crate::Engine::remove_temporary_files`] empties the folder when the database is opened. A
+//! session's [`TempQuota`] holds the number of bytes it uses and may use.
 
 use std::sync::Arc;
 
@@ -16,24 +17,25 @@ use crate::error::{Error, Result};
 
 /// The folder, below the data directory.
 const DIR: &str = "tmp";
-/// No limit.
+/// The value of `TempQuota::limit` that means no limit.
 const UNLIMITED: u64 = u64::MAX;
 
 /// Makes temporary files; one per engine.
 #[derive(Debug, Default)]
 pub struct TempFiles {
     next: AtomicU64,
-    /// Open files by their numbers. Handles of them may outlive the database.
+    /// Open files by their numbers. Their handles may outlive the database.
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Bytes written to all of them.
     written: AtomicU64,
-    /// How many were made.
+    /// Number of files made.
     made: AtomicU64,
-    /// Another process may have files of these names when it is closed.
+    /// Closed when the data directory may no longer be written: another process may then have files
+    /// of the same names.
     gate: WriteGate,
 }
 
-/// What sessions made of temporary files, those that are gone included.
+/// Totals over the temporary files of many sessions, closed sessions included.
 #[derive(Debug, Default)]
 pub struct TempCounts {
     made: AtomicU64,
@@ -41,18 +43,18 @@ pub struct TempCounts {
 }
 
 impl TempCounts {
-    /// How many were made.
+    /// Returns the number of files made.
     pub fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Bytes written to them.
+    /// Returns the number of bytes written to the files.
     pub fn bytes_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 }
 
-/// Temporary files of one session: how many bytes they may hold together, and do.
+/// The quota of one session's temporary files: the bytes they hold together, and the limit.
 #[derive(Debug)]
 pub struct TempQuota {
     limit: AtomicU64,
@@ -67,24 +69,24 @@ impl Default for TempQuota {
 }
 
 impl TempQuota {
-    /// Without a limit; `counts` hears of each file, and of what is written.
+    /// Makes a quota without a limit. `counts` counts each file, and the bytes written.
     pub fn counted_by(counts: Arc<TempCounts>) -> Self {
         Self { limit: AtomicU64::new(UNLIMITED), used: AtomicU64::new(0), counts }
     }
 
-    /// From now on at most so many bytes at once; `None` for any number.
+    /// Limits the bytes that the files hold at once; `None` removes the limit.
     pub fn set_limit(&self, bytes: Option<u64>) {
         self.limit.store(bytes.unwrap_or(UNLIMITED), Ordering::Relaxed);
     }
 
-    /// Bytes of the session's temporary files now.
+    /// Returns the bytes that the session's temporary files hold now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` more.
+    /// Adds `bytes` to the used ones, unless that exceeds the limit.
     fn take(&self, bytes: u64) -> Result<()> {
-        // Relaxed: these are numbers of one session, whose threads are few.
+        // Relaxed: these are numbers of one session, which has few threads.
         let limit = self.limit.load(Ordering::Relaxed);
         if self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > limit {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
@@ -98,13 +100,13 @@ impl TempQuota {
     }
 }
 
-/// Where an operation puts its temporary files.
+/// The place for one operation's temporary files.
 #[derive(Clone, Debug)]
 pub struct TempSpace {
     env: Env,
     files: Arc<TempFiles>,
     quota: Arc<TempQuota>,
-    /// What the files' names begin with.
+    /// The beginning of the files' names.
     prefix: &'static str,
 }
 
@@ -122,27 +124,28 @@ fn failed(action: &str, path: &str, error: std::io::Error) -> StorageError {
 }
 
 impl TempFiles {
-    /// None yet; none is made, written or removed when the directory's `gate` is closed.
+    /// Makes the registry, without files. None is made, written or removed once the directory's
+    /// `gate` is closed.
     pub(crate) fn new(gate: WriteGate) -> Self {
         Self { gate, ..Self::default() }
     }
 
-    /// Bytes written to temporary files since the database was opened.
+    /// Returns the bytes written to temporary files since the database was opened.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Temporary files made since the database was opened.
+    /// Returns the number of temporary files made since the database was opened.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Closes all files, for good: the database is closed. Handles of them fail from now on.
+    /// Closes all files for good, because the database is closed. Their handles fail from now on.
     pub(crate) fn close_all(&self) {
         self.open.lock().clear();
     }
 
-    /// Removes what a crash left behind. Nobody uses temporary files yet.
+    /// Removes the files that a crash left behind. No temporary file is in use yet.
     pub(crate) fn remove_all(env: &Env) -> Result<(), StorageError> {
         if !env.vfs.exists(DIR).map_err(|e| failed("look for", DIR, e))? {
             return Ok(());
@@ -156,7 +159,7 @@ impl TempFiles {
 }
 
 impl TempSpace {
-    /// Files `tmp/<prefix>.N`, within a session's quota.
+    /// Makes a place for files `tmp/<prefix>.N`, within a session's quota.
     pub fn new(
         env: Env,
         files: Arc<TempFiles>,
@@ -166,15 +169,16 @@ impl TempSpace {
         Self { env, files, quota, prefix }
     }
 
-    /// What the files count against.
+    /// Returns the quota that limits the files.
     pub fn quota(&self) -> &TempQuota {
         &self.quota
     }
 
-    /// A new, empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// The file system's; why nothing is written any more.
+    /// The file system's errors; the write gate's reason when the directory may no longer be
+    /// written.
     pub fn create(&self) -> Result<TempFile> {
         self.files.gate.pass()?;
         // Relaxed: only the number's uniqueness matters.
@@ -200,7 +204,8 @@ impl TempFile {
     /// Appends bytes.
     ///
     /// # Errors
-    /// The file system's; [`Error::TempFileLimit`]; why nothing is written any more.
+    /// The file system's errors; [`Error::TempFileLimit`]; the write gate's reason when the
+    /// directory may no longer be written.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.space.files.gate.pass()?;
         let file = self.file()?;
@@ -216,20 +221,20 @@ impl TempFile {
         Ok(())
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes in the file.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Returns true when the file holds no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Reads bytes that were written, `buffer.len()` of them from `offset`.
+    /// Reads `buffer.len()` bytes from `offset`.
     ///
     /// # Errors
-    /// The file system's, also if there are fewer.
+    /// The file system's errors, also if the file has fewer bytes.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let file = self.file()?;
         let mut done = 0;
@@ -253,7 +258,7 @@ impl Drop for TempFile {
         self.space.quota.give_back(self.len);
         let file = self.space.files.open.lock().remove(&self.number);
         drop(file);
-        // What is not removed now goes at the next start.
+        // A file that is not removed now is removed at the next start.
         if !self.space.files.gate.is_closed() {
             let _ = self.space.env.vfs.remove(&self.path);
         }

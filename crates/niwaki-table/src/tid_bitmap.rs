@@ -1,7 +1,7 @@
-//! A set of rows by their addresses, in bounded memory.
+//! A set of row addresses (TIDs), in bounded memory.
 //!
-//! A page is *exact* (a bit for each line pointer) as long as there is room; then pages become *lossy*:
-//! one bit says that the page may hold such rows, and it must be read in full.
+//! A page is *exact* (a bit for each line pointer) as long as there is room. Then pages become
+//! *lossy*: one bit says that the page may hold rows of the set, and the page must be read in full.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::IntoIter;
@@ -9,12 +9,12 @@ use std::iter::Peekable;
 
 use niwaki_storage::Tid;
 
-/// Line pointers that an exact page can tell, and blocks in a lossy chunk.
+/// The most line pointers of an exact page, and the number of blocks in a lossy chunk.
 const BITS: u32 = 512;
 const WORDS: usize = BITS as usize / 64;
-/// What an entry of either map takes, tree and allocation included, in bytes.
+/// The bytes of an entry of either map, tree and allocation included.
 const ENTRY_BYTES: usize = 112;
-/// Fewest entries that a set may have, however little memory there is.
+/// The least number of entries a set may have, however little memory it gets.
 const ENTRIES_MIN: usize = 16;
 
 type Bits = [u64; WORDS];
@@ -31,18 +31,18 @@ fn ones(bits: &Bits) -> impl Iterator<Item = u32> + '_ {
     (0..BITS).filter(|&bit| is_set(bits, bit))
 }
 
-/// The set. Ordered, so that what is done with it is the same in every run.
+/// The set. It is ordered, so that its users behave the same in every run.
 #[derive(Clone, Debug)]
 pub(crate) struct TidBitmap {
-    /// By block: its line pointers, from bit 0 for offset 1.
+    /// Line pointers by block; bit 0 is offset 1.
     exact: BTreeMap<u32, Box<Bits>>,
-    /// By block / 512: its blocks. No block is in both maps.
+    /// Blocks by block / 512. No block is in both maps.
     lossy: BTreeMap<u32, Box<Bits>>,
     entries_max: usize,
 }
 
 impl TidBitmap {
-    /// An empty set that takes about `memory_bytes` at most.
+    /// Makes an empty set that takes about `memory_bytes` at most.
     pub(crate) fn new(memory_bytes: usize) -> Self {
         let entries_max = (memory_bytes / ENTRY_BYTES).max(ENTRIES_MIN);
         Self { exact: BTreeMap::new(), lossy: BTreeMap::new(), entries_max }
@@ -70,7 +70,7 @@ impl TidBitmap {
             self.exact.insert(block, bits);
             self.shrink();
         } else {
-            // No page has so many line pointers; whoever reads it will see.
+            // No page has this line pointer: the reader of the page finds that out.
             self.make_lossy(block);
         }
     }
@@ -80,13 +80,13 @@ impl TidBitmap {
         set(self.lossy.entry(block / BITS).or_default(), block % BITS);
     }
 
-    /// Makes pages lossy, a chunk after the other, until half of the room is free again.
+    /// Makes pages lossy, chunk after chunk, until half of the room is free again.
     fn shrink(&mut self) {
         if self.exact.len() + self.lossy.len() <= self.entries_max {
             return;
         }
         let target = self.entries_max / 2;
-        // Ends: each turn takes at least one page out of the exact ones.
+        // Ends: each turn removes at least one exact page.
         while self.exact.len() + self.lossy.len() > target {
             let Some((&first, _)) = self.exact.first_key_value() else { break };
             let chunk = first / BITS;
@@ -98,11 +98,12 @@ impl TidBitmap {
             let bits = self.lossy.entry(chunk).or_default();
             pages.keys().for_each(|block| set(bits, block % BITS));
         }
-        // A set so scattered that lossy chunks fill the room gets more of it: there is no coarser form.
+        // A set so scattered that lossy chunks fill the room gets more room: no coarser form
+        // exists.
         self.entries_max = self.entries_max.max(2 * self.lossy.len());
     }
 
-    /// Keeps the rows that are, or may be, in both.
+    /// Keeps the rows that are, or may be, in both sets.
     pub(crate) fn intersect(&mut self, mut other: Self) {
         let mut exact = BTreeMap::new();
         for (block, mut bits) in std::mem::take(&mut self.exact) {
@@ -115,7 +116,7 @@ impl TidBitmap {
                 exact.insert(block, bits);
             }
         }
-        // Their exact pages that are lossy here: the exact form says more.
+        // Exact pages of the other set that are lossy here: the exact form says more.
         for (block, bits) in other.exact {
             if self.is_lossy(block) {
                 exact.insert(block, bits);
@@ -152,7 +153,7 @@ impl TidBitmap {
         self.shrink();
     }
 
-    /// Its pages, by block.
+    /// Returns the pages of the set, by block.
     pub(crate) fn into_pages(self) -> BitmapPages {
         BitmapPages {
             exact: self.exact.into_iter().peekable(),
@@ -164,21 +165,21 @@ impl TidBitmap {
 /// One page of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BitmapPage {
-    /// Its rows.
+    /// A block with its row bits.
     Exact(u32, Box<Bits>),
-    /// Any of its rows.
+    /// A block that may have any of its rows in the set.
     Lossy(u32),
 }
 
 impl BitmapPage {
-    /// Its block.
+    /// Returns the block of the page.
     pub(crate) fn block(&self) -> u32 {
         match self {
             Self::Exact(block, _) | Self::Lossy(block) => *block,
         }
     }
 
-    /// Offsets of an exact page's roots.
+    /// Returns the offsets of an exact page's roots.
     pub(crate) fn offsets(bits: &Bits) -> impl Iterator<Item = u16> + '_ {
         ones(bits).map(|bit| bit as u16 + 1)
     }
@@ -195,7 +196,7 @@ impl Iterator for BitmapPages {
     type Item = BitmapPage;
 
     fn next(&mut self) -> Option<BitmapPage> {
-        // Ends: each turn gives a page away or takes an empty chunk off.
+        // Ends: each turn returns a page or removes an empty chunk.
         loop {
             let chunk = self.lossy.peek().map(|(chunk, bits)| (*chunk, ones(bits).next()));
             let lossy = match chunk {
@@ -235,7 +236,7 @@ mod tests {
         set
     }
 
-    /// Rows of exact pages, and lossy pages; blocks ascend.
+    /// Returns the rows of exact pages, and the lossy pages. Blocks ascend.
     fn contents(set: TidBitmap) -> (BTreeSet<(u32, u16)>, BTreeSet<u32>) {
         let (mut rows, mut lossy) = (BTreeSet::new(), BTreeSet::new());
         let mut last = None;
@@ -266,7 +267,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing that belongs to the result is missing; with room, nothing else is in it.
+        /// No row of the result is missing. With enough room, the set has no other rows.
         #[test]
         fn sets_hold_what_they_must(a in tids(), b in tids(), m in memory(), n in memory()) {
             let (left, right): (BTreeSet<_>, BTreeSet<_>) =

@@ -1,6 +1,6 @@
-//! What an index asks of its table: is an entry in the way of a new one?
+//! Uniqueness checks: whether an existing index entry conflicts with a new one.
 //!
-//! Asked under the leaf's exclusive latch; latches heap pages, and never waits.
+//! The index calls them under the leaf's exclusive latch. They latch heap pages, and never wait.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,16 +14,17 @@ use crate::recheck::{Entry, Seen};
 use crate::row_key::{HasKey, KeyMemo};
 use crate::table::Table;
 
-/// Judges entries with the key of a new one (rule 9b.11).
+/// Judges existing entries that have the key of a new one (rule 9b.11).
 pub(crate) struct KeyCheck<'t> {
     pub(crate) table: &'t Table,
     pub(crate) index: usize,
     pub(crate) tx: &'t Transaction,
-    /// Root of the row that is being written: its own older versions are not in its way.
+    /// Chain root of the row that is being written. The row's own older versions never conflict.
     pub(crate) own: Tid,
-    /// Keys of versions that only expressions tell.
+    /// Keys of versions whose key comes from an expression.
     pub(crate) memo: KeyMemo,
-    /// Roots of entries that may go although the index may have others for them.
+    /// Roots with several keys whose entries may be removed: the index may have other entries for
+    /// them.
     mixed: RefCell<Vec<Tid>>,
 }
 
@@ -57,7 +58,8 @@ impl UniqueCheck for KeyCheck<'_> {
                 let horizon = self.table.engine.transactions().horizon();
                 let probe = heap.probe_dead(tid.block.0).map_err(storage)?;
                 match probe.deadness(tid, &horizon, &mut has_key) {
-                    // A version that is not known may have the key: it is not dead for certain.
+                    // A version whose key is unknown may have this key, so the entry is not surely
+                    // dead.
                     _ if unknown.get() => UniqueVerdict::NotConflicting,
                     Deadness::Dead { durable: true, .. } => UniqueVerdict::Dead,
                     Deadness::Dead { lifetime, durable: false } => {
@@ -77,7 +79,7 @@ impl UniqueCheck for KeyCheck<'_> {
     }
 }
 
-/// The heap reads only here, so what fails is storage.
+/// Converts a heap error. The heap only reads here, so its errors are storage errors.
 pub(crate) fn storage(error: niwaki_heap::Error) -> niwaki_storage::Error {
     match error {
         niwaki_heap::Error::Storage(error) => error,

@@ -1,4 +1,4 @@
-//! Updating, deleting and locking rows, with the waits that these need.
+//! Updates, deletions and locks of rows, with the waits that these need.
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{Blocker, Outcome, RowTarget, UpdateKind};
@@ -16,7 +16,7 @@ use crate::stats::count;
 use crate::table::Table;
 use crate::workspace::Workspace;
 
-/// A row's place in the queue in front of it, kept from the first wait to the end of the operation.
+/// A place in the queue for a row, kept from the first wait to the end of the operation.
 pub(crate) struct Queue<'t> {
     pub(crate) tid: Tid,
     pub(crate) mode: RowLockMode,
@@ -25,11 +25,12 @@ pub(crate) struct Queue<'t> {
 }
 
 impl Table {
-    /// Replaces the row at `target`, whose judged version holds `old`, by `new` (all columns each).
-    /// Waits for whoever else is changing it.
+    /// Replaces the row at `target` by `new`. `old` holds the values of the judged version. Both
+    /// have all columns. Waits for other transactions that are changing the row.
     ///
     /// # Errors
-    /// [`Error::UniqueViolation`] and the other refusals of [`Table::insert`]; a wait's;
+    /// [`Error::UniqueViolation`] and the other refusals of [`Table::insert`]; a wait's errors;
+    /// serialization failure at REPEATABLE READ; storage's.
     /// serialization failure at REPEATABLE READ; storage's.
     pub fn update(
         &self,
@@ -46,7 +47,7 @@ impl Table {
             HeapOnlyUpdates::SameKeys => !changes.any,
             HeapOnlyUpdates::Off => false,
         };
-        // In the heap record, before any entry (rule 9b.9).
+        // Set in the heap record, before any entry (rule 9b.9).
         let mixed = changes.mixes && !seeded_bug!("mixed-first");
         let tried = heap_only;
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
@@ -91,7 +92,7 @@ impl Table {
         Ok(Modify::Done { root })
     }
 
-    /// Deletes the row at `target`. Waits for whoever else is changing it.
+    /// Deletes the row at `target`. Waits for other transactions that are changing the row.
     ///
     /// # Errors
     /// A wait's; serialization failure at REPEATABLE READ; storage's.
@@ -104,7 +105,8 @@ impl Table {
         self.delete_row(tx, snapshot, target, false)
     }
 
-    /// [`Table::delete`] of a row that goes to another table: whoever waits for it is told so.
+    /// Deletes as [`Table::delete`] a row that moves to another table. Transactions that wait for
+    /// the row get an error about the move.
     ///
     /// # Errors
     /// As [`Table::delete`].
@@ -179,8 +181,8 @@ impl Table {
         }
     }
 
-    /// Waits for what is in the way, in the order in which those who want the row came. No latch is
-    /// held. False when it is not waited for.
+    /// Waits for the blocker, in the order in which the waiters for the row came. No latch is held.
+    /// Returns false when the policy is not to wait.
     pub(crate) fn wait<'t>(
         &self,
         tx: &'t Transaction,
@@ -195,7 +197,8 @@ impl Table {
         let locks = self.engine.transactions().locks();
         let file = self.relation.file.id;
         let row = RowKey { file, root: queue.tid, incarnation: 0 };
-        // The first of the queue waits for those who have the row, so they cannot wait behind it.
+        // The first waiter of the queue waits for the holders of the row, so they cannot wait
+        // behind it.
         let has_it = matches!(blocker, Blocker::OwnRow(_)) || locks.holds_row(tx, row);
         if queue.guard.is_none() && !has_it {
             let got = locks.lock_tuple(tx, file, queue.tid, queue.mode, policy);
@@ -213,7 +216,7 @@ impl Table {
         .map_err(|error| self.not_available(error))
     }
 
-    /// `NOWAIT`: names the table, which the lock manager does not know.
+    /// Adds the name of the table to a `NOWAIT` error: the lock manager does not know it.
     fn not_available(&self, error: TxnError) -> Error {
         match error {
             TxnError::LockNotAvailable { .. } => {
@@ -223,7 +226,7 @@ impl Table {
         }
     }
 
-    /// What an update changes for the indexes, ready or not (rule 9b.12).
+    /// Computes the changes of an update to all indexes, ready or not (rule 9b.12).
     fn changes(&self, old: &[Datum], new: &[Datum], work: &mut Workspace) -> Result<Changes> {
         let mut changes = Changes::default();
         for (number, index) in self.indexes.iter().enumerate() {
@@ -235,7 +238,7 @@ impl Table {
                 IndexChange::Membership(_) => !seeded_bug!("predicate-mixes"),
                 IndexChange::Key => true,
             };
-            // As in PostgreSQL only such a key could be referred to from elsewhere.
+            // Only such a key could be referred to from elsewhere, as in PostgreSQL.
             let names_rows = index.definition.unique
                 && !index.computed
                 && index.definition.check_time == UniqueCheckTime::AtOnce;
@@ -248,8 +251,9 @@ impl Table {
         Ok(changes)
     }
 
-    /// What an update changes for one index: nothing, if it changes no column that the index reads; otherwise keys are
-    /// compared under the operator class, and by the values of expressions, not by the columns that these read.
+    /// Computes the change of an update to one index. An update that changes no column the index
+    /// reads changes nothing. Otherwise keys are compared under the operator class, and expressions
+    /// by their values, not by the columns that they read.
     fn change_of(
         &self,
         index: usize,
@@ -282,43 +286,44 @@ impl Table {
     }
 }
 
-/// What an update changes for one index.
+/// The change of an update to one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IndexChange {
-    /// Nothing: the entry that is there serves the new version too, or neither has one.
+    /// No change: the existing entry serves the new version too, or neither version has one.
     None,
-    /// The INCLUDE payload alone. If the row moves, the new entry is a version duplicate of the old.
+    /// The INCLUDE payload alone changed. If the row moves, the new entry is a version duplicate of
+    /// the old.
     Payload,
-    /// The key.
+    /// The key changed.
     Key,
-    /// Whether a partial index has the row; and whether it has it now.
+    /// The row entered the partial index (true), or left it (false).
     Membership(bool),
 }
 
 impl IndexChange {
-    /// Whether the entry of the old version does not do for the new one; its payload apart, which nobody
-    /// reads while the root is `mixed`.
+    /// Returns true when the entry of the old version does not serve the new one. Ignores the
+    /// payload, which no scan reads while the root is `mixed`.
     fn needs_entry(self) -> bool {
         matches!(self, Self::Key | Self::Membership(true))
     }
 }
 
-/// What an update changes for all indexes.
+/// The changes of an update to all indexes.
 #[derive(Clone, Debug, Default)]
 struct Changes {
-    /// A key, a predicate or a payload.
+    /// True when a key, a predicate or a payload changed.
     any: bool,
-    /// The same: an entry of the root has not the key and payload of every version any more.
+    /// True when some entry of the root no longer has the key and payload of every version.
     mixes: bool,
-    /// The key of a unique index changed by which rows are named: decides the row lock.
+    /// True when the key of a unique index that names rows changed. This decides the row lock.
     row_key: bool,
-    /// Indexes whose entry of the old version does not do for the new one.
+    /// Indexes in which the entry of the old version does not serve the new one.
     needing: ColumnMask,
-    /// How many of them take entries.
+    /// The number of these indexes that take entries.
     entries: usize,
 }
 
-/// An outcome that ends the operation without having done it.
+/// Converts an outcome that ends the operation without the change.
 fn modified(outcome: Outcome) -> Result<Modify> {
     let failure = |cause| Err(Error::Transaction(TxnError::SerializationFailure { cause }));
     match outcome {

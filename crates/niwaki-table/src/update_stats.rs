@@ -1,6 +1,7 @@
-//! How updates went: one cell for each kind of outcome.
+//! Statistics of updates: one cell for each kind of outcome.
 //!
-//! An update is counted once, in the cell of its outcome, with one relaxed addition. Everything else is a sum of cells:
+//! An update is counted once, in the cell of its outcome, with one relaxed addition. Every other
+//! number is a sum of cells:
 //!
 //! ```text
 //! heap-only, entries in    0    1    2    3    more indexes
@@ -14,53 +15,56 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use crate::definition::HeapOnlyUpdates;
 use crate::stats::count;
 
-/// Heap-only updates with so many entries, and more, share a cell.
+/// The number of index entries from which on heap-only updates share a cell.
 pub(crate) const MANY_INDEXES: usize = 4;
-/// The cells behind those of heap-only updates.
+/// The first cells of the other outcomes, behind the cells of heap-only updates.
 const NO_ROOM: usize = MANY_INDEXES + 1;
 const SAME_KEYS: usize = NO_ROOM + 1;
 const OFF: usize = SAME_KEYS + 2;
 const CELLS: usize = OFF + 2;
 
-/// One cell for each kind of outcome.
+/// Counters of updates: one cell for each kind of outcome.
 #[derive(Debug, Default)]
 pub(crate) struct UpdateCounters([AtomicU64; CELLS]);
 
-/// How updates of one table went since it was opened; those of transactions that aborted are among them.
+/// Outcomes of the updates of one table since it was opened, including updates of aborted
+/// transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpdateStats {
     /// Heap-only updates by the number of indexes that got an entry: 0, 1, 2, 3, more.
     pub heap_only: [u64; MANY_INDEXES + 1],
-    /// The new version did not fit on the page of the old one.
+    /// New roots because the new version did not fit on the page of the old one.
     pub no_room: u64,
-    /// `same_keys`, and an index needed another entry.
+    /// New roots because of `same_keys`, when an index needed another entry.
     pub same_keys: u64,
-    /// `heap_only_updates = off`.
+    /// New roots because of `heap_only_updates = off`.
     pub off: u64,
-    /// Of those that made a new root, for whichever reason, how many made it on another page.
+    /// New roots on another page, for whichever reason.
     pub left_page: u64,
 }
 
 impl UpdateStats {
-    /// All updates.
+    /// Returns the number of all updates.
     pub fn total(&self) -> u64 {
         self.heap_only_total() + self.no_room + self.same_keys + self.off
     }
 
-    /// Those whose version stayed in its chain.
+    /// Returns the number of updates whose version stayed in its chain.
     pub fn heap_only_total(&self) -> u64 {
         self.heap_only.iter().sum()
     }
 }
 
 impl UpdateCounters {
-    /// An update stayed in its chain; `entries`: indexes in which its version needed an entry.
+    /// Counts an update that stayed in its chain. `entries` is the number of indexes in which its
+    /// version needed an entry.
     #[inline]
     pub(crate) fn heap_only(&self, entries: usize) {
         count(&self.0[entries.min(MANY_INDEXES)], 1);
     }
 
-    /// An update made a new root. `tried`: it was to stay in its chain, and did not fit.
+    /// Counts an update that made a new root. `tried`: a heap-only update was tried, and did not
+    /// fit.
     #[inline]
     pub(crate) fn new_root(&self, tried: bool, setting: HeapOnlyUpdates, left_page: bool) {
         let cell = match setting {

@@ -1,4 +1,4 @@
-//! Scratch memory of a session, so that writing a row allocates nothing once warm.
+//! Reusable buffers of a session, so that writing a row allocates nothing once warm.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::deferred::DeferredKey;
 pub struct Workspace {
     /// Stored form of a row.
     pub(crate) row: Vec<u8>,
-    /// Where the large values of the row that was formed last are, with their columns.
+    /// The positions of the large values of the row formed last, with their columns.
     pub(crate) values: Vec<(usize, ValuePointer)>,
     /// An index key.
     pub(crate) key: Vec<u8>,
@@ -23,22 +23,23 @@ pub struct Workspace {
     pub(crate) payload: Vec<u8>,
     /// Addresses of the rows of a multi-insert.
     pub(crate) tids: Vec<Tid>,
-    /// Keys that may be there twice, of deferrable indexes.
+    /// Keys of deferrable indexes that may be duplicates.
     pub(crate) deferred: Vec<DeferredKey>,
-    /// Index leaves that the operation split for want of room that only an old snapshot kept.
+    /// Index leaves that the operation split for lack of room that only an old snapshot kept.
     pub(crate) held_splits: u32,
-    /// Where room was looked for in vain.
+    /// The failed tries to free room on leaves.
     pub(crate) churn: RefCell<OwnChurn>,
 }
 
 impl Workspace {
-    /// Keys of deferrable indexes that statements since the last call have made doubtful: to be
-    /// checked when their constraints say so, or forgotten when the statement is rolled back.
+    /// Takes the keys of deferrable indexes that may be duplicates, from statements since the last
+    /// call. They are checked when their constraints say so, or forgotten when the statement is
+    /// rolled back.
     pub fn take_deferred(&mut self) -> Vec<DeferredKey> {
         std::mem::take(&mut self.deferred)
     }
 
-    /// Empty buffers.
+    /// Makes empty buffers.
     pub fn new() -> Self {
         Self::default()
     }

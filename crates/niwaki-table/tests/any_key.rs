@@ -1,4 +1,4 @@
-//! `heap_only_updates = any_key`: which indexes an update touches, and what is left of it.
+//! Updates with `heap_only_updates = any_key`: the indexes they touch, and the entries they leave.
 
 mod support;
 
@@ -8,7 +8,7 @@ use niwaki_table::Modify;
 use niwaki_txn::{Durability, Isolation};
 use support::{Rows, World};
 
-/// Rows 0 to 4 with v = id.
+/// Makes rows 0 to 4 with v = id.
 fn world() -> World {
     let world = World::new(3, false, true);
     let tx = world.begin(0, Isolation::ReadCommitted);
@@ -20,7 +20,7 @@ fn world() -> World {
     world
 }
 
-/// Gives row `id` these values; whether it kept its root.
+/// Gives row `id` these values. Returns true when the row kept its root.
 fn update(world: &World, id: i32, new: (i32, i32, &str), commits: bool) -> bool {
     world.stamp();
     let tx = world.begin(0, Isolation::ReadCommitted);
@@ -37,7 +37,7 @@ fn update(world: &World, id: i32, new: (i32, i32, &str), commits: bool) -> bool 
     done == Modify::Done { root: target.root }
 }
 
-/// Entries inserted, and found to be there already, by index.
+/// Returns the entries inserted, and the entries found to exist already, by index.
 fn entries(world: &World) -> [(u64, u64); 2] {
     let of = |stats: IndexStats| (stats.inserts, stats.suppressed_duplicates);
     [of(world.table.index_stats(0)), of(world.table.index_stats(1))]
@@ -96,7 +96,7 @@ fn keys_that_go_round_leave_one_entry_each() {
 #[test]
 fn a_version_that_does_not_fit_moves() {
     let world = world();
-    // As long as a value may be that stays as it is.
+    // The longest value that stays plain.
     let long = "x".repeat(1900);
     (0..4).for_each(|id| assert!(update(&world, id, (id, id, &long), true)));
     let before = entries(&world);
@@ -106,7 +106,8 @@ fn a_version_that_does_not_fit_moves() {
     world.compare_with_redo(&all(&world));
 }
 
-/// Keys that change and change leave no entries behind: whoever prunes tells, the next writer sees to it (D1).
+/// Keys that change again and again leave no entries behind: pruning passes report them, and the
+/// next writer removes them (D1).
 #[test]
 fn entries_of_removed_versions_go_without_vacuum() {
     let world = world();
@@ -127,7 +128,7 @@ fn entries_of_removed_versions_go_without_vacuum() {
     world.compare_with_redo(&all(&world));
 }
 
-/// What a snapshot sees keeps its entries, and loses them when it ends.
+/// Versions that a snapshot sees keep their entries, and lose them when the snapshot ends.
 #[test]
 fn entries_of_versions_that_a_snapshot_sees_stay() {
     let world = world();
@@ -150,7 +151,7 @@ fn entries_of_versions_that_a_snapshot_sees_stay() {
     world.compare_with_redo(&all(&world));
 }
 
-/// Roots that are mixed.
+/// Counts the mixed roots.
 fn mixed(world: &World) -> usize {
     let mut mixed = 0;
     for block in 0..world.table.blocks().unwrap() {
@@ -160,8 +161,8 @@ fn mixed(world: &World) -> usize {
     mixed
 }
 
-/// Changes of keys make roots mixed; once the entries of all old versions are gone the next pass over the page clears
-/// them, without vacuum (rule 9b.8).
+/// Changes of keys make roots mixed. Once the entries of all old versions are gone, the next pass
+/// over the page clears the roots, without vacuum (rule 9b.8).
 #[test]
 fn roots_settle() {
     let world = world();
@@ -183,7 +184,7 @@ fn roots_settle() {
     assert!(mixed(&world) <= 1, "only row 0 can be: {}", mixed(&world));
     let rows = all(&world);
     world.compare_with_redo(&rows);
-    // While somebody remembers roots nothing is cleared.
+    // While freeing is paused, no root is cleared.
     let paused = world.table.heap().pause_freeing();
     change_keys(200);
     fill();
@@ -191,7 +192,7 @@ fn roots_settle() {
     drop(paused);
     fill();
     assert!(mixed(&world) <= 1);
-    // Who changes indexes forgets what was recorded: from then on it takes a vacuum.
+    // A change of indexes drops the clean-up ledger: from then on only vacuum clears roots.
     change_keys(300);
     drop(world.table.heap().pause_freeing().forgetting());
     fill();

@@ -1,4 +1,5 @@
-//! Updates that every index must hear of, and what they leave: `heap_only_updates = off`.
+//! Updates with an entry in every index (`heap_only_updates = off`), and the entries that they
+//! leave.
 
 mod support;
 
@@ -9,7 +10,7 @@ use support::World;
 
 const ROWS: i32 = 600;
 
-/// Rows whose updates never stay heap-only: each puts an entry in both indexes.
+/// Makes rows whose updates never stay heap-only: each puts an entry in both indexes.
 fn churning(bottom_up_deletion: bool) -> World {
     let world = churning_with(ROWS, |id| id / 4, "row");
     for number in 0..2 {
@@ -45,7 +46,8 @@ fn update(world: &World, tx: &Transaction, id: i32) {
     tx.next_command().unwrap();
 }
 
-/// Updates rows of one in four places, uneven as real updates are, a transaction each.
+/// Updates rows of one in four places, each in its own transaction. The updates are as uneven as
+/// real ones.
 fn churn(world: &World, updates: i32) {
     for n in 0..updates {
         let tx = world.begin(0, Isolation::ReadCommitted);
@@ -65,14 +67,14 @@ fn stats(world: &World, index: usize) -> IndexStats {
 #[test]
 fn versions_leave_indexes_their_size() {
     let world = churning(true);
-    // The first updates fill what the insertion of the rows left free.
+    // The first updates fill the space that the insertion of the rows left free.
     churn(&world, 6_000);
     let before = sizes(&world);
     let splits = || [0, 1].map(|index| stats(&world, index).leaf_splits);
     let splits_before = splits();
     churn(&world, 20_000);
     assert_eq!((sizes(&world), splits()), (before, splits_before), "{:#?}", stats(&world, 1));
-    // Unique checks mark what they find dead, so the other index is the one in need.
+    // Unique checks mark dead entries, so the other index needs the deletion.
     let stats = stats(&world, 1);
     assert!(stats.bottom_up_deleted_entries > 10_000, "{stats:?}");
     assert!(stats.bottom_up_heap_blocks_max <= 6, "{stats:?}");
@@ -91,13 +93,13 @@ fn without_it_they_grow() {
     let before = sizes(&world);
     churn(&world, 6_000);
     let after = sizes(&world);
-    // The unique index has its checks, which mark what they find dead.
+    // The checks of the unique index mark dead entries.
     assert!(after[1] > before[1], "{before:?} {after:?}");
     assert_eq!(stats(&world, 1).bottom_up_deletions, 0);
     world.check();
 }
 
-/// What an old snapshot needs stays, whatever room is wanted.
+/// Rows that an old snapshot needs stay, whatever room is wanted.
 #[test]
 fn a_held_snapshot_keeps_its_rows() {
     let world = churning(true);
@@ -117,7 +119,7 @@ fn a_held_snapshot_keeps_its_rows() {
     world.check();
 }
 
-/// What a transaction wrote itself nobody can remove before it ends: it is told so a few times only.
+/// A transaction's own versions cannot be removed before its end: it makes only a few tries.
 #[test]
 fn own_versions_are_looked_for_rarely() {
     let world = churning(true);
@@ -136,7 +138,8 @@ fn own_versions_are_looked_for_rarely() {
     world.check();
 }
 
-/// Rows of several pages, updated unevenly ten times each, and no vacuum: every leaf finds what died.
+/// Rows of several pages, updated unevenly ten times each, without vacuum: every leaf finds dead
+/// entries.
 #[test]
 fn ten_updates_a_row_and_not_one_page() {
     const ROWS: i32 = 3_000;
@@ -161,7 +164,7 @@ fn ten_updates_a_row_and_not_one_page() {
     world.check();
 }
 
-/// What passes over leaves delete comes back as line pointers: nobody has to vacuum for that.
+/// Entries deleted by passes over leaves free line pointers, without vacuum.
 #[test]
 fn the_heap_keeps_its_size_without_a_vacuum() {
     let world = churning(true);

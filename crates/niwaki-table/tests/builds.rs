@@ -1,4 +1,4 @@
-//! Index builds: within their memory, with helpers, interrupted; and keys that only an expression tells.
+//! Index builds: memory limits, helpers and interrupts, as well as keys that come from expressions.
 
 mod support;
 
@@ -15,7 +15,7 @@ use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid};
 
 use support::World;
 
-/// `v % modulus`, of the table's second column; NULL stays NULL.
+/// The expression `v % modulus`, on the table's second column; NULL stays NULL.
 #[derive(Debug)]
 struct Remainder {
     modulus: i32,
@@ -45,7 +45,7 @@ fn remainder(modulus: i32) -> Vec<KeyColumn> {
     vec![KeyColumn { source, order: KeyOrder::ascending(TypeOid::INT4) }]
 }
 
-/// The world's table with one more index, whose file is new; its place is the last.
+/// Returns the world's table with one more index, in the last place, with a new file.
 fn with_index(
     world: &World,
     tx: &Transaction,
@@ -69,7 +69,7 @@ fn text_key() -> Vec<KeyColumn> {
     vec![KeyColumn::column(2, KeyOrder::ascending(TypeOid::TEXT))]
 }
 
-/// A table of more blocks than one worker reads alone.
+/// Makes a table with more blocks than one worker reads alone.
 fn large() -> World {
     let world = World::new(1, false, true);
     let tx = world.begin(0, Isolation::ReadCommitted);
@@ -184,7 +184,7 @@ fn a_unique_check_learns_keys_that_only_an_expression_tells() {
     tx.commit(Durability::Flush).unwrap();
     let report = table.check().unwrap();
     assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
-    // Each chain has entries with two keys now: the old one is in nobody's way, the new one is.
+    // Each chain has entries with two keys now: the old one does not conflict, the new one does.
     let mut work = niwaki_table::Workspace::new();
     for (id, v, fits) in [(10, 33, true), (11, 44, false), (12, 55, true), (13, 56, false)] {
         let tx = world.begin(0, Isolation::ReadCommitted);
@@ -197,7 +197,7 @@ fn a_unique_check_learns_keys_that_only_an_expression_tells() {
             tx.abort();
         }
     }
-    // Readers of either snapshot find by the index what they see, and nothing else.
+    // Readers of either snapshot find the rows they see by the index, and no others.
     let now = world.begin(0, Isolation::ReadCommitted);
     let snapshot = now.snapshot().unwrap();
     for (tx, snapshot, key, id) in [

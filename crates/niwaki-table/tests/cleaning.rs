@@ -1,4 +1,4 @@
-//! Vacuum and mixed roots: what it needs to judge entries may be on disk, or come from expressions.
+//! Vacuum of mixed roots whose versions are on disk, or whose keys come from expressions.
 
 mod support;
 
@@ -15,7 +15,7 @@ use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid, work};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
 use support::World;
 
-/// `v % 7`, while it works.
+/// The expression `v % 7`, which can be made to fail.
 #[derive(Debug)]
 struct Flaky {
     fails: Arc<AtomicBool>,
@@ -42,11 +42,11 @@ impl KeyExpression for Flaky {
     }
 }
 
-/// `v`; when it is asked the first time, its session is cancelled, and there is work to do yet.
+/// The expression `v`. Its first evaluation cancels the session, with work left to do.
 #[derive(Debug)]
 struct Cancelled {
     session: Arc<SessionControl>,
-    /// How often it was asked.
+    /// The number of evaluations.
     asked: Arc<AtomicUsize>,
     cancels: Arc<AtomicBool>,
     columns: ColumnMask,
@@ -71,13 +71,13 @@ impl KeyExpression for Cancelled {
     }
 }
 
-/// A world with chains of any keys, and an index on `v % 7` besides its others.
+/// Makes a world with chains of any keys, and an index on `v % 7` besides its others.
 fn world(fails: &Arc<AtomicBool>) -> World {
     let columns = [1].into_iter().collect();
     world_with(|_| Arc::new(Flaky { fails: Arc::clone(fails), columns }))
 }
 
-/// A world with chains of any keys, and an index on an expression besides its others.
+/// Makes a world with chains of any keys, and an index on an expression besides its others.
 fn world_with(expression: impl FnOnce(&World) -> Arc<dyn KeyExpression>) -> World {
     let mut world = World::new(2, false, true);
     let mut definition = world.table.definition().clone();
@@ -127,7 +127,8 @@ fn a_heap_larger_than_the_pool_is_read_in_between_visits() {
     assert!(world.table.blocks().unwrap() > 100);
     let first = vacuumed(&world);
     assert!(first.cleared > 400, "{first:?}");
-    // Of each mixed root the old key goes, in the index on v and in that on v % 7: 10,000 is 4 more.
+    // The old key of each mixed root goes, in the index on v and in the index on v % 7: 10,000 is 4
+    // more.
     assert!(first.entries_removed >= 2 * first.cleared, "{first:?}");
     let second = vacuumed(&world);
     assert_eq!((second.cleared, second.entries_removed), (0, 0));
@@ -137,12 +138,12 @@ fn a_heap_larger_than_the_pool_is_read_in_between_visits() {
 fn what_an_expression_does_not_tell_stays_mixed_until_it_does() {
     let fails = Arc::default();
     let world = world(&fails);
-    // So few that no update finds the page crowded.
+    // Too few rows for an update to find the page crowded.
     insert_and_change(&world, 7, "t");
     fails.store(true, Ordering::Relaxed);
     let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
     let first = vacuum(&world.table, &world.sessions[1], None, &options).unwrap();
-    // The index on v lost its old keys; nothing is known of the other.
+    // The index on v lost its old keys. The keys in the other one are unknown.
     assert_eq!((first.entries_removed, first.cleared), (7, 0));
     fails.store(false, Ordering::Relaxed);
     world.check();
@@ -150,8 +151,8 @@ fn what_an_expression_does_not_tell_stays_mixed_until_it_does() {
     assert_eq!((second.entries_removed, second.cleared), (7, 7));
 }
 
-/// Whoever writes cleans up behind others, and did so whatever the session was asked meanwhile. Now
-/// it ends within a long expression, and what it has in hand waits for the next writer.
+/// Regression test: a writer that cleaned up behind others ignored a cancellation. Now it ends
+/// within a long expression, and its batch waits for the next writer.
 #[test]
 fn a_writer_that_cleans_up_can_be_cancelled() {
     const ROWS: i32 = 7;
@@ -164,7 +165,7 @@ fn a_writer_that_cleans_up_can_be_cancelled() {
             columns: [1].into_iter().collect(),
         })
     });
-    // So few rows that no update finds the page crowded.
+    // Too few rows for an update to find the page crowded.
     insert_and_change(&world, ROWS, "t");
     for turn in 1..3 {
         for id in 0..ROWS {
@@ -195,7 +196,7 @@ fn a_writer_that_cleans_up_can_be_cancelled() {
     assert!(matches!(error, Error::Transaction(TxnError::Cancelled)), "{error}");
     assert_eq!(asked.load(Ordering::Relaxed), before + 1);
     assert_eq!(waiting(), removed, "the one whose key it was asked for, too");
-    // The next one goes on.
+    // The next writer goes on.
     delete(1).unwrap();
     assert!(waiting() < removed);
     world.check();

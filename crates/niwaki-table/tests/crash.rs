@@ -1,6 +1,8 @@
-//! Crash images of a table's work: at every change of the file system, with unsynced writes kept,
-//! lost and torn, recovery gives the rows of some commit, none before the last that was acknowledged,
-//! and heap and indexes agree.
+//! Recovery from crash images of a table's work.
+//!
+//! An image is taken at every change of the file system, with unsynced writes kept, lost and torn.
+//! Recovery must give the rows of some commit, and none before the last acknowledged one. Heap and
+//! indexes must agree.
 
 mod support;
 
@@ -18,7 +20,7 @@ struct Committed {
     at: u64,
 }
 
-/// Changes one row, or inserts it; true if something was done.
+/// Changes one row, or inserts it. Returns true if it did.
 fn change(world: &World, rng: &mut Rng, tx: &Transaction, rows: &mut Rows) {
     let id = rng.below(8) as i32;
     let v = rng.below(3) as i32;
@@ -52,7 +54,7 @@ fn every_moment_recovers() {
     let vfs = FaultyVfs::new();
     vfs.record();
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
-    // Few frames, so that pages are written before their time.
+    // Few frames, so that pages are written early.
     let engine = open_engine(shared, 16).unwrap();
     let world = World::on(engine, Arc::new(MemoryVfs::new()), 2, true, true);
     let mut rng = Rng::new(7);
@@ -87,7 +89,7 @@ fn every_moment_recovers() {
     assert!(images > 400, "only {images} images");
 }
 
-/// A queue whose head is only read by scans, which empty the leaves that they find dead.
+/// A queue with a head that only scans read. They empty the leaves that they find dead.
 #[test]
 fn every_moment_of_a_queue_recovers() {
     let vfs = FaultyVfs::new();
@@ -111,7 +113,7 @@ fn every_moment_of_a_queue_recovers() {
         }
         tx.commit(Durability::Flush).unwrap();
         history.push(Committed { rows: rows.clone(), at: vfs.changes() });
-        // Reads both indexes, both ways.
+        // Reads both indexes, in both directions.
         let tx = world.begin(0, Isolation::ReadCommitted);
         let snapshot = tx.snapshot().unwrap();
         assert_eq!(world.rows(&tx, &snapshot), rows);
@@ -127,7 +129,8 @@ fn every_moment_of_a_queue_recovers() {
     assert!(images > 400, "only {images} images");
 }
 
-/// The end of the heap, and of that of large values, is cut and grows again, with checkpoints at every point of it.
+/// The ends of the heap and of the heap of large values are cut and grow again, with checkpoints at
+/// every point.
 #[test]
 fn every_moment_of_a_heap_that_is_cut_and_grows_again_recovers() {
     const KEPT: i32 = 4;
@@ -146,7 +149,7 @@ fn every_moment_of_a_heap_that_is_cut_and_grows_again_recovers() {
             let tx = world.begin(0, Isolation::ReadCommitted);
             for &id in ids {
                 let stamp = world.stamp();
-                // Five on a page; or pieces that do not get smaller.
+                // Five rows on a page, or texts that do not compress.
                 let text = if id % 3 == 2 { noise(stamp) } else { "x".repeat(1_500) };
                 world.insert(&tx, id, id + round, &text).unwrap();
                 rows.insert(id, (id + round, text.len(), stamp));
@@ -183,13 +186,13 @@ fn every_moment_of_a_heap_that_is_cut_and_grows_again_recovers() {
     assert!(images > 400, "only {images} images");
 }
 
-/// Text that does not get smaller.
+/// Returns text that does not compress.
 fn noise(seed: u64) -> String {
     let mut rng = Rng::new(seed);
     (0..4_000).map(|_| char::from(b'!' + rng.below(90) as u8)).collect()
 }
 
-/// Recovers what a crash at each moment could leave; how many that were.
+/// Recovers from every image that a crash at each moment could leave, and returns their number.
 fn recover_every_moment(
     vfs: &FaultyVfs,
     definition: &TableDefinition,
@@ -204,7 +207,7 @@ fn recover_every_moment(
             continue;
         }
         let acknowledged = history.iter().rposition(|committed| committed.at <= at).unwrap_or(0);
-        // What was being committed at that moment may be there or not.
+        // The commit in progress at that moment may be there or not.
         let possible = &history[acknowledged..(acknowledged + 2).min(history.len())];
         let options = CrashOptions { images_max: 4, seed: at, ..CrashOptions::default() };
         for image in replay.images(&options) {

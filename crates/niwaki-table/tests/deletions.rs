@@ -1,4 +1,4 @@
-//! Rows that come and go: what they leave goes without vacuum.
+//! Rows that come and go: their remains go without vacuum.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn delete(world: &World, id: i32, commits: bool) {
     }
 }
 
-/// Line pointers that are roots, of rows or of nothing any more.
+/// Counts the line pointers that are roots, with or without a row.
 fn roots(world: &World) -> usize {
     let mut roots = 0;
     for block in 0..world.table.blocks().unwrap() {
@@ -37,7 +37,7 @@ fn roots(world: &World) -> usize {
     roots
 }
 
-/// Whatever the updates are allowed, and beside an old snapshot too, which sees none of them.
+/// Holds for each kind of update, also beside an old snapshot that sees none of the rows.
 #[test]
 fn rows_that_come_and_go_leave_nothing() {
     const ROWS: i32 = 60;
@@ -71,7 +71,7 @@ fn rows_that_come_and_go_leave_nothing() {
     }
 }
 
-/// Rows that were rolled back go as those that were deleted.
+/// Rolled back rows go as deleted ones do.
 #[test]
 fn rows_that_never_were_leave_nothing() {
     let world = World::new(1, false, true);

@@ -1,4 +1,4 @@
-//! What the check of a table finds, one damage per invariant; each test has the name of its own.
+//! The findings of a table check: each test makes one damage, and has the name of its invariant.
 
 mod support;
 
@@ -9,7 +9,7 @@ use niwaki_txn::{Durability, Isolation};
 
 use support::World;
 
-/// A table with rows 0 to 3; row 0 has been updated on its page.
+/// Makes a table with rows 0 to 3; row 0 has been updated on its page.
 fn world() -> World {
     let world = World::new(2, false, true);
     let tx = world.begin(0, Isolation::ReadCommitted);
@@ -91,11 +91,11 @@ fn h2_an_entry_of_a_heap_only_version() {
     assert_eq!(found(&world), ["H2"]);
 }
 
-/// Who comes by an entry to a root that is not mixed does not look at the version's key.
+/// A reader that follows an entry to a root that is not mixed does not look at the version's key.
 #[test]
 fn x3_a_version_of_another_key_under_a_root_that_is_not_mixed() {
     let world = world();
-    // An update by somebody who does not know of the index on v stays on its page.
+    // An update by a session that does not know of the index on v stays on its page.
     let unindexed = {
         let mut definition = world.table.definition().clone();
         definition.indexes.truncate(1);
@@ -109,7 +109,7 @@ fn x3_a_version_of_another_key_under_a_root_that_is_not_mixed() {
     assert_eq!(done.unwrap(), Modify::Done { root: target.root }, "heap-only");
     drop(snapshot);
     tx.commit(Durability::Flush).unwrap();
-    // The new version has no entry of its own (X1), and is reached by that of the old one, which is
-    // still on the page.
+    // The new version has no entry of its own (X1). The entry of the old version leads to it; that
+    // version is still on the page.
     assert_eq!(found(&world), ["X1", "X3"]);
 }

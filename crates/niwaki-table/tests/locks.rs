@@ -1,5 +1,4 @@
-//! Row locks: which modes go together, written into the row or kept in memory, and what a rollback to
-//! a savepoint leaves of them.
+//! Row locks: compatible modes, in the row or in memory, and locks after a rollback to a savepoint.
 
 mod support;
 
@@ -61,7 +60,7 @@ fn two_modes_go_together_exactly_where_they_do_not_conflict() {
                 held.conflicts_with(wanted),
                 "{wanted:?} NOWAIT while another has {held:?}"
             );
-            // The holder itself is never in its own way.
+            // The holder itself is never blocked by its own lock.
             assert_eq!(lock(&world, &one, held, LockWait::Error).unwrap(), LockOutcome::Locked);
             one.commit(Durability::Flush).unwrap();
             let free = lock(&world, &other, wanted, LockWait::Error).unwrap();
@@ -78,14 +77,14 @@ fn an_update_that_keeps_the_key_goes_with_key_share() {
     lock(&world, &one, RowLockMode::KeyShare, LockWait::Block).unwrap();
     let other = world.begin(1, Isolation::ReadCommitted);
     assert!(matches!(update(&world, &other, "y"), Modify::Done { .. }));
-    // And is itself no obstacle to another one.
+    // The update does not block another one either.
     let third = world.begin(2, Isolation::ReadCommitted);
     let got = lock(&world, &third, RowLockMode::KeyShare, LockWait::Skip).unwrap();
     assert_eq!(got, LockOutcome::Locked);
     let got = lock(&world, &third, RowLockMode::Share, LockWait::Skip).unwrap();
     assert_eq!(got, LockOutcome::Skipped);
     other.commit(Durability::Flush).unwrap();
-    // The key is still shared by two, on the new version too.
+    // Two transactions still share the key, on the new version too.
     let other = world.begin(1, Isolation::ReadCommitted);
     let got = lock(&world, &other, RowLockMode::Update, LockWait::Skip).unwrap();
     assert_eq!(got, LockOutcome::Skipped);
@@ -109,7 +108,7 @@ fn a_rollback_gives_back_what_was_locked_since_and_nothing_else() {
         other.rollback_to("t").unwrap();
         other.release("t").unwrap();
     }
-    // Locked outside, then updated or deleted inside: the lock stays.
+    // A row locked before the savepoint, then updated inside it: the lock stays.
     lock(&world, &one, RowLockMode::Update, LockWait::Block).unwrap();
     for round in 0..3 {
         one.savepoint("s");
@@ -140,7 +139,7 @@ fn the_first_updater_wins_at_repeatable_read() {
     early.commit(Durability::Flush).unwrap();
     for mode in RowLockMode::ALL {
         let refused = lock(&world, &late, mode, LockWait::Block);
-        // The key is what it was: that lock goes along with the update.
+        // The key is unchanged: that lock is compatible with the update.
         if mode == RowLockMode::KeyShare {
             assert_eq!(refused.unwrap(), LockOutcome::Locked);
             continue;

@@ -1,8 +1,10 @@
-//! A table against a multi-version model: transactions with savepoints, interleaved on one thread, old
-//! readers, vacuum at any moment, crashes. Values come from few, so that they collide.
+//! Tests of a table against a multi-version model.
 //!
-//! A run is determined by its seed; a failure prints it, and `SEED=n` repeats that run alone. `RUNS=n`
-//! makes as many runs, with seeds from `FIRST=n` on.
+//! Transactions with savepoints are interleaved on one thread, with old readers, vacuum at any
+//! moment, and crashes. The range of values is small, so that they collide.
+//!
+//! A run is determined by its seed. A failure prints the seed, and `SEED=n` repeats that run alone.
+//! `RUNS=n` makes as many runs, with seeds from `FIRST=n` on.
 
 mod support;
 
@@ -15,7 +17,7 @@ use support::{Rng, Rows, World};
 
 /// Sessions with transactions that stay open.
 const SESSIONS: usize = 3;
-/// The session that does everything at once while others wait.
+/// The session that runs whole statements while others wait.
 const HELPER: usize = SESSIONS;
 /// Sessions that only hold old snapshots.
 const READERS: usize = SESSIONS + 1;
@@ -24,11 +26,12 @@ const READERS: usize = SESSIONS + 1;
 struct Open {
     tx: Transaction,
     isolation: Isolation,
-    /// What it sees, by savepoint depth; the last one is now.
+    /// The rows that the transaction sees, by savepoint depth; the last one is current.
     views: Vec<Rows>,
-    /// What it changed so far, by savepoint depth: ids that nobody else may touch.
+    /// The ids that the transaction changed so far, by savepoint depth: no other transaction may
+    /// touch them.
     touched: Vec<Vec<i32>>,
-    /// Committed state when its snapshot was taken (REPEATABLE READ).
+    /// The committed state when the snapshot was taken (REPEATABLE READ).
     base: Option<Rows>,
 }
 
@@ -63,7 +66,7 @@ impl Run {
 
     fn value(&mut self) -> (i32, String) {
         let v = self.rng.below(3) as i32;
-        // Mostly short; sometimes so long that a page holds two or three.
+        // Mostly short texts; sometimes so long that a page holds two or three.
         let len = match self.rng.below(8) {
             0 => 3500,
             1 => 1200,
@@ -72,7 +75,7 @@ impl Run {
         (v, "x".repeat(len as usize))
     }
 
-    /// Whether an open transaction other than `own` changed this id.
+    /// Returns true when an open transaction other than `own` changed this id.
     fn taken(&self, id: i32, own: usize) -> bool {
         self.open.iter().enumerate().any(|(session, open)| {
             session != own
@@ -100,13 +103,13 @@ impl Run {
         if self.rng.below(40) == 0 {
             self.world.checkpoint();
         }
-        // What a crash now would leave: open transactions are gone, the rest is there.
+        // A crash now would remove the open transactions, and keep the rest.
         if self.rng.below(80) == 0 {
             self.world.compare_with_redo(&self.committed);
         }
     }
 
-    /// The session's transaction, begun if it has none, with its view brought up to date.
+    /// Returns the session's transaction, begun if it has none, with its view brought up to date.
     fn begin(&mut self, session: usize) {
         if self.open[session].is_none() {
             let isolation = match self.rng.below(3) {
@@ -125,7 +128,8 @@ impl Run {
         self.refresh(session);
     }
 
-    /// READ COMMITTED: what others committed is seen, except where the transaction has written.
+    /// READ COMMITTED: committed changes of others become visible, except where the transaction has
+    /// written.
     fn refresh(&mut self, session: usize) {
         let committed = self.committed.clone();
         let Some(open) = &mut self.open[session] else { return };
@@ -157,7 +161,7 @@ impl Run {
         self.current(session).views.last_mut().expect("a level")
     }
 
-    /// REPEATABLE READ: whether another transaction changed this id after the snapshot.
+    /// REPEATABLE READ: returns true when another transaction changed this id after the snapshot.
     fn changed_since(&self, session: usize, id: i32) -> bool {
         let Some(open) = &self.open[session] else { return false };
         let mine = open.touched.iter().flatten().any(|&t| t == id);
@@ -172,7 +176,7 @@ impl Run {
     fn insert(&mut self, session: usize) {
         self.begin(session);
         let (id, (v, t)) = (self.id(), self.value());
-        // A snapshot may see a row that was deleted since, and the id given again: both at once.
+        // The snapshot may see a row deleted since, whose id is in use again: two rows at once.
         if self.taken(id, session) || self.changed_since(session, id) {
             return;
         }
@@ -180,7 +184,7 @@ impl Run {
         let inserted = {
             let Self { world, open, .. } = self;
             let tx = &open[session].as_ref().expect("begun").tx;
-            // An error inside a savepoint of its own, as psql's ON_ERROR_ROLLBACK does.
+            // Errors stay inside a savepoint of their own, as with psql's ON_ERROR_ROLLBACK.
             tx.savepoint("statement");
             let result = world.insert(tx, id, v, &t);
             if result.is_err() {
@@ -190,7 +194,7 @@ impl Run {
             tx.next_command().unwrap();
             result
         };
-        // A unique check looks at what is committed now, not at the snapshot.
+        // A unique check looks at the committed state of the moment, not at the snapshot.
         let mine = self.current(session).touched.iter().flatten().any(|&touched| touched == id);
         let there = if mine {
             self.view(session).contains_key(&id)
@@ -260,7 +264,7 @@ impl Run {
         }
     }
 
-    /// A serialization failure ends the transaction; anything else is wrong.
+    /// Handles a serialization failure, which ends the transaction. Any other error is wrong.
     fn failed(
         &mut self,
         session: usize,
@@ -307,7 +311,8 @@ impl Run {
         }
     }
 
-    /// FOR UPDATE … SKIP LOCKED: locks what nobody else changed, skips what somebody did.
+    /// FOR UPDATE … SKIP LOCKED: locks rows that no other transaction changed, and skips the
+    /// others.
     fn lock(&mut self, session: usize) {
         self.begin(session);
         let id = self.id();
@@ -327,7 +332,7 @@ impl Run {
         let locked = world.table.lock_row(tx, &snapshot, target, mode, LockWait::Skip).unwrap();
         tx.next_command().unwrap();
         if taken && mode == RowLockMode::Share && locked == LockOutcome::Locked {
-            // Whoever has it shares it.
+            // Sessions share the id with its holder.
             self.touch(session, id);
         } else if taken {
             assert_eq!(locked, LockOutcome::Skipped, "id {id} is somebody else's");
@@ -337,7 +342,7 @@ impl Run {
         }
     }
 
-    /// A statement found a row; before it changes it, others change it and commit.
+    /// A statement found a row. Before it changes the row, others change it and commit.
     fn stale(&mut self, session: usize) {
         self.begin(session);
         let id = self.id();
@@ -390,7 +395,7 @@ impl Run {
         self.touch(session, id);
     }
 
-    /// Another transaction changes or deletes the row and commits; true if it did.
+    /// Changes or deletes the row in another transaction, and commits. Returns true if it did.
     fn meanwhile(&mut self, id: i32) -> bool {
         let Some(current) = self.committed.get(&id).cloned() else { return false };
         let (v, t) = self.value();
@@ -463,7 +468,7 @@ impl Run {
         }
     }
 
-    /// Takes an old snapshot, or lets one go.
+    /// Takes an old snapshot, or drops one.
     fn reader(&mut self) {
         let at = self.rng.below(self.readers.len() as u64) as usize;
         match self.readers[at].take() {
@@ -485,7 +490,7 @@ impl Run {
         let _ = self.world.vacuum(HELPER, freeze);
     }
 
-    /// Everybody sees what the model says, by every way.
+    /// Compares the rows that each session sees, by every way, with the model.
     fn verify(&mut self) {
         for session in 0..SESSIONS {
             self.refresh(session);
@@ -502,7 +507,8 @@ impl Run {
         self.world.check();
     }
 
-    /// After the last transaction nothing but the rows is left (G2, D1); and redo makes the same.
+    /// Checks that only the rows are left after the last transaction (G2, D1), and that redo makes
+    /// the same.
     fn finish(mut self) {
         self.verify();
         for session in 0..SESSIONS {
@@ -521,7 +527,7 @@ impl Run {
         let left = self.world.vacuum(HELPER, true);
         assert_eq!(left.remaining, self.committed.len() as u64, "versions left after vacuum");
         self.world.check();
-        // Six rows of at most half a page, on as many pages as once were needed at a time.
+        // Six rows of at most half a page, on as many pages as were once needed at a time.
         let blocks = self.world.table.blocks().unwrap();
         assert!(blocks <= 40, "{blocks} blocks");
         let tx = self.world.begin(HELPER, Isolation::ReadCommitted);
@@ -557,7 +563,7 @@ fn every_schedule_agrees_with_the_model() {
     }
 }
 
-/// The model's own types must not be so weak that anything passes.
+/// Checks the model itself: its types must not be so weak that any result passes.
 #[test]
 fn the_model_tells_rows_apart() {
     let mut rows: Rows = BTreeMap::new();

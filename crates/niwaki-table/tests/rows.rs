@@ -1,4 +1,5 @@
-//! Rows through heap and indexes: what one and two transactions see, and X1 to X4 after each step.
+//! Rows through heap and indexes: visibility to one and two transactions, and X1 to X4 after each
+//! step.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ fn open(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
     Engine::new(storage, manager)
 }
 
-/// `(id int4 primary key, v int4 indexed, t text)`
+/// Defines the table `(id int4 primary key, v int4 indexed, t text)`.
 fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
     let index = |id: u64, name: &str, column: usize, unique: bool| IndexDefinition {
         unique,
@@ -100,7 +101,7 @@ impl Fixture {
         inserted
     }
 
-    /// The row with this id, and its address.
+    /// Returns the row with this id, and its address.
     fn find(&self, tx: &Transaction, id: i32) -> Option<(RowTarget, Vec<Datum>)> {
         let snapshot = tx.snapshot_for_write().unwrap();
         let mut key = Vec::new();
@@ -130,7 +131,7 @@ impl Fixture {
         tx.next_command().unwrap();
     }
 
-    /// All rows by a sequential scan, which both index scans must agree with.
+    /// Returns all rows by a sequential scan. Both index scans must agree with it.
     fn rows(&self, tx: &Transaction) -> Vec<(i32, i32)> {
         let snapshot = tx.snapshot().unwrap();
         let all = ColumnMask::all(3);
@@ -369,8 +370,9 @@ fn sequences_never_repeat_whatever_rolls_back_or_crashes() {
     tx.commit(Durability::Flush).unwrap();
 }
 
-/// A value that another session's record covers was given out again after a kill: that record was not
-/// durable, as its transaction had not ended, and the commit that used the value waited for nothing.
+/// Regression test: a value covered by another session's record was given out again after a kill.
+/// That record was not durable, as its transaction had not ended. The commit that used the value
+/// did not wait for it.
 #[test]
 fn a_sequence_value_behind_another_sessions_record_is_durable_with_its_commit() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -389,7 +391,7 @@ fn a_sequence_value_behind_another_sessions_record_is_durable_with_its_commit() 
     let user = begin(2);
     let given = sequence.nextval(&user).unwrap();
     user.commit(Durability::Flush).unwrap();
-    // What a kill leaves: nothing of the log's buffer.
+    // A kill loses the log's buffer.
     let left = Arc::new(vfs.fork());
     let engine = open(&left);
     let session = engine.transactions().register_session().unwrap();
@@ -398,7 +400,7 @@ fn a_sequence_value_behind_another_sessions_record_is_durable_with_its_commit() 
     assert!(next > given, "{next} was given out before, as {given}");
 }
 
-/// A table in the library's tests, after work that leaves garbage of every kind.
+/// Garbage of every kind goes with vacuum, and its line pointers are used again.
 #[test]
 fn garbage_goes_with_vacuum_and_its_addresses_are_used_again() {
     let mut f = Fixture::new();

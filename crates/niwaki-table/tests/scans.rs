@@ -1,5 +1,5 @@
-//! Scans by array keys, by skipping and by bitmaps: how much of an index they read, which dead entries they
-//! leave marked, and what becomes of leaves that have no others.
+//! Scans by array keys, by skipping and by bitmaps: index reads, LP_DEAD marks, and leaves of dead
+//! entries only.
 
 mod support;
 
@@ -83,7 +83,7 @@ fn delete(world: &World, tx: &Transaction, ids: impl Iterator<Item = i32>) {
     }
 }
 
-/// What `work` does to an index's counters.
+/// Returns an index's counters before and after `work`.
 fn counted(
     world: &World,
     index: usize,
@@ -113,7 +113,7 @@ fn many_values_on_one_leaf_read_it_once() {
         });
         assert!(visits <= 2, "{visits} leaves {way:?}");
     }
-    // Far apart: one leaf each, and none in between.
+    // Keys far apart: one leaf each, and no leaf in between.
     let far: Vec<i32> = (0..4).map(|n| n * 1000).collect();
     let visits = leaves(&world, 0, |tx| {
         assert_eq!(scan(&world.table, tx, 0, one(values(&far)), Direction::Forward), far);
@@ -158,12 +158,12 @@ fn a_skip_scan_reads_what_it_needs_of_each_prefix() {
             assert_eq!(scan(&world.table, tx, 2, keys(0), Direction::Forward), in_order);
         });
         assert_eq!(comparing, whole, "without bounds everything is compared");
-        // Two descents for each of four values, and one to find out that there is no fifth.
+        // Two descents for each of four values, and one that finds no fifth value.
         assert!(skipping <= 10 && backward <= 12, "{skipping}, {backward} of {whole} leaves");
     }
 }
 
-/// Ways to read the rows with `v = 3` (one of them reads others too, of which none is there).
+/// Ways to read the rows with `v = 3`. One of them reads other keys too, which have no rows.
 type Way = fn(&World, &Transaction) -> Vec<i32>;
 
 const WAYS: [(&str, Way); 5] = [
@@ -187,8 +187,9 @@ const WAYS: [(&str, Way); 5] = [
     }),
 ];
 
-/// Rows 3, 13, 23, … have `v = 3`. Every second of them is deleted: first while somebody sees them, then
-/// not. Without posting lists each has a mark of its own; in a list the living keep the dead company.
+/// Rows 3, 13, 23, … have `v = 3`. Every second one is deleted: first while a snapshot sees them,
+/// then not. Without posting lists each entry has a mark of its own. In a list, live entries keep
+/// the dead ones unmarked.
 #[test]
 fn every_kind_of_scan_marks_what_it_finds_dead() {
     for (name, way) in WAYS {
@@ -196,7 +197,7 @@ fn every_kind_of_scan_marks_what_it_finds_dead() {
             let world = filled(300, |id| id % 10);
             let handle = world.table.index(1);
             if lists {
-                // A few more of each key make the leaf full, and its duplicates are merged.
+                // More rows of each key fill the leaf, so that its duplicates are merged.
                 let tx = world.begin(0, Isolation::ReadCommitted);
                 (300..600).for_each(|id| world.insert(&tx, id, id % 10, "t").unwrap());
                 tx.commit(Durability::Flush).unwrap();
@@ -205,7 +206,7 @@ fn every_kind_of_scan_marks_what_it_finds_dead() {
             let rows = if lists { 60 } else { 30 };
             let tx = world.begin(0, Isolation::ReadCommitted);
             delete(&world, &tx, (3..rows * 10).step_by(20));
-            // Somebody still sees the rows: nothing is marked.
+            // A snapshot still sees the rows: no entry is marked.
             let held = world.begin(1, Isolation::RepeatableRead);
             let snapshot = held.snapshot().unwrap();
             tx.commit(Durability::Flush).unwrap();
@@ -214,7 +215,7 @@ fn every_kind_of_scan_marks_what_it_finds_dead() {
                 let (before, after) = counted(&world, 1, |tx| {
                     assert_eq!(way(&world, tx).len(), living, "{name}");
                 });
-                // The gardener does not hear of what the scan pruned.
+                // The gardener gets no versions that the scan pruned.
                 world.table.lose_waiting();
                 (after.marked_dead - before.marked_dead, after.entries_read - before.entries_read)
             };
@@ -230,8 +231,8 @@ fn every_kind_of_scan_marks_what_it_finds_dead() {
             // Marked entries are not read again.
             assert_eq!(read(), (0, rows as u64 - marked), "{name}");
             world.check();
-            // A list that is wholly dead has its mark. Of two bitmaps the other one lacks, by then, what
-            // was dead before: the rest of its list is left to another scan.
+            // A list that is wholly dead has its mark. Of two bitmaps, the other one then lacks the
+            // rows that were dead before: the rest of its list is left to another scan.
             let tx = world.begin(0, Isolation::ReadCommitted);
             delete(&world, &tx, (13..rows * 10).step_by(20));
             tx.commit(Durability::Flush).unwrap();
@@ -249,7 +250,7 @@ fn every_kind_of_scan_marks_what_it_finds_dead() {
     }
 }
 
-/// A scan that stops at the first row has marked what it passed.
+/// A scan that stops at the first row has marked the entries that it passed.
 #[test]
 fn a_scan_that_is_not_read_to_its_end_marks_what_it_passed() {
     let world = filled(200, |id| id);
@@ -274,7 +275,7 @@ fn a_scan_that_is_not_read_to_its_end_marks_what_it_passed() {
 
 #[test]
 fn without_memory_a_bitmap_gives_the_same_rows_and_more() {
-    // Long rows: more pages than a bitmap without memory tells apart.
+    // Long rows: more pages than a bitmap without memory distinguishes.
     let world = World::new(2, false, true);
     let tx = world.begin(0, Isolation::ReadCommitted);
     (0..600).for_each(|id| world.insert(&tx, id, id % 7, &"t".repeat(1500)).unwrap());
@@ -295,8 +296,8 @@ fn without_memory_a_bitmap_gives_the_same_rows_and_more() {
     assert_eq!(mixed.into_iter().filter(|id| id % 7 == 2).collect::<Vec<_>>(), expected);
 }
 
-/// A queue: rows come at the tail and go at the head, and scans read what is due. The index keeps its
-/// size, by whichever scans it is read.
+/// A queue: rows come at the tail and go at the head, and scans read the due rows. The index keeps
+/// its size, with each kind of scan.
 #[test]
 fn a_queue_keeps_its_index_small() {
     const LENGTH: i32 = 40;

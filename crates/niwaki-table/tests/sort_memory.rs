@@ -1,17 +1,17 @@
-//! A sort asks for memory before it takes it, and goes on in files where there is none.
+//! A sort reserves memory before it takes it, and goes on in files if it gets none.
 //!
-//! Its buffer doubled up to `work_mem`, unasked. Where the process may not have that much
-//! (`ulimit -v`), the allocation failed, and that ended the server. A test of its own: the limit is
-//! the process's.
+//! Regression test: the sort's buffer doubled up to `work_mem` without asking. Where the process
+//! may not have that much (`ulimit -v`), the allocation failed, and that ended the server. This is
+//! a test binary of its own, as the limit is the process's.
 
 use std::sync::Arc;
 
 use niwaki_env::{Env, memory};
 use niwaki_table::{Error, KeyedRow, KeyedRows, SortSpace, Sorter, TempSpace};
 
-/// Bytes that there are.
+/// Bytes of memory that the sort may take.
 const LIMIT: usize = 16 << 20;
-/// Rows of a kilobyte, which take far more.
+/// The number of rows of a kilobyte, which need far more memory.
 const ROWS: u64 = 40 << 10;
 
 #[test]

@@ -1,5 +1,6 @@
-//! Sessions on threads of their own: no update is lost, no unique key comes twice, whoever waits gets
-//! on, and deadlocks are broken.
+//! Sessions on threads of their own: no update is lost, and no unique key comes twice.
+//!
+//! Every waiting session gets on, and deadlocks are broken.
 
 mod support;
 
@@ -15,14 +16,14 @@ use support::{Rng, World, open_world};
 
 const THREADS: usize = 4;
 
-/// What a statement of a worker came to.
+/// The outcome of a worker's statement.
 enum Did {
     Done,
     /// The transaction must end: deadlock, serialization failure, unique violation.
     Failed,
 }
 
-/// Adds `delta` to v of the row with this id, following to the newest version where needed.
+/// Adds `delta` to v of the row with this id. Follows to the newest version where needed.
 fn add(world: &World, tx: &Transaction, work: &mut Workspace, id: i32, delta: i32) -> Option<Did> {
     let snapshot = tx.snapshot_for_write().unwrap();
     let (mut target, mut row) = world.find(tx, &snapshot, id)?;
@@ -148,7 +149,7 @@ fn a_unique_key_is_never_there_twice() {
                     let RowTarget { root, .. } = target;
                     world.table.delete(&tx, &snapshot, RowTarget::visible(root)).map(|modify| {
                         change = -i64::from(matches!(modify, Modify::Done { .. }));
-                        // Whoever deletes may insert again, before anybody else can.
+                        // The session that deletes may insert again, before any other can.
                         matches!(modify, Modify::Done { .. }) && rng.below(2) == 0
                     })
                 }
@@ -156,7 +157,7 @@ fn a_unique_key_is_never_there_twice() {
             };
             drop(snapshot);
             tx.next_command().unwrap();
-            // Somebody else's turn, in the middle.
+            // Another session's turn, in the middle.
             thread::yield_now();
             let outcome = outcome.and_then(|inserts| {
                 if inserts {

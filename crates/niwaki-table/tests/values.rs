@@ -28,7 +28,7 @@ struct World {
     work: Workspace,
 }
 
-/// Text that lz4 cannot make smaller.
+/// Returns text that lz4 cannot make smaller.
 fn noise(seed: u64, length: usize) -> String {
     let mut rng = Rng::new(seed);
     (0..length).map(|_| char::from(b'!' + rng.below(90) as u8)).collect()
@@ -45,7 +45,7 @@ impl World {
         Self::with(HeapOnlyUpdates::default(), |_| Vec::new())
     }
 
-    /// With more indexes.
+    /// Makes a world with more indexes.
     fn with(
         heap_only_updates: HeapOnlyUpdates,
         more: impl FnOnce(
@@ -108,7 +108,7 @@ impl World {
         found.map(|tid| (tid, out))
     }
 
-    /// Gives a row another `v`, or another `t`.
+    /// Updates `v` or `t` of a row.
     fn update(&mut self, tx: &Transaction, id: i32, v: Option<i32>, t: Option<&str>) {
         let snapshot = tx.snapshot_for_write().unwrap();
         let (tid, old) = self.find(tx, &snapshot, id).expect("the row");
@@ -133,7 +133,7 @@ impl World {
         tx.next_command().unwrap();
     }
 
-    /// All rows, by the heap and by the index.
+    /// Returns all rows, by the heap and by the index.
     fn contents(&self, tx: &Transaction) -> Contents {
         let snapshot = tx.snapshot().unwrap();
         let (all, mut out) = (ColumnMask::all(3), vec![Datum::Null; 3]);
@@ -178,7 +178,7 @@ impl World {
         self.table.value_blocks().unwrap()
     }
 
-    /// Rows of the value heap.
+    /// Counts the rows of the value heap.
     fn pieces(&self) -> usize {
         let values = self.table.value_heap().unwrap();
         let horizon = self.engine.transactions().horizon();
@@ -280,7 +280,7 @@ fn an_update_that_keeps_a_value_does_not_write_it() {
         world.insert(tx, 1, 0, &value);
     });
     let blocks = world.value_blocks();
-    // Page images come once.
+    // Each page image is logged once.
     world.transaction(|world, tx| world.update(tx, 1, Some(1), None));
     let begin = world.lsn();
     for v in 2..12 {
@@ -288,7 +288,7 @@ fn an_update_that_keeps_a_value_does_not_write_it() {
     }
     let each = (world.lsn() - begin) / 10;
     assert!(each < 400, "{each} bytes of log an update");
-    // An equal value that is not the very same is kept too.
+    // An equal value in another object is kept too.
     let begin = world.lsn();
     world.transaction(|world, tx| world.update(tx, 1, Some(12), Some(&value)));
     assert!(world.lsn() - begin < 400);
@@ -334,7 +334,8 @@ fn what_is_rolled_back_leaves_the_value_as_it_was() {
     assert_eq!(world.pieces(), 3, "of 20,000 bytes");
 }
 
-/// D1 for values: without vacuum, and beside an old snapshot, which keeps what it sees and nothing else.
+/// D1 for values: without vacuum, and beside an old snapshot. The snapshot keeps the values that it
+/// sees, and no others.
 #[test]
 fn values_that_are_replaced_for_ever_keep_their_size() {
     let mut world = World::new();
@@ -367,7 +368,8 @@ fn values_that_are_replaced_for_ever_keep_their_size() {
             snapshot = None;
         }
     }
-    // Four values of five pages, four more that the snapshot sees, and those that wait for their turn.
+    // Four values of five pages, four more that the snapshot sees, and those that wait for their
+    // turn.
     assert!(sizes.iter().all(|&blocks| blocks <= 20 + 20 + 25), "{sizes:?}");
     assert!(world.pieces() <= 20 + 15, "{} pieces", world.pieces());
 }
@@ -382,7 +384,7 @@ fn values_of_aborted_writers_go_without_vacuum() {
         let tx = world.begin(0);
         world.update(&tx, 1, Some(turn), Some(&noise(turn as u64, 40_000)));
         drop(tx);
-        // Somebody comes by the page, and somebody writes.
+        // A pass visits the page, and a writer comes.
         world.now();
         world.transaction(|world, tx| world.update(tx, 1, Some(turn), None));
     }
@@ -392,8 +394,8 @@ fn values_of_aborted_writers_go_without_vacuum() {
     assert_eq!(world.pieces(), 3);
 }
 
-/// Writers see to removed versions with large values once there are sixteen. Fewer waited for
-/// vacuum.
+/// Regression test: writers handle removed versions with large values once sixteen wait. Fewer used
+/// to wait for vacuum.
 #[test]
 fn pieces_of_a_few_removed_versions_go_when_the_writers_have_gone() {
     let mut world = World::new();
@@ -422,8 +424,9 @@ fn pieces_of_a_few_removed_versions_go_when_the_writers_have_gone() {
     world.check();
 }
 
-/// Versions of a row share what an update does not change. Those that left no entry behind gave the
-/// pieces of a key up before the version was read that did leave one: it waited for vacuum.
+/// Regression test: versions of a row share unchanged values. Versions that left no entry behind
+/// gave up the pieces of a key too early. The version that did leave an entry was not read yet, so
+/// the entry waited for vacuum.
 #[test]
 fn a_key_is_read_before_earlier_versions_give_its_pieces_up() {
     let mut world = World::with(HeapOnlyUpdates::AnyKey, |index| {
@@ -443,7 +446,7 @@ fn a_key_is_read_before_earlier_versions_give_its_pieces_up() {
     // One fewer than writers wait for.
     (1..16).for_each(|v| change(&mut world, 1, Some(v), None));
     change(&mut world, 1, None, Some(keys[2].as_str()));
-    // The other row's versions make them enough, and somebody writes.
+    // With the other row's versions there are enough, and a writer comes.
     (1..3).for_each(|v| change(&mut world, 2, Some(v), None));
     let mut rounds = Rounds::default();
     for _ in 0..4 {
@@ -455,7 +458,8 @@ fn a_key_is_read_before_earlier_versions_give_its_pieces_up() {
     world.check();
 }
 
-/// Vacuum that left the entries to the gardener took what their keys are made of.
+/// Regression test: a vacuum that left entries to the gardener removed the pieces that their keys
+/// are made of.
 #[test]
 fn a_vacuum_that_leaves_entries_leaves_what_their_keys_are_made_of() {
     let mut world = World::with(HeapOnlyUpdates::AnyKey, |index| {
@@ -479,7 +483,7 @@ fn a_vacuum_that_leaves_entries_leaves_what_their_keys_are_made_of() {
     world.check();
 }
 
-/// Pieces whose ending was rolled back were looked at by every write, for ever.
+/// Regression test: pieces whose ending was rolled back were examined by every write, for ever.
 #[test]
 fn what_was_not_ended_is_waited_for_by_nobody() {
     let mut world = World::new();
@@ -497,7 +501,7 @@ fn what_was_not_ended_is_waited_for_by_nobody() {
 
 #[test]
 fn broken_values_are_found() {
-    // H3.a: a piece is not there. Its transaction says that it ended.
+    // H3.a: a piece is missing. The transaction of the piece says that it ended.
     let mut world = World::new();
     world.transaction(|world, tx| {
         world.insert(tx, 1, 0, &noise(1, 20_000));
@@ -531,7 +535,7 @@ fn broken_values_are_found() {
     drop(snapshot);
     drop(tx);
 
-    // H1.a: a piece that no version names.
+    // H1.a: no version names the piece.
     let mut world = World::new();
     world.transaction(|world, tx| {
         world.insert(tx, 1, 0, &noise(1, 20_000));
@@ -542,8 +546,8 @@ fn broken_values_are_found() {
     assert_eq!(world.broken(), ["H1.a: a piece belongs to no version that somebody may see"]);
 }
 
-/// Keys that are compressed in their rows are compared on copies (rule 9b.16): an entry of another key leads nowhere, and a key
-/// that a row gave up is free.
+/// Keys that are compressed in their rows are compared on copies (rule 9b.16). An entry of another
+/// key gives no row, and a key that a row gave up is free.
 #[test]
 fn keys_that_do_not_stand_in_the_row_are_compared() {
     let mut world = World::with(HeapOnlyUpdates::AnyKey, |index| {
@@ -590,7 +594,8 @@ fn keys_that_do_not_stand_in_the_row_are_compared() {
     assert_eq!(letters, ["b", "a", "c"]);
 }
 
-/// READ COMMITTED: an update that finds the row changed has stored nothing, nor ended anything; its next try does both.
+/// READ COMMITTED: an update that finds the row changed has stored and ended no piece. Its next try
+/// does both.
 #[test]
 fn an_update_that_starts_again_leaves_nothing_behind() {
     let mut world = World::new();
@@ -608,7 +613,7 @@ fn an_update_that_starts_again_leaves_nothing_behind() {
     let done =
         world.table.update(&tx, &snapshot, target, &old, &row(1, 2, &third), &mut world.work);
     let Modify::Changed(changed) = done.unwrap() else { panic!("it was changed") };
-    // The row is locked, and that is all.
+    // The row is locked, with no other change.
     assert_eq!(world.pieces(), before.0);
     assert!(world.lsn() - before.1 < 9_000, "{} bytes of log", world.lsn() - before.1);
     world.check();
@@ -654,7 +659,7 @@ fn values_of_every_type_that_may_be_large_come_back() {
     let (mut found, all) = (vec![Datum::Null; 7], ColumnMask::all(7));
     assert!(table.fetch(&tx, &snapshot, tid, &all, &mut found).unwrap());
     assert_eq!(format!("{found:?}"), format!("{wide:?}"));
-    // Read values are not the very same, and all are kept.
+    // Values read from disk are other objects, and all are kept.
     let begin = world.lsn();
     let mut new = wide.clone();
     new[1] = Datum::Int4(2);

@@ -12,49 +12,52 @@ use niwaki_types::{ColumnMask, Datum, compare};
 use crate::rests::Rests;
 use crate::vacuum::VacuumOptions;
 
-/// Rows that a sample aims at, PostgreSQL's 300 per bound of a histogram; and blocks at most that it is
-/// taken from. Fewer blocks would have more rows each, and rows that lie side by side are often alike: a
-/// column whose equal values do would seem to have few.
+/// The number of rows that a sample aims at, and the most blocks that it is taken from. It is
+/// PostgreSQL's 300 per bound of a histogram. Fewer blocks would give more rows each, and
+/// neighbouring rows are often alike. A column whose equal values lie together would then seem to
+/// have few values.
 const SAMPLE_ROWS: usize = 30_000;
-/// Bounds of a histogram.
+/// The number of bounds of a histogram.
 const HISTOGRAM_BOUNDS: usize = 101;
-/// Most common values that are told.
+/// The most common values that are reported.
 const COMMON_VALUES: usize = 100;
-/// How many times as often as the average a value must occur to be called common.
+/// The factor over the average frequency from which on a value is common.
 const COMMON_FACTOR: f64 = 1.25;
-/// Values longer than this say nothing in a histogram and are left out.
+/// The longest value, in bytes, that is kept: longer ones say nothing in a histogram.
 const WIDE_VALUE_BYTES: usize = 1024;
 
-/// What `ANALYZE` found out about a table.
+/// Statistics that `ANALYZE` computes for a table.
 #[derive(Clone, Debug, Default)]
 pub struct TableStatistics {
     /// Rows, estimated.
     pub rows: f64,
     /// Blocks of the heap.
     pub blocks: u32,
-    /// One for each column, dropped ones included.
+    /// Statistics of each column, dropped ones included.
     pub columns: Vec<ColumnStatistics>,
 }
 
-/// What `ANALYZE` found out about a column.
+/// Statistics that `ANALYZE` computes for a column.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnStatistics {
     /// Share of NULLs, 0 to 1.
     pub null_fraction: f64,
-    /// Distinct values not NULL; a negative number is a share of the rows (-1: all different).
+    /// Number of distinct values that are not NULL. A negative number is a share of the rows (-1:
+    /// all different).
     pub distinct: f64,
     /// Average bytes of a value not NULL.
     pub average_width: f64,
     /// Values that occur more often than others, most frequent first, with their share of the rows.
     pub common: Vec<(Datum, f64)>,
-    /// Bounds of ranges that hold equally many of the other values, ascending; empty for few values.
+    /// Bounds of ranges that hold equally many of the other values, ascending; empty for fewer than
+    /// two distinct ones.
     pub histogram: Vec<Datum>,
-    /// How the order of the values goes with that of the rows on disk: 1 the same, -1 reversed, 0 none.
-    /// `None` when too few values say something.
+    /// Correlation between the order of the values and the order of the rows on disk: 1 the same,
+    /// -1 reversed, 0 none. `None` when fewer than two values were sampled.
     pub correlation: Option<f64>,
 }
 
-/// Reads a sample of the table under `snapshot`. Of the options, those count that say how far it reads ahead and when it rests.
+/// Reads a sample of the table under `snapshot`. Only the options for read-ahead and delays matter.
 ///
 /// # Errors
 /// Storage's; the session's interrupts.
@@ -118,8 +121,9 @@ pub fn analyze(
     Ok(TableStatistics { rows, blocks, columns })
 }
 
-/// So many of the blocks, or all if there are not more, ascending; each set of them is as likely as any
-/// other. Floyd's algorithm F2 (Bentley and Floyd, 1987): one draw a block, whatever the table's size.
+/// Chooses `wanted` of the blocks, or all if no more exist, ascending. Each set of blocks is as
+/// likely as any other. Floyd's algorithm F2 (Bentley and Floyd, 1987): one draw a block, whatever
+/// the table's size.
 fn sample_blocks(blocks: u32, wanted: u32, mut random: impl FnMut() -> u64) -> BTreeSet<u32> {
     let mut chosen = BTreeSet::new();
     for last in blocks.saturating_sub(wanted)..blocks {
@@ -134,16 +138,17 @@ fn sample_blocks(blocks: u32, wanted: u32, mut random: impl FnMut() -> u64) -> B
 /// A value of a sampled row.
 #[derive(Clone, Debug)]
 struct Sampled {
-    /// The place of its row among those seen.
+    /// The number of its row among those seen.
     place: u64,
-    /// Its length; 0 for NULL.
+    /// The length of the value; 0 for NULL.
     bytes: usize,
-    /// The value; NULL also if it is wide.
+    /// The value; NULL also if the value is wide.
     value: Datum,
 }
 
 impl Sampled {
-    /// `bytes` is its length, if it is so wide that it was not read.
+    /// Makes a sampled value. `bytes` is the length of a value too wide to be read, and 0 for other
+    /// values.
     fn new(place: u64, value: Datum, bytes: usize) -> Self {
         let bytes = if value.is_null() { bytes } else { value_bytes(&value) };
         let value = if bytes > WIDE_VALUE_BYTES { Datum::Null } else { value };
@@ -170,7 +175,7 @@ fn value_bytes(value: &Datum) -> usize {
     }
 }
 
-/// Describes a column by sampled values, each with the place of its row among those seen.
+/// Computes the statistics of a column from sampled values.
 fn describe(table: &Table, column: usize, values: Vec<Sampled>, rows: f64) -> ColumnStatistics {
     let sampled = values.len();
     if sampled == 0 {
@@ -214,13 +219,13 @@ fn describe(table: &Table, column: usize, values: Vec<Sampled>, rows: f64) -> Co
     }
 }
 
-/// Equal values next to each other; `values` are in order.
+/// Splits sorted values into runs of equal ones.
 fn runs(values: &[Datum], compare: impl Fn(&Datum, &Datum) -> Ordering) -> Vec<&[Datum]> {
     values.chunk_by(|a, b| compare(a, b).is_eq()).collect()
 }
 
-/// Which runs hold common values, most frequent first. If few values differ and all were seen, all of
-/// them are told; else those that stand out.
+/// Chooses the runs of common values, most frequent first. If few values differ and all were seen,
+/// chooses all of them; else the outstanding ones.
 fn common_values(
     runs: &[&[Datum]],
     wide: usize,
@@ -244,12 +249,13 @@ fn common_values(
     order
 }
 
-/// Pearson's correlation between the places of rows and the places of their values in order.
+/// Returns Pearson's correlation between the places of rows and the places of their values in
+/// order.
 fn correlation(values: &[(u64, Datum)]) -> Option<f64> {
     if values.len() < 2 {
         return None;
     }
-    // The rows' places become ranks, 0 to n - 1, as the values' places are.
+    // The rows' places become ranks, 0 to n - 1, like the values' places.
     let mut by_row: Vec<usize> = (0..values.len()).collect();
     by_row.sort_unstable_by_key(|&place| values[place].0);
     let n = values.len() as f64;
@@ -261,8 +267,9 @@ fn correlation(values: &[(u64, Datum)]) -> Option<f64> {
     result.is_finite().then_some(result.clamp(-1.0, 1.0))
 }
 
-/// Haas and Stokes' estimator "Duj1" (1998): n·d / (n − f1 + f1·n/N), with n sampled values, d distinct
-/// ones, f1 seen once, N rows. More than a tenth of the rows is taken to grow with the table.
+/// Estimates the number of distinct values by Haas and Stokes' estimator "Duj1" (1998): n·d / (n −
+/// f1 + f1·n/N). Here n values are sampled, d are distinct, f1 occur once, and N is the number of
+/// rows. More than a tenth of the rows counts as growing with the table.
 fn estimate_distinct(
     distinct: usize,
     repeated: usize,
@@ -309,7 +316,7 @@ mod tests {
         compare(niwaki_types::TypeOid::INT4, a, b)
     }
 
-    /// Numbers that look random, from a seed.
+    /// Returns numbers that look random, from a seed.
     fn draws(mut seed: u64) -> impl FnMut() -> u64 {
         move || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -327,7 +334,7 @@ mod tests {
             assert_eq!(chosen.len(), 5);
             chosen.into_iter().for_each(|block| times[block as usize] += 1);
         }
-        // 500 are expected of each, with a deviation of 19.
+        // Each block is expected 500 times, with a deviation of 19.
         assert!(times.iter().all(|times| (400..600).contains(times)), "{times:?}");
     }
 

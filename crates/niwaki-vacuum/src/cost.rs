@@ -1,19 +1,19 @@
-//! Cost-based delay: a vacuum that is to disturb little rests after so much work.
+//! Cost-based delay: a vacuum sleeps after a set amount of work, to disturb other sessions little.
 
 use std::time::Duration;
 
-/// What visits cost, and when to rest; PostgreSQL's settings.
+/// The costs of page visits and the delay, as PostgreSQL's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostOptions {
-    /// How long a rest is (`vacuum_cost_delay`); zero for none.
+    /// The length of a delay (`vacuum_cost_delay`); zero for none.
     pub delay: Duration,
-    /// After how much work it rests (`vacuum_cost_limit`), at least 1.
+    /// The cost after which vacuum sleeps (`vacuum_cost_limit`), at least 1.
     pub limit: u32,
-    /// A page that was in the pool (`vacuum_cost_page_hit`).
+    /// The cost of a page found in the pool (`vacuum_cost_page_hit`).
     pub page_hit: u32,
-    /// A page that was read (`vacuum_cost_page_miss`).
+    /// The cost of a page read from disk (`vacuum_cost_page_miss`).
     pub page_miss: u32,
-    /// A page that was changed, besides (`vacuum_cost_page_dirty`).
+    /// The additional cost of a changed page (`vacuum_cost_page_dirty`).
     pub page_dirty: u32,
 }
 
@@ -23,10 +23,10 @@ impl Default for CostOptions {
     }
 }
 
-/// No rest is longer than so many delays, however large a piece of work was.
+/// The longest sleep, in delays, however large a piece of work was.
 const DELAYS_MAX: f64 = 4.0;
 
-/// The work since the last rest.
+/// The cost since the last delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CostBalance {
     options: CostOptions,
@@ -38,8 +38,8 @@ impl CostBalance {
         Self { options, balance: 0 }
     }
 
-    /// A page was visited, `reads` pages were read for it and those that come next, and it was changed or not. How long
-    /// to rest now.
+    /// Adds the cost of a visited page. `reads` pages were read, for it and for the next ones.
+    /// Returns how long to sleep now.
     pub(crate) fn visit(&mut self, reads: u32, changed: bool) -> Option<Duration> {
         let CostOptions { delay, limit, page_hit, page_miss, page_dirty } = self.options;
         if delay.is_zero() {

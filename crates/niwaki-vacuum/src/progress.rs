@@ -1,21 +1,21 @@
-//! How far a vacuum is: `pg_stat_progress_vacuum`.
+//! Progress of a vacuum, for `pg_stat_progress_vacuum`.
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-/// What a vacuum is doing; the words are PostgreSQL's.
+/// The phase of a vacuum; the words are PostgreSQL's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VacuumPhase {
-    /// It has not begun.
+    /// The vacuum has not begun.
     Initializing,
-    /// The heap is pruned; roots with index entries to visit are remembered.
+    /// The vacuum prunes the heap, and remembers roots with index entries to visit.
     ScanningHeap,
-    /// The indexes are visited for those roots.
+    /// The vacuum visits the indexes for those roots.
     VacuumingIndexes,
-    /// Their line pointers are freed.
+    /// The vacuum frees the roots' line pointers.
     VacuumingHeap,
-    /// Empty pages at the end of the heap are given back.
+    /// The vacuum gives back empty pages at the end of the heap.
     TruncatingHeap,
-    /// The free space map is written, statistics are stored.
+    /// The vacuum writes the free space map and stores statistics.
     FinalCleanup,
 }
 
@@ -29,7 +29,7 @@ impl VacuumPhase {
         Self::FinalCleanup,
     ];
 
-    /// What the view shows.
+    /// Returns the words that the view shows.
     pub fn words(self) -> &'static str {
         match self {
             Self::Initializing => "initializing",
@@ -44,23 +44,24 @@ impl VacuumPhase {
 
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one vacuum. Others read them at any time: each is right, not all of one moment.
+        /// Counters of one vacuum. Other threads read them at any time: each is right, but they are
+        /// not of one moment.
         #[derive(Debug, Default)]
         pub struct VacuumProgress {
             phase: AtomicU64,
             $($name: AtomicU64,)*
         }
 
-        /// What [`VacuumProgress`] says now.
+        /// Values of a [`VacuumProgress`] at one reading.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct VacuumState {
-            /// What it is doing.
+            /// The current phase.
             pub phase: VacuumPhase,
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl VacuumProgress {
-            /// What it says now.
+            /// Reads the counters.
             pub fn state(&self) -> VacuumState {
                 // Relaxed: these are statistics, and nothing is ordered by them.
                 let phase = self.phase.load(Ordering::Relaxed) as usize;
@@ -82,30 +83,30 @@ macro_rules! numbers {
 numbers! {
     /// Blocks of the heap.
     blocks_total,
-    /// Of those, how many were pruned, or left out by what the visibility map says.
+    /// Blocks that were pruned, or left out by the visibility map.
     blocks_scanned,
-    /// Up to which block line pointers were freed, where there were any.
+    /// The block up to which line pointers were freed.
     blocks_vacuumed,
     /// Times all indexes were visited.
     index_passes,
-    /// Bytes that remembered roots may take.
+    /// The most bytes that remembered roots may take.
     roots_bytes_max,
-    /// Bytes that they take.
+    /// Bytes that the remembered roots take.
     roots_bytes,
-    /// Roots that are remembered.
+    /// Number of remembered roots.
     roots,
-    /// Indexes.
+    /// Number of indexes.
     indexes_total,
-    /// Of those, how many this pass is done with.
+    /// Indexes that this pass has finished.
     indexes_processed,
 }
 
-/// What a root takes in memory that is the only one on its page.
+/// Bytes in memory of a root that is the only one on its page.
 const LONE_ROOT_BYTES: u64 = 11;
 
 impl VacuumState {
-    /// About how many roots the memory holds: they take as much as those found so far, and no more than if each page
-    /// had one.
+    /// Estimates the number of roots that the memory holds. Assumes the size of the roots so far,
+    /// and at most `LONE_ROOT_BYTES` each.
     pub fn roots_max(&self) -> u64 {
         let so_far = self.roots.saturating_mul(self.roots_bytes_max) / self.roots_bytes.max(1);
         so_far.max(self.roots_bytes_max / LONE_ROOT_BYTES)

@@ -1,7 +1,8 @@
-//! What a vacuum does between two pages: it looks for interrupts, and rests if it has done enough.
+//! Rests: vacuum delays and interrupt checks between two pages.
 //!
-//! All threads of one vacuum share it, so that several disturb others no more than one would. Who rests keeps the others
-//! from going on; who is told to stop stops them all.
+//! All threads of one vacuum share one state, so that several disturb other sessions no more than
+//! one would. A thread that sleeps keeps the others from going on. A thread that meets an interrupt
+//! stops them all.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use niwaki_txn::{Interrupted, SessionControl, Sleep};
 
 use crate::cost::{CostBalance, CostOptions};
 
-/// The rests of one vacuum.
+/// The delays of one vacuum.
 #[derive(Debug)]
 pub(crate) struct Rests<'s> {
     session: &'s SessionControl,
@@ -22,7 +23,7 @@ pub(crate) struct Rests<'s> {
 struct State {
     cost: CostBalance,
     reads: u64,
-    /// One thread was told: a session tells an interrupt once.
+    /// The interrupt that one thread got: a session reports an interrupt only once.
     over: Option<Interrupted>,
 }
 
@@ -32,11 +33,12 @@ impl<'s> Rests<'s> {
         Self { session, state: Mutex::new(state) }
     }
 
-    /// A page was visited, `reads` pages were read for it and those that come next, and it was changed or not. No
-    /// latch is held. The lock is kept while it sleeps: the session has one thread that waits, as it expects.
+    /// Adds the cost of a visited page, checks for interrupts, and sleeps if due. `reads` pages
+    /// were read, for it and for the next ones. No latch is held. The lock is kept during the
+    /// sleep: the session expects one thread to wait.
     ///
     /// # Errors
-    /// The session's interrupts, of whichever thread met them.
+    /// The session's interrupts, whichever thread met them.
     pub(crate) fn rest(&self, reads: u64, changed: bool) -> Result<()> {
         let mut state = self.state.lock();
         state.reads += reads;
@@ -54,8 +56,8 @@ impl<'s> Rests<'s> {
         }
     }
 
-    /// As [`Rests::rest`], after a page that was only looked at; then waits for `nap` or less, whatever the clock says. No
-    /// other thread is at work.
+    /// Rests as [`Rests::rest`], after a page that was only looked at. Then waits for `nap` or
+    /// less, whatever the clock says. No other thread works for this vacuum.
     ///
     /// # Errors
     /// As [`Rests::rest`].
@@ -65,7 +67,7 @@ impl<'s> Rests<'s> {
         done.map_err(|why| Error::Transaction(why.into()))
     }
 
-    /// Pages that were read so far, by all threads.
+    /// Returns the number of pages read so far, by all threads.
     pub(crate) fn reads(&self) -> u64 {
         self.state.lock().reads
     }

@@ -1,23 +1,24 @@
-//! Which pages of a heap a vacuum reads, by what the visibility map says of them: the one place where that is decided.
+//! Choice of the heap pages that a vacuum reads, by the visibility map. No other code decides this.
 
 use niwaki_table::PageVisibility;
 
-/// The blocks to read of a heap, ascending, up to the end that it has when they are asked for.
+/// The blocks of a heap to read, ascending, up to the end of the heap at the time of each call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlocksToRead {
-    /// Pages of which the map says so much, or more, are left out; `None`: no page is.
+    /// Pages whose visibility is at least this are left out; `None` leaves no page out.
     skips: Option<PageVisibility>,
     next: u32,
     skipped: u32,
 }
 
 impl BlocksToRead {
-    /// For a vacuum that has nothing to do on pages of which the map says `skips`.
+    /// Chooses for a vacuum that has nothing to do on pages with visibility `skips`.
     pub(crate) fn new(skips: Option<PageVisibility>) -> Self {
         Self { skips, next: 0, skipped: 0 }
     }
 
-    /// The next block to read of a heap with so many; `None` when the rest is skipped, or there is none.
+    /// Returns the next block to read of a heap with `blocks` blocks. Returns `None` when the rest
+    /// is skipped, or the heap ends.
     pub(crate) fn next(
         &mut self,
         blocks: u32,
@@ -34,7 +35,7 @@ impl BlocksToRead {
         None
     }
 
-    /// How many it left out so far.
+    /// Returns the number of blocks left out so far.
     pub(crate) fn skipped(&self) -> u32 {
         self.skipped
     }
@@ -47,7 +48,7 @@ mod tests {
 
     const SAID: [PageVisibility; 3] = [Unknown, AllVisible, AllFrozen];
 
-    /// All maps of up to six pages, for each kind of vacuum.
+    /// Tries all maps of up to six pages, for each kind of vacuum.
     #[test]
     fn reads_what_it_must_and_nothing_else() {
         for blocks in 0..=6u32 {

@@ -1,20 +1,23 @@
-//! The empty end of a heap is given back, when that is worth a lock that keeps everybody out, and nobody notices.
+//! Truncation of a heap's empty tail, by a short exclusive lock that other sessions do not notice.
 //!
 //! ```text
 //!  how long is the empty tail?  (no lock, shared latches, a piece at most)
-//!     not worth it ──────────────────────────────► done
-//!  does somebody wait for the table, or use it? ─► rest, try again, a few times; then leave it to another vacuum
+//!     not worth it ─────────────────────────────► done
+//!  is the table in use, or waited for? ─────────► rest, try again, a few times;
+//!                                                 then leave it to another vacuum
 //!  ACCESS EXCLUSIVE, if it is free
-//!     the piece again, from the end ── somebody waits ─► with what is looked at so far
-//!     cut, let go ───────────────────────────────► the next piece
-//!  does somebody wait for this vacuum itself? ───► the rest is left to another vacuum
+//!     the piece again, from the end; a waiter ──► with the pages looked at so far
+//!     cut, let go ──────────────────────────────► the next piece
+//!  does a session wait for this vacuum itself? ─► the rest is left to another vacuum
 //! ```
 //!
-//! Who waits for this vacuum itself, to define something or to vacuum the table too, waits until its transaction ends:
-//! no rest lets him in. So it ends with the piece that it is at.
+//! A session may wait for this vacuum itself, for DDL or for another vacuum of the table. It waits
+//! until the vacuum's transaction ends: no pause lets it in. So the truncation then ends with its
+//! current piece.
 //!
-//! What decides is the look under the lock: before it, whoever holds the table may insert there. The look without the lock
-//! is for what it costs: the pages are in memory when the lock is held.
+//! The look under the lock decides: before it, any session that holds the table may insert there.
+//! The look without the lock only reduces the cost: the pages are then in memory when the lock is
+//! held.
 
 use std::time::Duration;
 
@@ -24,28 +27,29 @@ use niwaki_heap::Heap;
 use niwaki_table::Result;
 use niwaki_txn::{KeptLock, TableId, TableLockMode, Transaction, WaitPolicy};
 
-/// So many pages are worth it, whatever the heap's size.
+/// The length of an empty tail, in pages, that is worth the lock, whatever the heap's size.
 const WORTH_PAGES: u32 = 1000;
-/// And so is such a part of the heap.
+/// The part of the heap, as its divisor, from which on an empty tail is worth the lock.
 const WORTH_PART: u32 = 16;
-/// Most pages that are looked at again, and cut, while the lock is held once: 8 MiB.
+/// The most pages looked at again, and cut, under one hold of the lock: 8 MiB.
 const PIECE: u32 = if SIMULATED { 2 } else { 1024 };
-/// How often in a row the lock is asked for in vain before the rest is left to another vacuum.
+/// The number of failed tries in a row after which the rest is left to another vacuum.
 const TRIES: u32 = 5;
 
 const _: () = assert!(SIMULATED || PIECE >= WORTH_PAGES, "one piece tells whether it is worth it");
 
-/// The table that a vacuum works on, as the lock manager knows it: a transaction holds it in SHARE UPDATE EXCLUSIVE mode.
+/// The lock on the table under vacuum: a transaction holds it in SHARE UPDATE EXCLUSIVE mode.
 #[derive(Clone, Copy, Debug)]
 pub struct LockedTable<'t> {
-    /// Who holds it. No savepoint is open.
+    /// The transaction that holds the lock. No savepoint is open.
     pub transaction: &'t Transaction,
-    /// Its name for locks.
+    /// The number of the table in the lock manager.
     pub id: TableId,
 }
 
 impl LockedTable<'_> {
-    /// Keeps everybody out until the lock is dropped. `None`: somebody uses the table, or waits for it.
+    /// Excludes all other sessions until the returned lock is dropped. Returns `None` when a
+    /// session uses the table, or waits for it.
     fn exclude(&self) -> Result<Option<KeptLock>> {
         const MODE: TableLockMode = TableLockMode::AccessExclusive;
         let locks = self.transaction.manager().locks();
@@ -54,16 +58,17 @@ impl LockedTable<'_> {
         {
             return Ok(None);
         }
-        // Not until the transaction ends, as other locks.
+        // The lock is kept only until the value is dropped, not until the transaction ends as other
+        // locks are.
         Ok(self.transaction.keep_table_lock(self.id, MODE))
     }
 
-    /// Whether somebody waits for the table.
+    /// Returns true when a session waits for the table.
     fn is_wanted(&self) -> bool {
         self.transaction.manager().locks().is_wanted(self.id) && !seeded_bug!("tail-unyielding")
     }
 
-    /// Whether somebody waits who gets the table when this vacuum has ended, and not before.
+    /// Returns true when a session waits that gets the table only when this vacuum has ended.
     fn holds_up(&self) -> bool {
         const HELD: TableLockMode = TableLockMode::ShareUpdateExclusive;
         let locks = self.transaction.manager().locks();
@@ -71,13 +76,13 @@ impl LockedTable<'_> {
     }
 }
 
-/// Whether an empty tail of so many pages is worth the lock, of a heap of `blocks`.
+/// Decides whether an empty tail of `tail` pages is worth the lock, in a heap of `blocks` pages.
 fn is_worth_it(tail: u32, blocks: u32) -> bool {
     tail > 0 && (tail >= WORTH_PAGES || tail >= blocks / WORTH_PART)
 }
 
-/// How many pages at the end of the heap hold nothing, a piece at most, or as many as were looked at when somebody came
-/// who waits for the vacuum; `rest` is called after each.
+/// Counts the empty pages at the end of the heap, a piece at most. Stops early when a session waits
+/// for the vacuum. `rest` is called after each page.
 fn empty_tail(
     heap: &Heap<'_>,
     table: &LockedTable<'_>,
@@ -92,12 +97,13 @@ fn empty_tail(
     Ok(tail)
 }
 
-/// Cuts off what is empty at the end of a heap of the table, and returns how many pages that were. `begun` hears that
-/// there is something to do; `rest` is called between pages, with how long to nap besides: `pause` between two tries for
-/// the lock.
+/// Cuts off the empty pages at the end of a heap of the table, and returns their number. `begun` is
+/// called if such pages are worth it. `rest` is called between pages, with an additional time to
+/// nap: `pause` between two tries for the lock.
 ///
 /// # Errors
-/// Storage's; those of `rest`. What was cut is cut, and all that it takes is done for it.
+/// Storage's; the errors of `rest`. Pages cut until then stay cut, with all the work that belongs
+/// to it.
 pub(crate) fn truncate(
     heap: &Heap<'_>,
     table: &LockedTable<'_>,
@@ -114,7 +120,7 @@ pub(crate) fn truncate(
     // Ends: a turn makes the heap shorter, or is one of a few tries in a row.
     while tail > 0 && tries < TRIES {
         let gone = match table.exclude()? {
-            // Its tail may have come to hold something: it is looked at again.
+            // The tail may have got rows: the pages are looked at again.
             Some(_excluded) => heap.cut_tail(tail, &mut || table.is_wanted())?,
             None => 0,
         };

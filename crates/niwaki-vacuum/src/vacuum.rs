@@ -1,4 +1,4 @@
-//! One vacuum of one table.
+//! Vacuum of one table.
 //!
 //! ```text
 //! scanning heap ──roots fill their memory──> vacuuming indexes ──> vacuuming heap ──┐
@@ -24,52 +24,54 @@ use crate::rests::Rests;
 use crate::skip::BlocksToRead;
 use crate::truncate::{LockedTable, truncate};
 
-/// Part of the heap's pages, in percent, from which on roots are worth a visit of the indexes.
+/// The part of the heap's pages, in percent, from which on their roots are worth a visit of the
+/// indexes.
 const BYPASS_PERCENT: u64 = 2;
-/// Whatever the part: what takes so many bytes is not carried from vacuum to vacuum.
+/// The bytes of roots from which on the indexes are visited, whatever the part: larger sets are not
+/// carried from vacuum to vacuum.
 const BYPASS_BYTES_MAX: usize = 32 << 20;
 
-/// Stack of a thread that visits an index, in bytes: as the system gives by itself.
+/// Stack of a thread that visits an index, in bytes: the system's default.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Whether the indexes are visited (`INDEX_CLEANUP`).
+/// The policy for visiting the indexes (`INDEX_CLEANUP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexCleanup {
-    /// If enough pages have roots whose entries could go; the others wait for another vacuum, which finds them
-    /// again: their pages are not all-visible.
+    /// Visits the indexes if enough pages have roots with removable entries. Otherwise these roots
+    /// wait for another vacuum. That vacuum finds them again: their pages are not all-visible.
     Auto,
-    /// If any has.
+    /// Visits the indexes if any page has such roots.
     On,
-    /// Never: DEAD line pointers stay, and so do old entries of mixed roots.
+    /// Never visits the indexes: DEAD line pointers stay, and so do old entries of mixed roots.
     Off,
 }
 
-/// How a vacuum is done.
+/// Options of a vacuum.
 #[derive(Clone, Debug)]
 pub struct VacuumOptions {
-    /// Versions of inserters at least this many transactions old are frozen; 0 (VACUUM FREEZE): all
-    /// that every snapshot sees.
+    /// The age of inserters, in transactions, from which on their versions are frozen. 0 (VACUUM
+    /// FREEZE) freezes all versions that every snapshot sees.
     pub freeze_min_age: u64,
-    /// Leave out pages of which the visibility map says that there is nothing to do.
+    /// True to leave out pages on which, by the visibility map, vacuum has nothing to do.
     pub skip_pages: bool,
-    /// Whether the indexes are visited.
+    /// The policy for visiting the indexes.
     pub index_cleanup: IndexCleanup,
-    /// Bytes that roots may take which are remembered before the indexes are visited
-    /// (`maintenance_work_mem`); more roots mean another pass over the indexes.
+    /// The most bytes of roots remembered before the indexes are visited (`maintenance_work_mem`).
+    /// More roots mean another pass over the indexes.
     pub memory_bytes: usize,
-    /// Indexes that are visited at the same time besides the first (`PARALLEL`).
+    /// The number of indexes visited at the same time besides the first (`PARALLEL`).
     pub index_workers: usize,
-    /// Whether the heap of large values is vacuumed too (`PROCESS_TOAST`).
+    /// True to vacuum the heap of large values, too (`PROCESS_TOAST`).
     pub large_values: bool,
-    /// Whether the empty end of a heap is given back (`TRUNCATE`).
+    /// True to give back the empty end of a heap (`TRUNCATE`).
     pub truncate: bool,
-    /// How long it rests when somebody uses the table whose end it wants to cut, before it tries again.
+    /// The pause before another try to cut the heap's end, when other sessions use the table.
     pub truncate_pause: Duration,
-    /// How far it reads ahead, in the heap and in indexes.
+    /// The read-ahead in the heap and in indexes.
     pub read_ahead: ReadAhead,
-    /// When it rests.
+    /// The cost settings that decide about delays.
     pub cost: CostOptions,
-    /// Where it tells how far it is.
+    /// Counters that receive the progress of the vacuum.
     pub progress: Arc<VacuumProgress>,
 }
 
@@ -92,7 +94,7 @@ impl Default for VacuumOptions {
 }
 
 impl VacuumOptions {
-    /// Pages of which the map says so much have nothing for it.
+    /// Returns the visibility from which on this vacuum has nothing to do on a page.
     fn skips(&self) -> Option<PageVisibility> {
         self.skip_pages.then_some(match self.freeze_min_age {
             0 => PageVisibility::AllFrozen,
@@ -101,12 +103,12 @@ impl VacuumOptions {
     }
 }
 
-/// What a vacuum did.
+/// The result of a vacuum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VacuumSummary {
     /// Heap pages read.
     pub pages: u32,
-    /// Heap pages left out, by what the visibility map says of them.
+    /// Heap pages left out because of the visibility map.
     pub skipped: u32,
     /// Versions removed.
     pub removed: u64,
@@ -114,17 +116,19 @@ pub struct VacuumSummary {
     pub frozen: u64,
     /// Versions left on the pages read.
     pub remaining: u64,
-    /// Of those, how many have ended and stay for open snapshots.
+    /// The part of the remaining versions that have ended and stay for open snapshots.
     pub held: u64,
     /// Line pointers freed for reuse.
     pub freed: u64,
-    /// Mixed roots, to which index entries of other keys led, that have only their own now.
+    /// Mixed roots (with index entries of several keys) that have only entries of their own key
+    /// now.
     pub cleared: u64,
     /// Entries removed, of all indexes together.
     pub entries_removed: u64,
     /// Times the indexes were visited.
     pub index_passes: u32,
-    /// Roots whose index entries were left for another vacuum, because they lie on too few pages.
+    /// Roots whose index entries were left for another vacuum, because the roots lie on too few
+    /// pages.
     pub bypassed: u64,
     /// Pages of the heap and of the indexes that were read from their files.
     pub reads: u64,
@@ -134,31 +138,32 @@ pub struct VacuumSummary {
     pub pieces_removed: u64,
     /// Pages at the end of the heap that were given back.
     pub cut: u32,
-    /// And of the heap of large values.
+    /// Pages at the end of the heap of large values that were given back.
     pub values_cut: u32,
 }
 
 impl VacuumSummary {
-    /// About how many rows the table has, where `known` versions were on so many pages before: the pages that were
-    /// left out are taken to hold what pages held then.
+    /// Estimates the number of rows of the table. `known` is an earlier number of rows, with the
+    /// number of pages that held them. Pages that were left out count as holding what pages held
+    /// then.
     pub fn estimate_rows(&self, known: (f64, u32)) -> f64 {
         let read = self.remaining.saturating_sub(self.held) as f64;
         let skipped = f64::from(self.skipped);
         match (self.pages, known) {
             (_, (rows, pages)) if pages > 0 => read + rows / f64::from(pages) * skipped,
             (0, _) => 0.0,
-            // Nothing was known: they are like those that were read.
+            // Without a known number, the left-out pages count like the read ones.
             (pages, _) => read + read / f64::from(pages) * skipped,
         }
     }
 }
 
-/// Vacuums a table. The caller holds it in SHARE UPDATE EXCLUSIVE mode or stronger, so that no other
-/// cleaner and no index build is at it (rules 9b.10, 9b.12); `locked` says by which lock, and is what it takes to give the
-/// heap's empty end back.
+/// Vacuums a table. The caller holds the table in SHARE UPDATE EXCLUSIVE mode or stronger. This
+/// excludes other cleaners and index builds (rules 9b.10, 9b.12). `locked` names that lock. Without
+/// it, the heap's empty end is not given back.
 ///
 /// # Errors
-/// Storage's; the session's interrupts, between pages. What was done stays done.
+/// Storage's; the session's interrupts, between pages. Completed work stays.
 pub fn vacuum(
     table: &Table,
     session: &SessionControl,
@@ -197,20 +202,21 @@ pub fn vacuum(
 
 struct Pass<'t> {
     table: &'t Table,
-    /// Where the heap's end may be cut.
+    /// The lock with which the heap's end may be cut.
     locked: Option<LockedTable<'t>>,
     options: &'t VacuumOptions,
     freeze_before: Xid,
-    /// What could be removed when it began.
+    /// The horizon at the beginning of the vacuum.
     begun: Horizon,
     rests: Rests<'t>,
     summary: VacuumSummary,
-    /// Whose entries the next visit of the indexes is about.
+    /// The roots whose entries the next visit of the indexes removes.
     roots: VacuumRoots,
 }
 
 impl Pass<'_> {
-    /// Prunes the heap's pages that the map does not leave out, up to the end that the heap has when it gets there.
+    /// Prunes the heap's pages, except those that the map leaves out. Ends at the heap's current
+    /// end.
     fn scan(&mut self, paused: &FreeingPaused) -> Result<()> {
         let (table, heap) = (self.table, self.table.heap());
         let pool = table.engine().storage().pool();
@@ -221,7 +227,8 @@ impl Pass<'_> {
         while let Some(block) = stream.next(pool, &mut || {
             Ok::<_, Error>(blocks.next(table.blocks()?, |block| heap.page_visibility(block)))
         })? {
-            // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
+            // Read anew for each page: this costs little, and covers snapshots that ended
+            // meanwhile.
             let horizon = table.engine().transactions().horizon();
             let tell = self.may_leave_roots()?;
             let (before, roots) = (self.freeze_before, &mut self.roots);
@@ -251,7 +258,7 @@ impl Pass<'_> {
         self.options.progress.roots(self.roots.len());
     }
 
-    /// What is left of the roots at the end of the heap.
+    /// Handles the roots that are left at the end of the heap.
     fn finish_roots(&mut self, paused: &FreeingPaused) -> Result<()> {
         if self.roots.is_empty() {
             return Ok(());
@@ -264,17 +271,19 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether the roots found so far may be left to others: then these are told what goes.
+    /// Returns true when the roots found so far may be left to the gardener. Pages then report the
+    /// versions that they remove.
     fn may_leave_roots(&self) -> Result<bool> {
         match self.options.index_cleanup {
             IndexCleanup::On => Ok(false),
             IndexCleanup::Off => Ok(true),
-            // The next page may have some.
+            // The next page may have such roots.
             IndexCleanup::Auto => self.bypasses(1),
         }
     }
 
-    /// Whether so few pages have roots, with so many `more`, that the indexes are not worth a visit.
+    /// Returns true when the indexes are not worth a visit, because few pages have roots. `more`
+    /// pages with roots are added to the count.
     fn bypasses(&self, more: u64) -> Result<bool> {
         let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64 + more;
         let few = pages * 100 < u64::from(self.table.blocks()?) * BYPASS_PERCENT;
@@ -283,11 +292,12 @@ impl Pass<'_> {
         Ok(few && indexed && small && self.summary.index_passes == 0)
     }
 
-    /// Prunes the heap of the table's large values: what is left there of versions that went, and
-    /// of transactions that aborted. No index names its rows, but keys may be made of them. Of
-    /// versions whose entries nobody visits the gardener reads the keys yet: of those that this
-    /// vacuum leaves, and of those that went behind its back. So what ended since it began stays
-    /// for the next one, or for the gardener.
+    /// Prunes the heap of the table's large values. It removes chunks of versions that went, and of
+    /// aborted transactions. No index names its rows, but keys may be made of them.
+    ///
+    /// The gardener may still read the keys of versions whose entries no pass visits. These are
+    /// versions that this vacuum leaves, and versions removed meanwhile by others. So chunks ended
+    /// since the vacuum began stay for the next vacuum, or for the gardener.
     fn vacuum_values(&mut self, values: &Heap<'_>) -> Result<()> {
         let mut none = VacuumRoots::default();
         let left = self.summary.bypassed > 0 || self.options.index_cleanup == IndexCleanup::Off;
@@ -307,21 +317,22 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Gives back what is empty at the end of a heap of the table; `begun` hears that there is something. Returns how
-    /// many pages that were.
+    /// Gives back the empty pages at the end of a heap of the table, and returns their number.
+    /// `begun` is called if such pages exist.
     fn cut_tail(&self, heap: &Heap<'_>, begun: &mut dyn FnMut()) -> Result<u32> {
         let Some(locked) = self.locked else { return Ok(0) };
         let pause = &mut |nap| self.rests.rest_and_nap(nap);
         truncate(heap, &locked, self.options.truncate_pause, begun, pause)
     }
 
-    /// Visits all entries of the roots found in every index: those of DEAD line pointers and those whose keys
-    /// no version has go. Then frees the line pointers, and clears `mixed` where one version is left
-    /// (rules 9b.8, 9b.9).
+    /// Visits all entries of the found roots in every index. Removes entries of DEAD line pointers,
+    /// and entries whose keys no version has. Then frees the line pointers, and clears `mixed`
+    /// where one version is left (rules 9b.8, 9b.9).
     fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
         let roots = std::mem::take(&mut self.roots);
         let (heap, progress) = (self.table.heap(), Arc::clone(&self.options.progress));
-        // Before the first visit of an index: who changes a key meanwhile says *yes*.
+        // Set before the first visit of an index: a writer that changes a key meanwhile sets *yes*
+        // again.
         let mut cleaning = Vec::new();
         for (block, offsets) in roots.mixed.blocks() {
             let found = heap.begin_cleaning(block, &offsets)?;
@@ -342,7 +353,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Visits the indexes, some of them at the same time. Returns the mixed roots that must stay so.
+    /// Visits the indexes, several of them at the same time. Returns the mixed roots that must stay
+    /// mixed.
     fn clean_indexes(&mut self, roots: &VacuumRoots) -> Result<BTreeSet<Tid>> {
         let (table, rests, read_ahead) = (self.table, &self.rests, self.options.read_ahead);
         let visit = |index| {
@@ -374,7 +386,7 @@ impl Pass<'_> {
                         memory::join(left);
                         done
                     }
-                    // The system has no thread to give.
+                    // The system has no further thread.
                     Err(index) => visit(index),
                 }));
                 visited
@@ -411,14 +423,14 @@ impl Pass<'_> {
     }
 }
 
-/// The indexes that take entries, by number. Nobody reads what the others hold, and a build gives
-/// them another file.
+/// Returns the numbers of the indexes that take entries. The contents of the others are not read,
+/// and a build gives them another file.
 fn kept_up(table: &Table) -> Vec<usize> {
     let indexes = table.definition().indexes.iter().enumerate();
     indexes.filter(|(_, index)| index.ready).map(|(number, _)| number).collect()
 }
 
-/// Roots, given ascending, by their blocks.
+/// Groups roots, given ascending, by their blocks.
 fn by_block(roots: &[Tid]) -> impl Iterator<Item = (u32, Vec<u16>)> {
     let groups = roots.chunk_by(|a, b| a.block == b.block);
     groups.map(|group| (group[0].block.0, group.iter().map(|tid| tid.offset.0).collect()))

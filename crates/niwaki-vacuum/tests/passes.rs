@@ -1,5 +1,6 @@
-//! A vacuum in little memory visits the indexes several times, and leaves nothing behind; cancelled at any moment, it
-//! leaves what the next one finishes.
+//! Vacuum in little memory: it visits the indexes several times, and leaves nothing behind.
+//!
+//! Cancelled at any moment, it leaves work that the next vacuum finishes.
 
 #[path = "../../niwaki-table/tests/support/mod.rs"]
 mod support;
@@ -21,10 +22,11 @@ use rests::HookedClock;
 use support::{Rows, World, open_engine_in};
 
 const ROWS: i32 = 240;
-/// Rows fill their pages: some ten a page, so that there are many.
+/// The length of a row's text: some ten rows fill a page, so that there are many pages.
 const LENGTH: usize = 700;
 
-/// A world whose clock can be hooked, in a pool of so many pages: rows, some of them deleted, some with keys of the past.
+/// Makes a world whose clock can be hooked, with a pool of `pages` pages. Some of its rows are
+/// deleted, some have had other keys.
 fn dirty(pages: usize) -> (World, Arc<HookedClock>) {
     let (vfs, clock) = (Arc::new(MemoryVfs::new()), Arc::new(HookedClock::default()));
     let env = Env { vfs: Arc::clone(&vfs) as Arc<dyn Vfs>, clock: clock.clone(), ..Env::memory() };
@@ -39,7 +41,7 @@ fn dirty(pages: usize) -> (World, Arc<HookedClock>) {
     (world, clock)
 }
 
-/// Deletes rows and changes keys, others each time.
+/// Deletes rows and changes keys, of other rows each time.
 fn soil(world: &World, time: i32) {
     let tx = world.begin(0, Isolation::ReadCommitted);
     let snapshot = tx.snapshot().unwrap();
@@ -65,7 +67,7 @@ fn rows(world: &World) -> Rows {
     world.rows(&tx, &snapshot)
 }
 
-/// DEAD line pointers and mixed roots that are left.
+/// Counts the DEAD line pointers and mixed roots that are left.
 fn left(world: &World) -> u64 {
     let horizon = world.engine.transactions().horizon();
     let mut roots = VacuumRoots::default();
@@ -82,7 +84,7 @@ fn options(memory_bytes: usize) -> VacuumOptions {
 #[test]
 fn several_passes_leave_nothing() {
     let mut passes = Vec::new();
-    // For all roots, for those of some pages, and for those of one.
+    // Memory for all roots, for the roots of some pages, and for the roots of one page.
     for memory_bytes in [1 << 20, 300, 1] {
         for index_workers in [0, 1, 7] {
             let (world, _) = dirty(64);
@@ -102,12 +104,12 @@ fn several_passes_leave_nothing() {
     assert!(passes[6] > passes[3], "{passes:?}");
 }
 
-/// At each reading of the clock in turn, one of which is in each rest.
+/// Cancels at each reading of the clock in turn; each delay has one.
 #[test]
 fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
     let (world, clock) = dirty(64);
     let control = Arc::clone(&world.sessions[1]);
-    // Each visit of a page is a rest.
+    // Each visit of a page is a delay.
     let delay = Duration::from_millis(1);
     let cost = CostOptions { delay, limit: 1, page_hit: 1, ..CostOptions::default() };
     let (mut cancelled, mut removed_so_far, mut passes) = (0, 0, 0);
@@ -158,7 +160,7 @@ fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
         if !fired.load(Ordering::Relaxed) {
             break;
         }
-        // What went is there again, so that each moment is met with the same to do.
+        // The rows are inserted again, so that each moment meets the same work.
         let tx = world.begin(0, Isolation::ReadCommitted);
         for id in (0..ROWS).filter(|id| !expected.contains_key(id)) {
             world.stamp();
@@ -172,7 +174,7 @@ fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
     assert!(passes >= 3, "{passes}");
 }
 
-/// A session tells an interrupt once, to one of the threads; all of them stop at once.
+/// A session reports an interrupt once, to one of the threads; all of them stop at once.
 #[test]
 fn who_visits_indexes_at_the_same_time_stops_together_and_rests_as_one() {
     let rests_of = |index_workers, cancel_at: u64| {
@@ -202,7 +204,7 @@ fn who_visits_indexes_at_the_same_time_stops_together_and_rests_as_one() {
         Some(0),
         "all is in the pool: no page is visited twice"
     );
-    // Of two readings in a rest it is the second that is not done any more.
+    // A delay has two readings. The second one is no longer done.
     let visiting = (alone / 3..alone * 2 / 3).step_by(7);
     for moment in visiting {
         let (readings, done) = rests_of(1, moment);

@@ -1,5 +1,7 @@
-//! Versions against pieces: H3.a, every value that somebody may see is whole; H1.a, every piece that somebody may need
-//! belongs to a version (`docs/invariants.md`).
+//! Check of versions against pieces (`docs/invariants.md`).
+//!
+//! H3.a: every value that a snapshot may see is whole. H1.a: every piece that a snapshot may need
+//! belongs to a version.
 
 use niwaki_env::hash::{HashMap, HashSet};
 use niwaki_heap::{Live, VersionRow};
@@ -12,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::table::Table;
 
 impl Table {
-    /// Examines the value heap, and holds it against the versions of the heap. Nobody writes to the table.
+    /// Examines the value heap, and compares it with the versions of the heap. The table must not
+    /// be written meanwhile.
     ///
     /// # Errors
-    /// Storage's other than damage, which goes into the report.
+    /// Storage's errors, except damage, which goes into the report.
     pub(crate) fn check_values(&self, report: &mut Vec<Corruption>) -> Result<u64> {
         let Some(values) = self.value_heap() else { return Ok(0) };
         let blocks = values.blocks()?;
@@ -47,7 +50,8 @@ impl Table {
         Ok(u64::from(blocks))
     }
 
-    /// Reads every value of every version that somebody may see. Returns the addresses of their pieces.
+    /// Reads every value of every version that a snapshot may see. Returns the addresses of their
+    /// pieces.
     fn check_named(&self, horizon: &Horizon, report: &mut Vec<Corruption>) -> Result<HashSet<Tid>> {
         let mut named = HashSet::default();
         // By first piece: an address belongs to one value.
@@ -67,7 +71,7 @@ impl Table {
                     }
                 };
                 if pointers.iter().all(|(_, p)| known.get(&pieces::first_piece(p)) == Some(p)) {
-                    // Nothing out of line, or seen with another version.
+                    // No value out of line, or all seen with another version.
                     continue;
                 }
                 for (_, pointer) in pointers {
@@ -81,7 +85,7 @@ impl Table {
                 let all = ColumnMask::all(row.len());
                 let VersionRow { natts, has_nulls, bytes } = &version;
                 match self.deform_parts(*natts, *has_nulls, bytes, &all, &mut row) {
-                    // A piece that is not there was reported.
+                    // A missing piece was reported.
                     Ok(_) | Err(Error::Storage(niwaki_storage::Error::Corruption(_))) => {}
                     Err(Error::Type(error)) => {
                         report.push(self.unreadable(root, &Error::Type(error)));

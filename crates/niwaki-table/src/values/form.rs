@@ -1,15 +1,17 @@
-//! Which values of a row are compressed, and which go out of line.
+//! Placement of a row's values: plain, compressed, or out of line.
 //!
 //! ```text
-//! row of at most a quarter of a page      it stays as it is
-//! larger      1. the largest value is compressed, if that saves anything; then the next, until the row is small
-//!             2. the largest value goes out of line, compressed or not; then the next, until the row is small
-//! still larger                            the same with the columns that indexes have as they are
+//! row of at most a quarter of a page    it stays as it is
+//! larger    1. the largest value is compressed, if that saves anything; then the next
+//!           2. the largest value goes out of line, compressed or not; then the next
+//!           each only until the row is small
+//! still larger                          the same with the columns that indexes have as they are
 //! ```
 //!
-//! PostgreSQL's strategy in spirit (`heaptoast.c`). Columns of indexes come last because comparing what is not
-//! there costs a copy (rule 9b.16). Without a value heap only what does not fit a page is compressed. What is
-//! done follows from the row and from what its old version keeps, and from nothing else.
+//! This follows PostgreSQL's strategy in spirit (`heaptoast.c`). Columns of indexes come last,
+//! because comparing a value that is not plain costs a copy (rule 9b.16). Without a value heap, a
+//! row is compressed only if it does not fit a page. The outcome depends only on the row and on the
+//! values that its old version keeps.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -24,24 +26,24 @@ use niwaki_types::{
 
 use crate::error::{Error, Result};
 
-/// A row is made smaller until it has so many bytes, header included.
+/// The bytes, header included, down to which a row is made smaller.
 const ROW_TARGET: usize = if SIMULATED { 160 } else { PAGE_SIZE / 4 };
-/// Shorter images are not compressed.
+/// The least bytes of an image that is compressed.
 const COMPRESS_MIN: usize = 32;
 
-/// How a value stands in its row, if not as it is.
+/// The form of a value that is not plain in its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Held<'r> {
-    /// Compressed.
+    /// Compressed in the row.
     Compressed { compression: Compression, raw_length: u32, bytes: Vec<u8> },
-    /// Its pieces are there.
+    /// Out of line, with its pieces stored.
     OutOfLine(ValuePointer),
-    /// Its pieces are to be written: these bytes.
+    /// Out of line, with these bytes still to be stored as pieces.
     ToWrite { compression: Compression, raw_length: u32, bytes: Cow<'r, [u8]> },
 }
 
 impl Held<'_> {
-    /// A copy of what stands in a stored row.
+    /// Copies the form of a value from a stored row.
     pub(super) fn of(apart: Apart<'_>) -> Held<'static> {
         match apart {
             Apart::Compressed { compression, raw_length, bytes } => {
@@ -51,7 +53,7 @@ impl Held<'_> {
         }
     }
 
-    /// As it stands in the row; `None` while its pieces are not written.
+    /// Returns the form for the row; `None` while the pieces are not written.
     pub(super) fn apart(&self) -> Option<Apart<'_>> {
         match self {
             Self::Compressed { compression, raw_length, bytes } => Some(Apart::Compressed {
@@ -72,12 +74,14 @@ impl Held<'_> {
     }
 }
 
-/// Bytes, header included, to which a row may grow before anything is done about it.
+/// Returns the bytes, header included, that a row may have before its values are compressed or
+/// moved.
 pub(super) fn row_target(has_value_heap: bool) -> usize {
     if has_value_heap { ROW_TARGET } else { MAX_TUPLE_SIZE }
 }
 
-/// Whether a row of a table with these columns can be so large that a value of it is to go out of line.
+/// Returns true when a row of a table with these columns can be so large that one of its values
+/// goes out of line.
 pub fn can_have_large_values(columns: impl Iterator<Item = ColumnType>) -> bool {
     let (mut longest, mut can_move) = (TUPLE_HEADER_SIZE, false);
     for column in columns {
@@ -91,7 +95,7 @@ pub fn can_have_large_values(columns: impl Iterator<Item = ColumnType>) -> bool 
     can_move && longest > ROW_TARGET
 }
 
-/// Most bytes of the image of a value of variable length, if its type says.
+/// Returns the most bytes of the image of a variable-length value, if its type limits them.
 fn longest_image(column: ColumnType) -> Option<usize> {
     /// Bytes of a character in UTF-8, at most.
     const CHARACTER: usize = 4;
@@ -104,30 +108,31 @@ fn longest_image(column: ColumnType) -> Option<usize> {
     }
 }
 
-/// A row whose values find their places.
+/// A row whose values are being placed.
 pub(super) struct Placement<'r> {
     columns: &'r [ColumnType],
     row: &'r [Datum],
-    /// By column.
+    /// The decided form of each column's value; `None` for a plain value.
     held: Vec<Option<Held<'r>>>,
-    /// Bytes of the row as it is now, header included.
+    /// Bytes of the row in its current form, header included.
     size: usize,
     target: usize,
 }
 
-/// A value that could be made smaller, or go.
+/// A value that could be compressed or moved out of line.
 struct Candidate {
     column: usize,
-    /// Bytes in the row.
+    /// Bytes of the value in the row.
     size: usize,
 }
 
 impl<'r> Placement<'r> {
-    /// Decides about a row; `kept` has, by column, what its old version has of a value that stays the same (or is
-    /// empty). `indexed`: columns that indexes have as they are.
+    /// Decides the form of each value of a row. `kept` holds, by column, the old version's form of
+    /// each value that stays the same (or is empty). `indexed`: columns that indexes hold as they
+    /// are.
     ///
     /// # Errors
-    /// [`Error::ValueTooBig`]; [`Error::RowTooBig`] when nothing helps.
+    /// [`Error::ValueTooBig`]; [`Error::RowTooBig`] when the smallest form is still too big.
     pub(super) fn decide(
         columns: &'r [ColumnType],
         row: &'r [Datum],
@@ -152,13 +157,13 @@ impl<'r> Placement<'r> {
         Ok(placement.held)
     }
 
-    /// The image of a column's value, if it can stand apart.
+    /// Returns the image of a column's value, if the value can be compressed or moved.
     fn image(&self, column: usize) -> Option<Cow<'r, [u8]>> {
         let (oid, value) = (self.columns[column].oid, &self.row[column]);
         (can_be_apart(oid) && !value.is_null()).then(|| image(oid, value))
     }
 
-    /// Adds up the row.
+    /// Adds up the bytes of the row.
     fn measure(&mut self) -> Result<()> {
         let nulls = self.row.iter().any(Datum::is_null);
         self.size = TUPLE_HEADER_SIZE + if nulls { self.row.len().div_ceil(8) } else { 0 };
@@ -185,7 +190,8 @@ impl<'r> Placement<'r> {
         Ok(())
     }
 
-    /// Columns of a group that `size` has a number for, the largest first, then in their order.
+    /// Returns the columns of a group for which `size` gives a number, the largest first, then in
+    /// their order.
     fn candidates(
         &self,
         group: &impl Fn(&usize) -> bool,
@@ -250,7 +256,7 @@ impl<'r> Placement<'r> {
     }
 }
 
-/// The length of an image, which was measured before.
+/// Returns the length of an image, which was checked before.
 fn length_of(image: &[u8]) -> u32 {
     u32::try_from(image.len()).expect("an image is shorter than 2^30 bytes")
 }
@@ -259,7 +265,7 @@ fn length_of(image: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// Bytes that do not compress.
+    /// Returns bytes that do not compress.
     fn noise(length: usize) -> Datum {
         let mut state = 0x2545_f491_4f6c_dd1du64;
         let bytes: Vec<u8> = (0..length)
@@ -273,7 +279,7 @@ mod tests {
         Datum::Bytea(bytes.into())
     }
 
-    /// What becomes of a row of byteas, by column: `-` as it is, `c` compressed, `o` out of line.
+    /// Returns a row's decisions for byteas, by column: `-` plain, `c` compressed, `o` out of line.
     fn decided(row: &[Datum], indexed: &[usize], has_value_heap: bool) -> Result<String> {
         let columns = vec![ColumnType::new(TypeOid::BYTEA); row.len()];
         let indexed = indexed.iter().copied().collect();
@@ -295,9 +301,9 @@ mod tests {
         assert_eq!(decided(&[noise(few), zeros(9000)], &[], true).unwrap(), "-c");
         let both = [noise(3 * ROW_TARGET / 4), noise(ROW_TARGET / 2)];
         assert_eq!(decided(&both, &[], true).unwrap(), "o-");
-        // Compressed, and still large: out of line as it is then.
+        // Compressed, and still large: the compressed form goes out of line.
         assert_eq!(decided(&[zeros(9_000_000)], &[], true).unwrap(), "o");
-        // What an index has stays as long as anything else can go.
+        // An indexed column's value stays as long as any other can go.
         assert_eq!(decided(&[noise(1900), noise(300), noise(300)], &[0], true).unwrap(), {
             if SIMULATED { "ooo" } else { "-oo" }
         });

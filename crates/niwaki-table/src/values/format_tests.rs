@@ -1,4 +1,4 @@
-//! `docs/format.md` says what the code does.
+//! Tests that `docs/format.md` describes the bytes that the code writes.
 
 use niwaki_storage::{Tid, Xid};
 use niwaki_types::{Compression, ValuePointer};
@@ -7,7 +7,7 @@ use super::pieces::write_piece;
 
 const FORMAT: &str = include_str!("../../../../docs/format.md");
 
-/// The bytes that the table under a heading gives to each field: one behind the other, up to `end`.
+/// Compares bytes with the table under a heading: field after field, up to the end.
 fn assert_fields(heading: &str, bytes: &[u8], expected: &[(&str, u64)]) {
     let (_, section) = FORMAT.split_once(&format!("### {heading}\n")).expect("the section");
     let rows = section.lines().skip_while(|line| !line.starts_with("| offset")).skip(2);

@@ -7,15 +7,16 @@
 //!  v3 │ 8 │ pointer q │ ···  (replaced)   └─ p: first piece, transaction 40, lengths, method
 //! ```
 //!
-//! - `form`: which values of a row are compressed, and which go out of line.
-//! - `pieces`: the bytes of a value out of line, as a list of rows.
-//! - `row`: rows written with such values.
-//! - `resolve`: rows read with them.
-//! - `tend`: the room of pieces that went.
-//! - `check`: that versions and pieces fit each other.
+//! - `form`: decides which values of a row are compressed or go out of line.
+//! - `pieces`: stores the bytes of an out-of-line value as a list of rows (TOAST chunks).
+//! - `row`: writes rows with such values.
+//! - `resolve`: reads rows with such values.
+//! - `tend`: frees the space of removed pieces.
+//! - `check`: checks versions against pieces.
 //!
-//! **A piece lives as long as the versions that name it.** It is inserted by the transaction that writes the first
-//! of them, and ended by the one that ends the last: the README says why no snapshot misses one.
+//! **A piece lives as long as the versions that name it.** The transaction that writes the first of
+//! them inserts the piece. The transaction that ends the last of them ends the piece. The README
+//! says why no snapshot misses a piece.
 
 mod check;
 mod form;

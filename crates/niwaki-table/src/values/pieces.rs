@@ -1,17 +1,18 @@
-//! The bytes of a value out of line, as a list of rows in the value heap.
+//! Pieces (TOAST chunks): the bytes of an out-of-line value, as a list of rows in the value heap.
 //!
 //! ```text
-//! piece   0  xid u64      who stored the value
+//! piece   0  xid u64      transaction that stored the value
 //!         8  rest u32     bytes of the value from this piece on
-//!        12  block u32    where the next piece is; 2^32 - 1 and 0 in the last one
+//!        12  block u32    address of the next piece; 2^32 - 1 and 0 in the last one
 //!        16  offset u16
 //!        18  the bytes
 //! ```
 //!
-//! A value is written from its last piece to its first, so that each can say where the next one is. The address of the
-//! first piece and the transaction together name one value for ever: a line pointer is used again only when the
-//! transaction that stored its row has ended, and no transaction comes back. Every piece says the transaction and how
-//! many bytes are left, so whoever follows an old pointer notices that he is elsewhere.
+//! A value is written from its last piece to its first, so that each piece can hold the address of
+//! the next one. The address of the first piece and the transaction together name one value for
+//! ever. A line pointer is used again only after the transaction that stored its row has ended, and
+//! no transaction comes back. Every piece holds the transaction and the number of remaining bytes.
+//! So a reader that follows an old pointer notices that it has reached another value.
 #![deny(clippy::indexing_slicing)]
 
 use niwaki_env::SIMULATED;
@@ -24,18 +25,19 @@ use crate::error::Result;
 
 /// Bytes of a piece before its share of the value.
 const HEAD: usize = 18;
-/// Largest row of a piece: what the free space map can say of an empty page.
+/// The largest row of a piece: the most free space that the map can record for an empty page.
 const ROW_MAX: usize = 8128;
-/// Bytes of a value in one piece.
+/// The most bytes of a value in one piece.
 const PIECE_MAX: usize = if SIMULATED { 64 } else { ROW_MAX - TUPLE_HEADER_SIZE - HEAD };
 
-/// Most pieces in a list of ended ones. A list that finds no room is left to vacuum.
+/// The most pieces in one list of ended pieces. A list that finds no room in the queue is left to
+/// vacuum.
 const LIST_MAX: usize = 1024;
 
-/// Where the last piece says that the next one is.
+/// The address that the last piece gives as the next one.
 const NO_PIECE: Tid = Tid { block: BlockNumber::INVALID, offset: OffsetNumber(0) };
 
-/// One piece, taken apart.
+/// One decoded piece.
 struct Piece<'p> {
     xid: u64,
     rest: u32,
@@ -44,7 +46,7 @@ struct Piece<'p> {
 }
 
 impl<'p> Piece<'p> {
-    /// `None` when the row is none.
+    /// Decodes a row. Returns `None` when the row is no piece.
     fn read(row: &'p [u8]) -> Option<Self> {
         let (xid, row) = row.split_first_chunk()?;
         let (rest, row) = row.split_first_chunk()?;
@@ -55,14 +57,14 @@ impl<'p> Piece<'p> {
             offset: OffsetNumber(u16::from_le_bytes(*offset)),
         };
         let (xid, rest) = (u64::from_le_bytes(*xid), u32::from_le_bytes(*rest));
-        // Every piece has some, and the last one the last.
+        // Every piece has bytes, and the last piece has the last bytes.
         let length = u32::try_from(bytes.len()).ok()?;
         let fits = length > 0 && length <= rest && (length == rest) == (next == NO_PIECE);
         fits.then_some(Self { xid, rest, next, bytes })
     }
 }
 
-/// The row of a piece, in `out`, whose earlier contents go.
+/// Writes the row of a piece into `out`, replacing its contents.
 pub(super) fn write_piece(xid: Xid, rest: u32, next: Tid, bytes: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&xid.0.to_le_bytes());
@@ -72,12 +74,12 @@ pub(super) fn write_piece(xid: Xid, rest: u32, next: Tid, bytes: &[u8], out: &mu
     out.extend_from_slice(bytes);
 }
 
-/// Where a value begins.
+/// Returns the address of a value's first piece.
 pub(super) fn first_piece(pointer: &ValuePointer) -> Tid {
     Tid::new(pointer.block, pointer.offset)
 }
 
-/// A walk along the pieces of a value, which is told each piece's row.
+/// A walk along the pieces of a value. The caller passes each piece's row.
 struct Walk {
     xid: u64,
     at: Tid,
@@ -89,8 +91,8 @@ impl Walk {
         Self { xid: pointer.xid, at: first_piece(pointer), rest: pointer.stored_length }
     }
 
-    /// Whether this row is the piece where the walk is; then it goes on behind it, and the piece's bytes come back. It ends,
-    /// because each piece leaves fewer bytes to the next ones.
+    /// Advances if this row is the piece at the walk's position, and returns the piece's bytes. The
+    /// walk ends, because each piece leaves fewer bytes to the next ones.
     fn step<'p>(&mut self, row: &'p [u8]) -> Option<&'p [u8]> {
         let piece = Piece::read(row)?;
         if piece.xid != self.xid || piece.rest != self.rest {
@@ -106,11 +108,11 @@ impl Walk {
     }
 }
 
-/// Stores a value and says where. `of_key`: an index has a key made of it.
+/// Stores a value, and returns its pointer. `of_key`: an index has a key made of the value.
 ///
 /// # Errors
-/// Storage's; the session's interrupts; a read-only transaction's. What was stored until then is the transaction's, and goes
-/// with it.
+/// Storage's; the session's interrupts; a read-only transaction's. Pieces stored until then belong
+/// to the transaction, and go with it.
 pub(super) fn store(
     heap: Heap<'_>,
     tx: &Transaction,
@@ -132,25 +134,25 @@ pub(super) fn store(
     Ok(ValuePointer { compression, raw_length, stored_length: rest, xid: xid.0, block, offset })
 }
 
-/// Where a walk along a value came to nothing.
+/// The position at which a walk along a value found no matching piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
-    /// Where the piece should be.
+    /// The expected address of the piece.
     pub(super) at: Tid,
     /// Bytes of the value from there on.
     pub(super) rest: u32,
 }
 
-/// What a walk along a value gives, if all of its pieces are there.
+/// The result of a walk along a value, if all of its pieces exist.
 pub(super) type Walked<T> = std::result::Result<T, Lost>;
 
-/// The stored bytes of a value, if all of its pieces are there.
+/// Returns the stored bytes of a value, if all of its pieces exist.
 ///
 /// # Errors
 /// Storage's.
 pub(super) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<u8>>> {
     let mut walk = Walk::new(pointer);
-    // Grows with what is really there: a damaged length asks for no memory.
+    // Grows with the bytes that really exist: a damaged length allocates no memory.
     let mut bytes = Vec::new();
     while !walk.is_over() {
         let (at, rest) = (walk.at, walk.rest);
@@ -163,8 +165,8 @@ pub(super) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<
     Ok(Ok(bytes))
 }
 
-/// Ends every piece of a value, for `tx`. If `told`, the value heap learns that their room will be
-/// free; else that waits until the version that names them is pruned.
+/// Ends every piece of a value, for `tx`. With `told`, the value heap learns that their space will
+/// be free. Otherwise this waits until the version that names them is pruned.
 ///
 /// # Errors
 /// Storage's; the session's interrupts; a read-only transaction's.
@@ -190,8 +192,8 @@ pub(super) fn end(
     Ok(Ok(()))
 }
 
-/// Addresses of those pieces of a value that are there still; in the order of the pieces, up to the
-/// first that is not.
+/// Returns the addresses of the pieces of a value that still exist, in their order, up to the first
+/// missing one.
 ///
 /// # Errors
 /// Storage's.
@@ -209,7 +211,7 @@ pub(super) fn left(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<Tid>> {
     Ok(rows)
 }
 
-/// Addresses of all pieces of a value, if they are all there.
+/// Returns the addresses of all pieces of a value, if all exist.
 ///
 /// # Errors
 /// Storage's.
@@ -227,15 +229,15 @@ pub(super) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked
     Ok(Ok(addresses))
 }
 
-/// Remembers that these pieces, which one transaction stored, will go.
+/// Notes that these pieces, which one transaction stored, will go.
 pub(super) fn note_ended(heap: Heap<'_>, inserter: Xid, rows: &[Tid]) {
     for rows in rows.chunks(LIST_MAX) {
         heap.note_ended(EndedRows { inserter, rows: rows.to_vec() });
     }
 }
 
-/// Prunes the blocks of these pieces by this horizon; those that keys are made of go, too. False:
-/// somebody was at a block, and some may be left.
+/// Prunes the blocks of these pieces by this horizon. Pieces that keys are made of go, too. Returns
+/// false when a block was in use, so that some pieces may be left.
 ///
 /// # Errors
 /// Storage's.
@@ -249,7 +251,7 @@ pub(super) fn take_away(heap: Heap<'_>, rows: &[Tid], horizon: &Horizon) -> Resu
     Ok(all)
 }
 
-/// Whether a row is a piece that this transaction stored.
+/// Returns true when a row is a piece that this transaction stored.
 pub(super) fn is_of(row: &[u8], inserter: Xid) -> bool {
     Piece::read(row).is_some_and(|piece| piece.xid == inserter.0)
 }

@@ -1,10 +1,14 @@
-//! Rows read with large values.
+//! Reads of rows with large values.
 //!
-//! What stands in a row as it is can be read under its page's latch; the rest is read from a copy, with no
-//! latch held, and only for the columns that are needed. Pieces are read by their addresses. Whoever sees the version may
-//! do so as long as the snapshot is there which sees it. Who reads versions that no snapshot of his holds (builds,
-//! the memo of keys, checks) may find a piece gone, because the version is removable by now; then he looks once more:
-//! a version that is not removable and lacks a piece is damaged, whatever was removed meanwhile.
+//! Plain values of a row can be read under its page's latch. Values that are compressed or out of
+//! line are read from a copy, with no latch held, and only for the needed columns. Pieces (chunks
+//! of out-of-line values) are read by their addresses. A reader of a version may do so as long as
+//! the snapshot that sees the version exists.
+//!
+//! Some readers read versions that no snapshot of theirs holds (builds, the memo of keys, checks).
+//! They may find a piece gone, because the version is removable by now. Then they check the version
+//! once more: a version that lacks a piece and is not removable is damaged, whatever was removed
+//! meanwhile.
 
 use std::borrow::Cow;
 
@@ -18,21 +22,22 @@ use super::pieces::{self, Lost, Walked};
 use crate::error::{Error, Result};
 use crate::table::Table;
 
-/// What came of reading a row under its page's latch.
+/// The result of reading a row under its page's latch.
 pub(crate) enum Reading {
-    /// Everything that was needed is there.
+    /// All needed values are read.
     Whole,
-    /// Some values do not stand in the row as they are: this copy is to be read when the latch is gone.
+    /// Some values are compressed or out of line. They are to be read from this copy after the
+    /// latch's release.
     OnCopy(VersionRow),
 }
 
-/// A value that is not whole.
+/// A value with a missing piece.
 struct LostValue {
     pointer: ValuePointer,
     lost: Lost,
 }
 
-/// Bytes of a value's image.
+/// Returns the bytes of a value's uncompressed image.
 fn image_bytes(apart: &Apart<'_>) -> usize {
     let (Apart::Compressed { raw_length, .. } | Apart::OutOfLine(ValuePointer { raw_length, .. })) =
         *apart;
@@ -40,8 +45,9 @@ fn image_bytes(apart: &Apart<'_>) -> usize {
 }
 
 impl Table {
-    /// Writes the `needed` columns of a stored row into `out` (as wide as the table) as far as they stand in it as they
-    /// are. May be called under latches.
+    /// Writes the `needed` columns of a stored row into `out` (as wide as the table), as far as
+    /// their values are plain. Values that are compressed or out of line are left to a copy. May be
+    /// called under latches.
     ///
     /// # Errors
     /// [`Error::Type`] (XX001) when the bytes are damaged.
@@ -57,7 +63,8 @@ impl Table {
         Ok(if apart.is_empty() { Reading::Whole } else { Reading::OnCopy(row.into()) })
     }
 
-    /// Finishes what [`Table::deform_here`] has begun. No latch is held; the caller's snapshot sees the version.
+    /// Finishes the work of [`Table::deform_here`]. No latch is held; the caller's snapshot sees
+    /// the version.
     ///
     /// # Errors
     /// As [`Table::deform`].
@@ -76,12 +83,14 @@ impl Table {
         }
     }
 
-    /// Writes the `needed` columns of a stored row into `out` (as wide as the table); columns that the row does not have
-    /// yet get what the table says they have in old rows. No latch is held, and some snapshot of the caller's sees the
-    /// version, or a lock of the caller's keeps it. Returns the bytes of the values that do not stand in the row as they are.
+    /// Writes the `needed` columns of a stored row into `out` (as wide as the table). Columns added
+    /// after the row was written get their values for old rows from the definition. No latch is
+    /// held. A snapshot of the caller sees the version, or a lock of the caller keeps it. Returns
+    /// the bytes of the values that are compressed or out of line.
     ///
     /// # Errors
-    /// [`Error::Type`] (XX001) when the bytes are damaged, [`Error::Storage`] (XX001 too) when a value is not whole;
+    /// [`Error::Type`] (XX001) when the bytes are damaged; [`Error::Storage`] (XX001, too) when a
+    /// value is not whole; storage's.
     /// storage's.
     #[inline]
     pub fn deform_parts(
@@ -100,8 +109,9 @@ impl Table {
         }
     }
 
-    /// As [`Table::deform`], except that values which do not stand in the row as they are, and have images longer than `most`
-    /// bytes, are not read: they are NULL in `out`, and `long` is told their column and the length of the image.
+    /// Writes columns as [`Table::deform`] does, but skips long values. A compressed or out-of-line
+    /// value is skipped when its image is longer than `most` bytes. It is then NULL in `out`, and
+    /// `long` gets its column and the length of its image.
     ///
     /// # Errors
     /// As [`Table::deform_parts`].
@@ -129,8 +139,9 @@ impl Table {
         }
     }
 
-    /// As [`Table::deform_parts`], of a version of the chain at `root` that no snapshot of the caller's holds. False: it has become
-    /// removable, and some value of it is gone.
+    /// Writes columns as [`Table::deform_parts`] does, for a version of the chain at `root` that no
+    /// snapshot of the caller holds. Returns false when the version has become removable, and one
+    /// of its values is gone.
     ///
     /// # Errors
     /// As [`Table::deform_parts`].
@@ -153,7 +164,7 @@ impl Table {
         }
     }
 
-    /// Whether such a version of the chain at `root` is there that is not removable by now.
+    /// Returns true when the chain at `root` still has this version, not removable by now.
     fn is_needed(&self, root: Tid, version: &VersionRow) -> Result<bool> {
         let horizon = self.engine.transactions().horizon();
         let mut found = false;
@@ -169,7 +180,8 @@ impl Table {
         Ok(found)
     }
 
-    /// Writes what stands in the row as it is, and what the table says of columns that it lacks; the rest goes to `apart`.
+    /// Writes the plain values of a row, and the definition's values of columns that the row lacks.
+    /// The other values go to `apart`.
     #[inline]
     fn deform_standing<'a>(
         &'a self,
@@ -189,8 +201,9 @@ impl Table {
         Ok(())
     }
 
-    /// Appends the `needed` columns of a stored row to the vectors in their places; columns that the row does not have yet get
-    /// what the table says they have in old rows. As for [`Table::deform_parts`], and it returns the same.
+    /// Appends the `needed` columns of a stored row to the vectors in their places. Columns added
+    /// after the row was written get their values for old rows from the definition. Needs and
+    /// returns the same as [`Table::deform_parts`].
     ///
     /// # Errors
     /// As [`Table::deform_parts`]; the vectors are then of different lengths.
@@ -238,7 +251,7 @@ impl Table {
         Ok(None)
     }
 
-    /// The value of a column that does not stand in its row as it is, if it is whole.
+    /// Reads a compressed or out-of-line value of a column, if it is whole.
     fn resolve(
         &self,
         column: usize,
@@ -257,7 +270,7 @@ impl Table {
         Ok(Ok(value_of_image(self.definition.columns[column].oid, &image)?))
     }
 
-    /// The stored bytes of a value out of line.
+    /// Returns the stored bytes of an out-of-line value.
     fn read_value(&self, pointer: &ValuePointer) -> Result<Walked<Vec<u8>>> {
         match self.value_heap() {
             Some(heap) => pieces::read(heap, pointer),

@@ -1,4 +1,4 @@
-//! Rows written with large values.
+//! Writes of rows with large values.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::table::Table;
 use crate::update::Queue;
 use crate::workspace::Workspace;
 
-/// Pointers of a row to its values out of line, with their columns.
+/// The pointers of a row to its out-of-line values, with their columns.
 type Pointers = Vec<(usize, ValuePointer)>;
 
-/// A row in its stored form, whose bytes are elsewhere.
+/// The header facts of a formed row, whose bytes are elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formed {
     natts: u16,
@@ -30,7 +30,7 @@ pub(crate) struct Formed {
 }
 
 impl Formed {
-    /// The row for the heap.
+    /// Returns the row for the heap.
     pub(crate) fn row<'b>(&self, bytes: &'b [u8]) -> NewRow<'b> {
         let Self { natts, has_nulls, has_external } = *self;
         NewRow { natts, has_nulls, has_external, bytes }
@@ -38,17 +38,18 @@ impl Formed {
 }
 
 impl Table {
-    /// The operations of the heap of its large values, if the table has one.
+    /// Returns the operations of the heap of large values, if the table has one.
     #[inline]
     pub fn value_heap(&self) -> Option<Heap<'_>> {
         let relation = self.values.as_ref()?;
         Some(Heap::new(self.engine.storage(), self.engine.transactions(), relation))
     }
 
-    /// Appends the stored form of a row (all columns) to `out`, if all of its values can stay as they are.
+    /// Appends the stored form of a row (all columns) to `out`, if all of its values can stay
+    /// plain.
     #[inline]
     pub(crate) fn form_plain(&self, row: &[Datum], out: &mut Vec<u8>) -> Option<Formed> {
-        // It would be copied, and the buffer would stay as large.
+        // Such a value would be copied, and the buffer would stay that large.
         if row.iter().any(|value| length_at_least(value) > MAX_TUPLE_SIZE) {
             return None;
         }
@@ -61,8 +62,8 @@ impl Table {
         Some(Formed { natts: row.len() as u16, has_nulls, has_external: false })
     }
 
-    /// Appends the stored form of a new row (all columns) to `work.row`. Values that go out of line are stored, and noted in
-    /// `work.values`, whose earlier contents go.
+    /// Appends the stored form of a new row (all columns) to `work.row`. Stores the values that go
+    /// out of line, and notes them in `work.values`, replacing its contents.
     ///
     /// # Errors
     /// [`Error::RowTooBig`], [`Error::ValueTooBig`]; storage's, interrupts.
@@ -84,7 +85,7 @@ impl Table {
         }
     }
 
-    /// Decides where the values of a row stand.
+    /// Decides the form of each value of a row.
     fn place_values<'r>(
         &'r self,
         row: &'r [Datum],
@@ -94,7 +95,7 @@ impl Table {
         Placement::decide(columns, row, kept, &self.indexed_columns, heap)
     }
 
-    /// Stores what goes out of line, and appends the stored form of the row to `work.row`.
+    /// Stores the values that go out of line, and appends the stored form of the row to `work.row`.
     fn form_held(
         &self,
         tx: &Transaction,
@@ -117,11 +118,13 @@ impl Table {
         Ok(Formed { natts: row.len() as u16, has_nulls, has_external })
     }
 
-    /// Replaces the version that `target` means, whose values are `old`, by `new` (all columns each). Waits for who is in the
-    /// way. Values that stay the same stay where they are; those that do not are ended.
+    /// Replaces the version of `target`, whose values are `old`, by `new` (all columns each). Waits
+    /// for other transactions that block the row. Unchanged values stay in place; changed ones are
+    /// ended.
     ///
-    /// Pieces are stored late: when the row is locked for this transaction, so that it can only end in being replaced. An
-    /// update that must wait, or that finds the row changed, has stored nothing yet.
+    /// Pieces are stored late: after the row is locked for this transaction, so that the row can
+    /// only end in being replaced. An update that must wait, or that finds the row changed, has
+    /// stored nothing yet.
     pub(crate) fn replace<'t>(
         &self,
         view: &View<'t>,
@@ -174,7 +177,7 @@ impl Table {
         Ok(outcome)
     }
 
-    /// Tries an operation until nobody is in the way.
+    /// Repeats an operation until no other transaction blocks it.
     pub(crate) fn attempt<'t>(
         &self,
         tx: &'t Transaction,
@@ -192,8 +195,8 @@ impl Table {
         }
     }
 
-    /// By column, how the old version holds a value that the new one has too; and all pointers of
-    /// the old version, with their columns.
+    /// Returns, by column, the old version's form of each value that the new one has too. Also
+    /// returns all pointers of the old version, with their columns.
     fn kept_values(
         &self,
         before: &VersionRow,
@@ -216,12 +219,12 @@ impl Table {
         Ok((kept, named))
     }
 
-    /// Whether the key of some index, or its predicate, depends on a column.
+    /// Returns true when the key of some index, or its predicate, depends on a column.
     fn keys_read(&self, column: usize) -> bool {
         (0..self.indexes.len()).any(|index| self.index_reads(index, column))
     }
 
-    /// The pointers of a version, with their columns.
+    /// Returns the pointers of a version, with their columns.
     pub(crate) fn pointers_of(&self, version: &VersionRow) -> Result<Pointers> {
         let VersionRow { natts, has_nulls, bytes } = version;
         let columns = &self.definition.columns;
@@ -237,7 +240,7 @@ impl Table {
 
     /// Ends values, given with their columns, that no version names any more once this transaction
     /// has committed. Pieces of values that keys are made of stay until the version is pruned and
-    /// its entries are seen to: nobody else could tell its keys then.
+    /// its entries are handled. Without them its keys could not be computed.
     ///
     /// # Errors
     /// Storage's, interrupts; XX001 when a value is not whole.
@@ -261,14 +264,14 @@ impl Table {
         Ok(())
     }
 
-    /// XX001: a value is not whole.
+    /// Makes the error for a value that is not whole (XX001).
     #[cold]
     pub(super) fn lost_value(&self, pointer: &ValuePointer, lost: Lost) -> Error {
         let corruption = self.lost_piece(pointer, lost);
         Error::Storage(niwaki_storage::Error::Corruption(Box::new(corruption)))
     }
 
-    /// What is said of a value that is not whole.
+    /// Describes a value that is not whole.
     pub(super) fn lost_piece(&self, pointer: &ValuePointer, lost: Lost) -> Corruption {
         let Lost { at, rest } = lost;
         Corruption {
@@ -287,7 +290,7 @@ impl Table {
     }
 }
 
-/// Bytes that a value takes at least, as far as that costs nothing to know.
+/// Returns a lower bound of a value's bytes that is free to compute.
 fn length_at_least(value: &Datum) -> usize {
     match value {
         Datum::Text(text) => text.len(),
@@ -296,7 +299,8 @@ fn length_at_least(value: &Datum) -> usize {
     }
 }
 
-/// Whether two values of a type look the same. Most that an update leaves alone are the very same.
+/// Returns true when two values of a type look the same. Most values that an update leaves alone
+/// are the same object.
 fn is_same(oid: TypeOid, a: &Datum, b: &Datum) -> bool {
     let very_same = match (a, b) {
         (Datum::Text(a), Datum::Text(b)) => Arc::ptr_eq(a, b),

@@ -1,4 +1,4 @@
-//! A table `(id int4 unique, v int4, t text)` with an index on `v`, on files in memory.
+//! A test table `(id int4 unique, v int4, t text)` with an index on `v`, on files in memory.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ use niwaki_txn::{
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary, vacuum};
 
-/// By id: v, length of t, and a number that tells one write from another.
+/// Rows by id: v, length of t, and a number that distinguishes writes.
 pub(crate) type Rows = BTreeMap<i32, (i32, usize, u64)>;
 
-/// A small generator (xorshift), so that a seed is all a run needs.
+/// A small generator (xorshift), so that a run needs only a seed.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -57,7 +57,7 @@ pub(crate) fn open_on(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
     open_engine(Arc::clone(vfs) as _, 64).unwrap()
 }
 
-/// An engine on these files, with a pool of so many pages.
+/// Opens an engine on these files, with a pool of `shared_buffers` frames.
 pub(crate) fn open_engine(
     vfs: Arc<dyn Vfs>,
     shared_buffers: usize,
@@ -65,12 +65,12 @@ pub(crate) fn open_engine(
     open_engine_in(Env { vfs, ..Env::memory() }, shared_buffers)
 }
 
-/// An engine in this environment.
+/// Opens an engine in this environment.
 pub(crate) fn open_engine_in(
     env: Env,
     shared_buffers: usize,
 ) -> niwaki_storage::Result<Arc<Engine>> {
-    // Deadlocks are what the tests of threads are about.
+    // The tests of threads need deadlocks.
     let deadlock_timeout = std::time::Duration::from_millis(2);
     let options = TxnOptions { deadlock_timeout, ..TxnOptions::default() };
     let manager = TransactionManager::new(env.clone(), options);
@@ -93,7 +93,7 @@ impl World {
         Self::on(engine, vfs, sessions, small_pages, logged)
     }
 
-    /// A new table in an engine; `vfs` is what [`World::compare_with_redo`] copies.
+    /// Makes a table in an engine. [`World::compare_with_redo`] copies `vfs`.
     pub(crate) fn on(
         engine: Arc<Engine>,
         vfs: Arc<MemoryVfs>,
@@ -125,7 +125,7 @@ impl World {
             values: Some(engine.create_file(&tx, logged).unwrap()),
             fillfactor: 100,
             heap_only_updates: HeapOnlyUpdates::default(),
-            // `s` is the stamp's low half: it tells one write from another.
+            // `s` is the stamp's low half: it distinguishes writes.
             columns: vec![
                 column(TypeOid::INT4),
                 column(TypeOid::INT4),
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// The table of another world, in an engine on a copy of its files.
+    /// Opens the table of another world, in an engine on a copy of its files.
     pub(crate) fn reopened(engine: Arc<Engine>, definition: &TableDefinition) -> Self {
         let table = Table::open(&engine, definition.clone());
         let session = engine.transactions().register_session().unwrap();
@@ -161,14 +161,14 @@ impl World {
         }
     }
 
-    /// From now on updates that change a key make a new root.
+    /// Makes updates that change a key make a new root from now on.
     pub(crate) fn keep_to_same_keys(&mut self) {
         let mut definition = self.table.definition().clone();
         definition.heap_only_updates = HeapOnlyUpdates::SameKeys;
         self.table = Table::open(&self.engine, definition);
     }
 
-    /// The number of the next write.
+    /// Returns the number of the next write.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -178,7 +178,7 @@ impl World {
         self.engine.transactions().begin(&self.sessions[session], options).unwrap()
     }
 
-    /// A row as this write stores it.
+    /// Returns a row as this write stores it.
     pub(crate) fn row(&self, id: i32, v: i32, t: &str) -> Vec<Datum> {
         let stamp = self.stamps.load(Ordering::Relaxed) as i32;
         vec![Datum::Int4(id), Datum::Int4(v), Datum::text(t), Datum::Int4(stamp)]
@@ -188,7 +188,7 @@ impl World {
         self.table.insert(tx, &self.row(id, v, t), &mut self.work.lock()).map(drop)
     }
 
-    /// [`World::insert`] with memory of its own: it may wait.
+    /// Inserts as [`World::insert`] does, with memory of its own: it may wait.
     pub(crate) fn insert_with(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
         self.table.insert(tx, &self.row(id, v, t), &mut Workspace::new()).map(drop)
     }
@@ -215,7 +215,7 @@ impl World {
         self.table.update(tx, snapshot, target, old, &new, &mut self.work.lock())
     }
 
-    /// The row with this id, by the unique index.
+    /// Finds the row with this id, by the unique index.
     pub(crate) fn find(
         &self,
         tx: &Transaction,
@@ -241,7 +241,7 @@ impl World {
         (id, v, len)
     }
 
-    /// All rows by a sequential scan, with which both indexes must agree in both directions.
+    /// Returns all rows by a sequential scan. Both indexes must agree with it, in both directions.
     pub(crate) fn rows(&self, tx: &Transaction, snapshot: &Snapshot) -> Rows {
         let all = ColumnMask::all(4);
         let mut out = vec![Datum::Null; 4];
@@ -275,7 +275,7 @@ impl World {
 
     pub(crate) fn vacuum(&self, session: usize, freeze: bool) -> VacuumSummary {
         let freeze_min_age = if freeze { 0 } else { u64::MAX };
-        // A freezing one counts all that is left.
+        // A freezing vacuum counts all remaining versions.
         let skip_pages = !freeze;
         let options = VacuumOptions {
             freeze_min_age,
@@ -288,8 +288,8 @@ impl World {
         summary
     }
 
-    /// A vacuum that may cut the heap. Others here hold no lock on the table: between two of their calls they have
-    /// nothing of it but what their snapshots see.
+    /// Runs a vacuum that may cut the heap. Other sessions here hold no lock on the table. Between
+    /// two of their calls, only their snapshots depend on it.
     pub(crate) fn vacuum_with(&self, session: usize, options: &VacuumOptions) -> VacuumSummary {
         let tx = self.begin(session, Isolation::ReadCommitted);
         let (id, mode) = (TableId(1), TableLockMode::ShareUpdateExclusive);
@@ -312,8 +312,8 @@ impl World {
         assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
     }
 
-    /// Opens a copy of the files as a killed process leaves them: redo makes the same pages, and the
-    /// committed rows are there.
+    /// Opens a copy of the files as a killed process leaves them. Redo makes the same pages, and
+    /// the committed rows exist.
     pub(crate) fn compare_with_redo(&self, committed: &Rows) {
         if !self.table.definition().file.logged {
             return;
@@ -339,7 +339,7 @@ impl World {
     }
 }
 
-/// Marks of dead entries are hints.
+/// Masks the marks of dead entries, which are hints.
 fn mask_index(page: &mut Page) {
     if page.kind() != PageKind::Nbtree {
         return;
@@ -362,7 +362,7 @@ fn fields(row: &[Datum]) -> (i32, (i32, usize, u64)) {
     }
 }
 
-/// A world for threads.
+/// Makes a world for tests with threads.
 pub(crate) fn open_world(sessions: usize) -> World {
     World::new(sessions, true, true)
 }

@@ -1,5 +1,7 @@
-//! A clock that does something whenever it is read. A vacuum whose rests have a length reads it at each of them: there a
-//! test looks at what others see meanwhile, or cancels.
+//! A clock that calls a hook at each reading.
+//!
+//! A vacuum whose delays have a length reads the clock at each delay. There a test looks at the
+//! state that other sessions see meanwhile, or cancels.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::fmt;
@@ -11,7 +13,7 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
 type Hook = Box<dyn FnMut() + Send>;
 
-/// Each reading moves it by a second, which is longer than a rest: nobody sleeps.
+/// A test clock. Each reading moves it by a second, which is longer than a delay: no thread sleeps.
 #[derive(Default)]
 pub(crate) struct HookedClock {
     readings: AtomicU64,
@@ -22,17 +24,17 @@ pub(crate) struct HookedClock {
 const START_UNIX_US: i64 = 1_767_225_600_000_000;
 
 impl HookedClock {
-    /// From now on each reading does this; what it does may read the clock itself.
+    /// Sets the hook of each reading. The hook may read the clock itself.
     pub(crate) fn at_each_reading(&self, hook: impl FnMut() + Send + 'static) {
         *self.hook.lock() = Some(Box::new(hook));
     }
 
-    /// Readings do nothing any more.
+    /// Removes the hook.
     pub(crate) fn quiet(&self) {
         *self.hook.lock() = None;
     }
 
-    /// How often it was read.
+    /// Returns the number of readings.
     pub(crate) fn readings(&self) -> u64 {
         self.readings.load(Ordering::Relaxed)
     }
