@@ -1,11 +1,11 @@
 //! Bugs planted on purpose, to prove that the suites find them.
 //!
-//! `if seeded_bug!("missing_image") { … }` is `false` in every build without the feature `sim`, and
-//! in those with it unless a test has planted that very bug. So one build serves all bugs, and none
-//! of them can be in what ships. A build of one bug alone, for suites that plant nothing:
-//! `RUSTFLAGS='--cfg niwaki_bug="missing_image"'`.
+//! `if seeded_bug!("missing_image") { … }` is `false` in every build without the feature `sim`. In
+//! builds with `sim` it is `false` unless a test has planted that very bug. So one build serves all
+//! bugs, and no shipped build contains one. A build of one bug alone, for suites that plant no
+//! bugs: `RUSTFLAGS='--cfg niwaki_bug="missing_image"'`.
 
-/// Whether the named bug is planted.
+/// Evaluates to whether the named bug is planted.
 #[cfg(not(feature = "sim"))]
 #[macro_export]
 macro_rules! seeded_bug {
@@ -14,7 +14,7 @@ macro_rules! seeded_bug {
     };
 }
 
-/// Whether the named bug is planted.
+/// Evaluates to whether the named bug is planted.
 #[cfg(feature = "sim")]
 #[macro_export]
 macro_rules! seeded_bug {
@@ -41,7 +41,7 @@ mod planted {
         VISITS.store(0, Ordering::SeqCst);
     }
 
-    /// Whether this bug is planted; what `seeded_bug!` asks.
+    /// Returns whether this bug is planted, for `seeded_bug!`.
     pub fn active(name: &str) -> bool {
         let active = *PLANTED.read() == Some(name);
         if active {
@@ -50,7 +50,8 @@ mod planted {
         active
     }
 
-    /// How often the planted bug was met: 0 says that the test never came near it.
+    /// Returns the number of times that the planted bug was met: 0 means that the test never came
+    /// near it.
     pub fn visits() -> u64 {
         VISITS.load(Ordering::SeqCst)
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Source of time.
 pub trait Clock: Send + Sync + Debug {
-    /// Microseconds since 1970-01-01 00:00:00 UTC.
+    /// Returns microseconds since 1970-01-01 00:00:00 UTC.
     fn now_unix_us(&self) -> i64;
-    /// Time since an arbitrary fixed moment; never goes back.
+    /// Returns the time since an arbitrary fixed moment; never goes back.
     fn monotonic(&self) -> Duration;
 }
 
@@ -19,7 +19,7 @@ pub struct OsClock {
 }
 
 impl OsClock {
-    /// The machine's clocks; monotonic time counts from now.
+    /// Creates the machine's clocks; monotonic time counts from now.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -42,10 +42,10 @@ impl Clock for OsClock {
     }
 }
 
-/// Where a [`ManualClock`] starts: 2026-01-01 00:00:00 UTC.
+/// Start of a [`ManualClock`]: 2026-01-01 00:00:00 UTC.
 const MANUAL_START_UNIX_US: i64 = 1_767_225_600_000_000;
 
-/// A clock that moves when it is told to, and by a fixed step at every reading.
+/// A clock that moves on request, and by a fixed step at every reading.
 ///
 /// The step makes every wait with a deadline end, even where nothing else moves the clock. Under
 /// the deterministic scheduler a timed wait that times out moves every manual clock by its length.
@@ -58,12 +58,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that moves only by [`ManualClock::advance`].
+    /// Creates a clock that moves only by [`ManualClock::advance`].
     pub fn new() -> Self {
         Self::ticking(Duration::ZERO)
     }
 
-    /// A clock that also moves by `step` (whole microseconds) at every reading.
+    /// Creates a clock that also moves by `step` (whole microseconds) at every reading.
     pub fn ticking(step: Duration) -> Self {
         Self {
             elapsed_us: AtomicU64::new(0),
@@ -74,7 +74,7 @@ impl ManualClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        // Relaxed: the value stands for itself, nothing is published through it.
+        // Relaxed: no other data is published through the value.
         self.elapsed_us.fetch_add(micros(by), Ordering::Relaxed);
     }
 

@@ -1,20 +1,21 @@
-//! Critical sections: a page change and its log record, which happen both or not at all.
+//! Critical sections: a page change and its log record happen together or not at all.
 //!
-//! Between the first changed byte and the log record nothing may fail. If something panics there,
-//! memory and log disagree, and the only safe way on is to end the process and recover.
+//! Between the first changed byte and the log record nothing may fail. If code panics there, memory
+//! and log disagree. Then the only safe way on is to end the process and recover.
 
 use std::io::Write;
 
-/// A critical section that ends when this is dropped.
+/// A critical section that ends when this guard is dropped.
 ///
-/// Dropped by a panic, it ends the process, so that nobody sees the half-made change. In builds
-/// with the feature `sim` it lets the panic pass instead, after marking it with
-/// `panicked`: there the panic ends the simulated process, and only the files are looked at
+/// If a panic drops the guard, the guard ends the process, so that no thread sees the half-made
+/// change. In builds with the feature `sim` the guard only counts the panic (`panicked`) and lets
+/// it pass. There the panic ends the simulated process, and only the files are looked at
 /// afterwards.
 #[derive(Debug)]
 #[must_use = "the section ends when the guard is dropped"]
 pub struct CriticalSection {
-    /// A panic was unwinding the thread already: a destructor rolls a transaction back, say.
+    /// True if a panic was unwinding the thread already, for instance when a destructor rolls a
+    /// transaction back.
     unwinding: bool,
     /// Guards stay on the thread that entered.
     not_send: std::marker::PhantomData<*const ()>,
@@ -30,21 +31,21 @@ pub fn enter() -> CriticalSection {
 impl Drop for CriticalSection {
     #[inline]
     fn drop(&mut self) {
-        // A panic inside of a destructor that unwinding runs ends the process by itself.
+        // A panic inside of a destructor that runs during unwinding ends the process by itself.
         if !self.unwinding && std::thread::panicking() {
             left_by_panic();
         }
     }
 }
 
-/// A panic has left something half done that nobody may see: as if it had been in a section.
+/// Handles a panic that left a change half done: ends the process, as for a critical section.
 #[cfg(not(feature = "sim"))]
 #[cold]
 pub fn left_by_panic() {
     end_process("a critical section was left by a panic");
 }
 
-/// A panic has left something half done that nobody may see: as if it had been in a section.
+/// Handles a panic that left a change half done: counts it, as for a critical section.
 #[cfg(feature = "sim")]
 #[cold]
 pub fn left_by_panic() {
@@ -54,16 +55,16 @@ pub fn left_by_panic() {
 #[cfg(feature = "sim")]
 static PANICKED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// How many critical sections were left by a panic so far (feature `sim` only). A simulation that
-/// sees this move treats the panic as the death of the process.
+/// Returns the number of critical sections that a panic left so far (feature `sim` only). A
+/// simulation that sees this number change treats the panic as the death of the process.
 #[cfg(feature = "sim")]
 pub fn panicked() -> u64 {
     PANICKED.load(std::sync::atomic::Ordering::SeqCst)
 }
 
-/// Says why on standard error and aborts.
+/// Prints the reason on standard error and aborts.
 pub(crate) fn end_process(reason: &str) -> ! {
-    // Written directly: the process ends whether or not anybody can read it.
+    // Written directly: the process ends whether or not anyone can read the message.
     let _ = writeln!(std::io::stderr().lock(), "niwaki: PANIC: {reason}; the process ends here");
     std::process::abort()
 }
@@ -88,13 +89,13 @@ mod tests {
         drop(enter());
     }
 
-    /// A program's thread that panicked with a transaction open ended the process.
+    /// Once, a program's thread that panicked with a transaction open ended the process.
     #[test]
     fn a_section_of_a_destructor_that_a_panic_runs_ends_well() {
         struct Ends<'c>(&'c std::cell::Cell<bool>);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
-                // Without it the process would end.
+                // Without the field the process would end.
                 self.0.set(enter().unwinding);
             }
         }

@@ -1,4 +1,4 @@
-//! The handle that carries the outside world through the engine.
+//! The environment: one handle for the engine's access to the outside world.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::clock::{Clock, ManualClock, OsClock};
 use crate::rng::{OsRng, Rng, SeededRng};
 use crate::vfs::{MemoryVfs, OsVfs, Vfs};
 
-/// Everything the engine takes from outside, in one handle that is cheap to clone.
+/// The engine's access to the outside world, in one handle that is cheap to clone.
 ///
 /// Production uses [`Env::os`]; tests put a memory or faulty file system, a manual clock and a
 /// seeded generator in the same places (design section 2).
@@ -21,19 +21,19 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub rng: Arc<dyn Rng>,
-    /// What happens instead of the end of the process, in simulations.
+    /// The hook that replaces the end of the process in simulations.
     pub on_abort: AbortHook,
 }
 
-/// Whether this build is one for simulations (feature `sim`). Its limits are tiny: what is done once
-/// enough of something has gathered is done for little, so that it happens in short runs.
+/// True in a build for simulations (feature `sim`). Its limits are tiny, so that work which waits
+/// for a batch happens in short runs too.
 pub const SIMULATED: bool = cfg!(feature = "sim");
 
-/// How far a simulated clock moves at every reading.
+/// Distance that a simulated clock moves at every reading.
 const SIMULATED_STEP: Duration = Duration::from_micros(10);
 
 impl Env {
-    /// The machine: files below `root`, its clocks, the kernel's randomness.
+    /// Returns the machine: files below `root`, its clocks, the kernel's randomness.
     pub fn os(root: impl Into<PathBuf>) -> Self {
         Self {
             vfs: Arc::new(OsVfs::new(root)),
@@ -43,13 +43,13 @@ impl Env {
         }
     }
 
-    /// The machine, but all files in memory.
+    /// Returns the machine, but with all files in memory.
     pub fn memory() -> Self {
         Self { vfs: Arc::new(MemoryVfs::new()), ..Self::os("") }
     }
 
-    /// A world that `seed` determines: the given files, a clock that moves a little at every
-    /// reading, seeded randomness, and [`Crashed`] panics in place of process aborts.
+    /// Returns a world that `seed` determines: the given files, a clock that moves a little at
+    /// every reading, seeded randomness. [`Crashed`] panics replace process aborts.
     pub fn simulated(vfs: Arc<dyn Vfs>, seed: u64) -> Self {
         Self {
             vfs,
@@ -70,11 +70,11 @@ impl Env {
     }
 }
 
-/// What stands for the end of the process in simulations: payload of the panic that replaces an
-/// abort, and inner error of every file operation after a simulated crash.
+/// The end of the process in simulations. It is the payload of the panic that replaces an abort,
+/// and the inner error of every file operation after a simulated crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crashed {
-    /// What [`Env::abort`] was given.
+    /// The reason given to [`Env::abort`].
     pub reason: String,
 }
 
@@ -88,17 +88,17 @@ impl std::error::Error for Crashed {}
 
 type Hook = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What [`Env::abort`] calls before it ends the process; by default nothing.
+/// The hook that [`Env::abort`] calls before it ends the process; by default none.
 #[derive(Clone, Default)]
 pub struct AbortHook(Option<Hook>);
 
 impl AbortHook {
-    /// Calls `hook` with the reason. If it returns, the process ends.
+    /// Creates a hook that calls `hook` with the reason. If `hook` returns, the process ends.
     pub fn new(hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(hook)))
     }
 
-    /// Panics with [`Crashed`], which a simulation catches.
+    /// Creates a hook that panics with [`Crashed`], which a simulation catches.
     pub fn panicking() -> Self {
         Self::new(|reason| std::panic::panic_any(Crashed { reason: reason.to_owned() }))
     }

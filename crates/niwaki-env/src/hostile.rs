@@ -1,26 +1,26 @@
-//! Bytes of an enemy: inputs that decoders must survive, made from valid ones.
+//! Hostile inputs: bytes that decoders must survive, made from valid ones.
 //!
 //! Each crate that reads bytes from disk or wire lists its decoders in a module `hostile`. The
-//! crate's own tests give each of them some thousand inputs of [`survive`]; the targets under
-//! `fuzz/` give the same functions as many as there is time for.
+//! crate's own tests give each decoder some thousand inputs of [`survive`]. The targets under
+//! `fuzz/` give the same functions as many inputs as time permits.
 
 use crate::rng::{Rng, SeededRng};
 
-/// Name of a decoder, valid inputs to begin with, and what calls it: it must return, whatever the
-/// bytes are, and checks what it accepted.
+/// One decoder: its name, valid inputs to begin with, and a function that calls it. The function
+/// must return for any bytes, and checks the values that the decoder accepted.
 pub type Target = (&'static str, fn() -> Vec<Vec<u8>>, fn(&[u8]));
 
-/// Inputs for each decoder; Miri, which takes a thousand times as long, gets a few.
+/// Inputs for each decoder. Miri, which takes a thousand times as long, gets a few.
 const INPUTS: u64 = if cfg!(miri) { 30 } else { 20_000 };
-/// Most changes to one input.
+/// The greatest number of changes to one input.
 const CHANGES: u64 = 6;
-/// Longest input.
+/// The greatest length of an input, in bytes.
 const BYTES_MAX: usize = 20_000;
 
-/// Gives each decoder its valid inputs, and damaged ones that its name determines.
+/// Gives each decoder its valid inputs, and damaged ones, which the decoder's name determines.
 ///
 /// # Panics
-/// When a decoder does; the input is printed then.
+/// When a decoder panics; the input is printed then.
 pub fn survive(targets: &[Target]) {
     for &(name, seeds, run) in targets {
         let seeds = seeds();
@@ -48,7 +48,7 @@ fn guarded(name: &str, bytes: &[u8], run: fn(&[u8])) {
     run(bytes);
 }
 
-/// A valid input with a few things wrong.
+/// Returns a valid input with a few damages.
 fn damaged(seeds: &[Vec<u8>], rng: &SeededRng) -> Vec<u8> {
     let mut bytes = seeds.get(place(rng, seeds.len())).cloned().unwrap_or_default();
     for _ in 0..=rng.below(CHANGES) {
@@ -94,8 +94,9 @@ fn change(bytes: &mut [u8], at: usize, to: impl FnOnce(u8) -> u8) {
     }
 }
 
-/// The page of `N` bytes that a short input stands for: two bytes say how many of the rest are its
-/// beginning, what follows is its end, and between them are zeros. Damage then hits what matters.
+/// Returns the page of `N` bytes that a short input stands for. Two bytes give the length of the
+/// page's beginning, which follows; the rest of the input is the page's end. Zeros fill the page in
+/// between, so that damage hits bytes that matter.
 pub fn sparse<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut page = [0; N];
     let Some((front, rest)) = bytes.split_first_chunk::<2>() else { return page };
@@ -107,7 +108,7 @@ pub fn sparse<const N: usize>(bytes: &[u8]) -> [u8; N] {
     page
 }
 
-/// The input that stands for a page with nothing but zeros between `lower` and `upper`.
+/// Returns the input that stands for a page with only zeros between `lower` and `upper`.
 pub fn dense(page: &[u8], lower: u16, upper: u16) -> Vec<u8> {
     let (front, back) = (&page[..lower.into()], &page[upper.into()..]);
     [&lower.to_le_bytes(), front, back].concat()
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(sparse::<4>(&[1, 0, 1, 2, 3, 4, 5, 6]), [1, 4, 5, 6]);
     }
 
-    /// The inputs reach what a decoder forgets to look at.
+    /// The inputs reach a length that a decoder forgets to check.
     #[test]
     #[should_panic(expected = "range end index")]
     fn a_careless_decoder_is_found() {

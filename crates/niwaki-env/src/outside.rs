@@ -1,4 +1,4 @@
-//! Files that are none of a database's: read or written once, from beginning to end (COPY).
+//! Files that do not belong to a database: read or written once, from beginning to end (COPY).
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ fn refuse_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file's bytes.
+/// Opens a file to read its bytes.
 ///
 /// # Errors
 /// `IsADirectory`; any error of the system.
@@ -20,7 +20,8 @@ pub fn open_to_read(path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(File::open(path)?))
 }
 
-/// A new file, or an old one that is written over. What was written last is there after a flush; nothing is synced.
+/// Opens a file to write: a new file, or an old one that is overwritten. The last bytes are in the
+/// file after a flush; nothing is synced.
 ///
 /// # Errors
 /// `IsADirectory`; any error of the system.

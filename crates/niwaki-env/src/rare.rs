@@ -1,8 +1,8 @@
 //! Rare paths, which a simulation takes now and then.
 //!
-//! `if full || sometimes!(1, 16) { … }` takes a path on purpose: it chooses, never changes, what
-//! production can do. In builds without the feature `sim` it is `false`, and so it is in a thread
-//! that did not start it.
+//! `if full || sometimes!(1, 16) { … }` takes a path on purpose. The macro chooses among the things
+//! that production can do, and never changes them. In builds without the feature `sim` it is
+//! `false`, as it is in a thread that did not call `start`.
 
 /// True `numerator` times in `denominator`, in simulations; false otherwise.
 #[cfg(not(feature = "sim"))]
@@ -31,22 +31,22 @@ mod choices {
 
     use crate::rng::SeededRng;
 
-    // The system's thread, which all simulated threads of a schedule share.
+    // A thread of the system, which all simulated threads of a schedule share.
     std::thread_local! {
         static CHOICES: RefCell<Option<SeededRng>> = const { RefCell::new(None) };
     }
 
-    /// From here on `sometimes!` is what `seed` says in this thread; `None` makes it always false.
+    /// Makes `sometimes!` follow `seed` in this thread from now on; `None` makes it always false.
     pub fn start(seed: Option<u64>) {
         CHOICES.with(|choices| choices.replace(seed.map(SeededRng::new)));
     }
 
-    /// Whether rare paths are taken now and then.
+    /// Returns whether rare paths are taken now and then.
     pub fn is_started() -> bool {
         CHOICES.with(|choices| choices.borrow().is_some())
     }
 
-    /// The decision behind `sometimes!`.
+    /// Decides for `sometimes!`.
     pub fn choose(numerator: u64, denominator: u64) -> bool {
         CHOICES.with(|choices| {
             choices.borrow().as_ref().is_some_and(|rng| rng.chance(numerator, denominator))

@@ -3,13 +3,13 @@
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Source of random numbers; not for secrets unless it says so.
+/// Source of random numbers; not for secrets unless the implementation says so.
 pub trait Rng: Send + Sync + Debug {
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     fn next_u64(&self) -> u64;
 }
 
-/// The kernel's generator: good for secrets, one system call a number. What needs many numbers
+/// The kernel's generator: good for secrets, one system call a number. Code that needs many numbers
 /// seeds a [`SeededRng`] from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsRng;
@@ -19,7 +19,7 @@ impl Rng for OsRng {
         let mut bytes = [0; 8];
         let mut done = 0;
         while done < bytes.len() {
-            // Linux gives up to 256 bytes whole once seeded; the loop is for the time before.
+            // Linux returns up to 256 bytes whole once seeded; the loop is for the time before.
             match rustix::rand::getrandom(&mut bytes[done..], rustix::rand::GetRandomFlags::empty())
             {
                 Ok(count) => done += count,
@@ -38,18 +38,18 @@ pub struct SeededRng {
 }
 
 impl SeededRng {
-    /// The sequence of this seed.
+    /// Creates the generator of this seed's sequence.
     pub fn new(seed: u64) -> Self {
         Self { state: AtomicU64::new(seed) }
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0. The bias is below `bound / 2^64`.
+    /// Returns a number in `0..bound`; 0 when `bound` is 0. The bias is below `bound / 2^64`.
     pub fn below(&self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// True with probability `numerator / denominator`.
+    /// Returns true with probability `numerator / denominator`.
     pub fn chance(&self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }

@@ -1,34 +1,33 @@
-//! The stack of the running thread: how much of it is left, and more of it where that is too
-//! little.
+//! Stack for deep recursion: additional segments when a thread's stack runs out.
 //!
-//! Whatever recurses over something that a client made (a statement, a value, a chain of views)
-//! goes down through [`deeper`], which is the one place that knows where the stack ends. It adds a
-//! segment where the thread's own stack is used up, so that what is answered does not depend on the
-//! thread, and refuses what would take more than [`BYTES_MAX`] in all.
+//! Every recursion over something that a client made (a statement, a value, a chain of views) goes
+//! down through [`deeper`]. Only this module knows where the stack ends. [`deeper`] adds a segment
+//! where the thread's own stack is used up, so that the answer does not depend on the thread. It
+//! refuses a recursion that would take more than [`BYTES_MAX`] in all.
 //!
-//! Some recursion cannot be refused, nor guarded at each level: copying, comparing and dropping
-//! trees. It takes less stack for a level than the code that built the tree. So trees are built on
-//! one segment, [`whole`]: what building a part took is free again below the place that has the
-//! part. Who meets the tree later does so in [`room`] for as much as building took, which
-//! [`measured`] tells and [`Deep`] keeps.
+//! Some recursion can neither be refused nor guarded at each level: copying, comparing and dropping
+//! trees. Such recursion takes less stack for a level than the code that built the tree. So trees
+//! are built on one segment, [`whole`]. The stack that building a part took is free again below the
+//! frame that has the part. Later work on the tree runs in [`room`] with as much stack as building
+//! took. [`measured`] returns that amount, and [`Deep`] keeps it.
 
-/// Stack that all segments of a thread may take together, in bytes. Code without optimisation takes
-/// several times as much for a level, and the same statements are to be answered.
+/// The greatest stack that all segments of a thread may take together, in bytes. Code without
+/// optimisation takes several times as much for a level, and must answer the same statements.
 pub const BYTES_MAX: usize = if cfg!(debug_assertions) { 512 << 20 } else { 128 << 20 };
 
-/// What is kept free below a place that was let in, in bytes: for all that does not recurse, and
-/// for what recurses within a small bound of its own (a thousand levels of JSON).
+/// Stack that stays free below a frame that was let in, in bytes. For code that does not recurse,
+/// and for code that recurses within a small bound of its own (a thousand levels of JSON).
 pub const RESERVE_BYTES: usize = 1 << 20;
 
-/// The stack would have become larger than [`BYTES_MAX`].
+/// Error: the stack would have become larger than [`BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooDeep;
 
-/// A tree that may be deep, and the stack that building it took, in bytes: it is dropped,
-/// copied and compared with as much.
+/// A tree that may be deep, and the stack that building it took, in bytes. Dropping, copying and
+/// comparing the tree get as much stack.
 #[derive(Debug)]
 pub struct Deep<T> {
-    /// Absent only while it is dropped.
+    /// Absent only while the tree is dropped.
     tree: Option<T>,
     bytes: usize,
 }
@@ -39,12 +38,12 @@ impl<T> Deep<T> {
         Self { tree: Some(tree), bytes }
     }
 
-    /// Says how much stack building the tree took, in bytes, where that is known later.
+    /// Sets the stack that building the tree took, in bytes, if it becomes known later.
     pub fn set_bytes(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
 
-    /// Stack that building the tree took, in bytes.
+    /// Returns the stack that building the tree took, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -90,25 +89,25 @@ mod machine {
     use super::{BYTES_MAX, RESERVE_BYTES, TooDeep};
     use crate::memory;
 
-    /// Size of a segment that [`deeper`] adds, in bytes: large, so that loops seldom stand at its
-    /// edge.
+    /// Size of a segment that [`deeper`] adds, in bytes: large, so that loops seldom run at a
+    /// segment's edge.
     const SEGMENT_BYTES: usize = 16 << 20;
 
-    /// What is taken to be left of a stack whose bounds the system does not tell, in bytes.
+    /// Assumed rest of a stack whose bounds the system does not tell, in bytes.
     const UNKNOWN_BYTES: usize = 256 << 10;
 
     /// The segment that the thread runs on.
     #[derive(Clone, Copy)]
     struct Segment {
-        /// Its lowest address.
+        /// The segment's lowest address.
         end: usize,
-        /// The highest address that is known to be in it.
+        /// The highest address that is known to be in the segment.
         begin: usize,
-        /// Bytes that are in use in the segments before it.
+        /// Bytes in use in the segments before this one.
         before: usize,
-        /// The system knows it as the thread's stack.
+        /// True if the system knows the segment as the thread's stack.
         own: bool,
-        /// What is built on it stays on it: nothing is added below.
+        /// True if the whole tree stays on this segment: no segment is added below it.
         whole: bool,
     }
 
@@ -117,7 +116,7 @@ mod machine {
             here.saturating_sub(self.end)
         }
 
-        /// Bytes that are in use in all segments.
+        /// Returns the bytes in use in all segments.
         fn used(self, here: usize) -> usize {
             self.before + self.begin.saturating_sub(here)
         }
@@ -125,16 +124,17 @@ mod machine {
 
     std::thread_local! {
         static SEGMENT: Cell<Option<Segment>> = const { Cell::new(None) };
-        /// The lowest address of this segment that was looked at: what stands higher is neither too
-        /// deep nor deeper than what was measured. So looking costs a comparison nearly always.
+        /// The lowest address of this segment that was checked. A higher address is neither too
+        /// deep nor deeper than the measured maximum. So a check nearly always costs one
+        /// comparison.
         static SEEN: Cell<usize> = const { Cell::new(usize::MAX) };
-        /// Whether a segment that is to stay whole was too small.
+        /// True if a segment that must stay whole was too small.
         static REFUSED: Cell<bool> = const { Cell::new(false) };
-        /// The most that was in use since somebody began to measure, in bytes.
+        /// The greatest stack use since the innermost [`measured`] began, in bytes.
         static MOST: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// An address in the caller's frame, or near it.
+    /// Returns an address in the caller's frame, or near it.
     #[inline(always)]
     fn here() -> usize {
         let marker = 0u8;
@@ -149,7 +149,7 @@ mod machine {
         }
     }
 
-    /// The thread's own stack.
+    /// Describes the thread's own stack.
     #[cold]
     fn first(here: usize) -> Segment {
         let left = stacker::remaining_stack().unwrap_or(UNKNOWN_BYTES);
@@ -159,7 +159,7 @@ mod machine {
         segment
     }
 
-    /// Gives the thread its segment back, also after a panic.
+    /// Returns the thread to its segment, also after a panic.
     struct Back(Segment, usize);
 
     impl Drop for Back {
@@ -175,7 +175,7 @@ mod machine {
         let from = here();
         let old = segment(from);
         let _back = Back(old, SEEN.replace(usize::MAX));
-        // The mapping is no allocation, and may be used whole.
+        // The mapping is no allocation of ours, and all of it may be used.
         let _held = memory::Held::own(bytes);
         stacker::grow(bytes, || {
             let begin = here();
@@ -187,19 +187,20 @@ mod machine {
         })
     }
 
-    /// Runs `body`, which recurses, with [`RESERVE_BYTES`] of stack at least.
+    /// Runs `body`, which recurses, with at least [`RESERVE_BYTES`] of stack.
     ///
     /// # Errors
-    /// [`TooDeep`], and `body` is not run; those of `body`.
+    /// [`TooDeep`], and `body` is not run; the errors of `body`.
     #[inline]
     pub fn deeper<T, E: From<TooDeep>>(body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         deeper_by(0, body)
     }
 
-    /// As [`deeper`], with `bytes` more: for what reads a tree that took as much to build.
+    /// Does the same as [`deeper`] with `bytes` more: for code that reads a tree whose building
+    /// took as much.
     ///
     /// # Errors
-    /// As [`deeper`].
+    /// The errors of [`deeper`].
     #[inline]
     pub fn deeper_by<T, E: From<TooDeep>>(
         bytes: usize,
@@ -227,16 +228,16 @@ mod machine {
         body()
     }
 
-    /// Runs `build`, which makes a tree, on one segment: where it does not end on the thread's, it
-    /// begins again on a large one.
+    /// Runs `build`, which makes a tree, on one segment. If the thread's segment is too small,
+    /// `build` begins again on a large one.
     ///
     /// # Errors
-    /// `build`'s; that of [`TooDeep`], if it is too deep for the large one, too.
+    /// The errors of `build`; [`TooDeep`], if the tree is too deep for the large segment, too.
     pub fn whole<T, E: From<TooDeep>>(build: impl Fn() -> Result<T, E>) -> Result<T, E> {
         let from = here();
         let own = segment(from);
         if own.whole {
-            // A part of a larger tree.
+            // The caller builds a part of a larger tree.
             return build();
         }
         REFUSED.set(false);
@@ -251,7 +252,7 @@ mod machine {
         on_new_segment(BYTES_MAX, true, build)
     }
 
-    /// Runs `body` with `bytes` of stack, and [`RESERVE_BYTES`] beside them.
+    /// Runs `body` with `bytes` of stack, and [`RESERVE_BYTES`] in addition.
     #[inline]
     pub fn room<T>(bytes: usize, body: impl FnOnce() -> T) -> T {
         let here = here();
@@ -262,9 +263,9 @@ mod machine {
         body()
     }
 
-    /// As [`room`], on a stack that the system knows as a thread's: the running thread's, or, where
-    /// that is too small, another thread's. For foreign code that asks the system how much it has
-    /// left.
+    /// Does the same as [`room`], on a stack that the system knows as a thread's. That is the
+    /// running thread's stack or, if it is too small, another thread's. For foreign code that asks
+    /// the system for the rest of its stack.
     pub fn of_thread<T: Send>(bytes: usize, body: impl FnOnce() -> T + Send) -> T {
         let here = here();
         let wanted = bytes.saturating_add(RESERVE_BYTES);
@@ -295,14 +296,14 @@ mod machine {
                 memory::join(left);
                 done
             }
-            // There is no thread to have: the foreign code may think that it has less.
+            // The system has no thread to give, so the foreign code may assume too small a stack.
             (None, Some(body)) => room(bytes, body),
             (None, None) => unreachable!("a body that was run gave something"),
         }
     }
 
-    /// Runs `body`. Returns with its result how much stack it took where it was deepest, in bytes,
-    /// as far as [`deeper`] saw it.
+    /// Runs `body`. Returns its result, and the stack in bytes that it took at its deepest
+    /// [`deeper`].
     pub fn measured<T>(body: impl FnOnce() -> T) -> (T, usize) {
         let here = here();
         let used = segment(here).used(here);
@@ -315,7 +316,7 @@ mod machine {
     }
 }
 
-/// Threads of a scheduler have stacks that it made; nothing is known of them.
+/// Stacks under a scheduler, which made them: their bounds are not known.
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod modelled {
     use super::TooDeep;
@@ -323,7 +324,7 @@ mod modelled {
     /// Runs `body`.
     ///
     /// # Errors
-    /// Those of `body`.
+    /// The errors of `body`.
     pub fn deeper<T, E: From<TooDeep>>(body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         body()
     }
@@ -341,7 +342,7 @@ mod modelled {
     /// Runs `body`.
     ///
     /// # Errors
-    /// Those of `body`.
+    /// The errors of `body`.
     pub fn deeper_by<T, E: From<TooDeep>>(
         _: usize,
         body: impl FnOnce() -> Result<T, E>,
@@ -352,12 +353,12 @@ mod modelled {
     /// Runs `build`.
     ///
     /// # Errors
-    /// Those of `build`.
+    /// The errors of `build`.
     pub fn whole<T, E: From<TooDeep>>(build: impl Fn() -> Result<T, E>) -> Result<T, E> {
         build()
     }
 
-    /// Runs `body`; what it took is not known.
+    /// Runs `body`; the stack that it took is not known.
     pub fn measured<T>(body: impl FnOnce() -> T) -> (T, usize) {
         (body(), 0)
     }
@@ -368,7 +369,7 @@ mod tests {
     use super::*;
     use crate::sync::thread;
 
-    /// Goes down `levels`, or to the end.
+    /// Recurses `levels` deep, or to the end of the stack.
     fn down(levels: usize) -> Result<usize, TooDeep> {
         deeper(|| {
             let frame = std::hint::black_box([1u8; 512]);
@@ -379,14 +380,14 @@ mod tests {
         })
     }
 
-    /// As [`down`], and nobody looks.
+    /// Does the same as [`down`], without checks of the stack.
     fn unguarded(levels: usize) -> usize {
         let frame = std::hint::black_box([1u8; 512]);
         let below = levels.checked_sub(1).map_or(0, unguarded);
         below + usize::from(frame[levels % 512])
     }
 
-    /// A thread whose stack is far too small for what it does.
+    /// Runs `body` in a thread whose stack is far too small for it.
     fn in_small_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
         thread::spawn_with_stack("small", 64 << 10, body).unwrap().join().unwrap()
     }
@@ -395,11 +396,11 @@ mod tests {
     fn recursion_goes_beyond_the_threads_own_stack_and_ends() {
         assert_eq!(in_small_thread(|| down(50_000)), Ok(50_000));
         assert_eq!(in_small_thread(|| down(usize::MAX)), Err(TooDeep));
-        // The thread is as before.
+        // The thread is as before the recursion.
         assert_eq!(in_small_thread(|| (down(usize::MAX), down(1_000))), (Err(TooDeep), Ok(1_000)));
     }
 
-    /// Set in a process that is to end where its stack does.
+    /// Environment variable of a process that must end where its stack does.
     #[cfg(feature = "sim")]
     const ENDS: &str = "NIWAKI_STACK_ENDS";
 
@@ -432,7 +433,7 @@ mod tests {
         assert_eq!(deep, 50_001);
     }
 
-    /// A list that is dropped, and counted, without a look at the stack.
+    /// A list that is dropped and counted without a check of the stack.
     struct Link(
         #[expect(dead_code, reason = "only what dropping it takes matters")] Option<Box<Link>>,
     );
@@ -447,7 +448,7 @@ mod tests {
     #[test]
     fn a_tree_is_dropped_on_the_segment_that_it_was_built_on_or_with_as_much_room() {
         in_small_thread(|| {
-            // Dropped where the next part fails, inside of what builds.
+            // The list is dropped where the next part fails, inside of `build`.
             let failed = whole(|| {
                 let first = chain(100_000)?;
                 Err::<Link, _>(chain(usize::MAX).err().unwrap_or(TooDeep))

@@ -1,10 +1,11 @@
-//! When a thread that is about to wait for its client, or to be refused, gives memory back.
+//! Tests when a thread gives memory back: before it waits for its client, or is refused memory.
 //!
-//! A session that held a megabyte or more gave back before each wait what others had freed, in a
-//! server that used half of its memory. And a session of a server that used little did so, once
-//! much had been taken and freed. Either takes milliseconds. A session was refused memory, and kept
-//! what it had freed, if another one had given back just before. A test of its own: the account,
-//! and what is in memory, are the process's.
+//! Once, a server used half of its memory. Before each wait, each session with a megabyte or more
+//! gave back the memory that others had freed. A session of a server that used little did
+//! so, too, after much had been taken and freed. Either takes milliseconds. Once, a session was
+//! refused memory and kept its own freed memory, if another session had given back just before.
+//!
+//! A test of its own: the account and the resident memory belong to the process.
 
 #![cfg(target_os = "linux")]
 
@@ -16,7 +17,7 @@ use niwaki_env::sync::thread;
 
 static PURGES: AtomicUsize = AtomicUsize::new(0);
 
-/// How often memory was given back since the last call.
+/// Returns the number of purges since the last call.
 fn purges() -> usize {
     PURGES.swap(0, Ordering::Relaxed)
 }
@@ -26,7 +27,7 @@ fn who_waits_gives_back_what_it_freed_where_memory_is_scarce() {
     memory::set_purge(|| {
         PURGES.fetch_add(1, Ordering::Relaxed);
     });
-    // Far more was taken, and freed, than the limit. Hardly anything is in memory.
+    // Far more memory than the limit was taken and freed. Hardly any is resident.
     memory::set_limit(1 << 50);
     drop(Held::own(1 << 50));
     memory::waits();
@@ -45,7 +46,7 @@ fn who_waits_gives_back_what_it_freed_where_memory_is_scarce() {
     memory::waits();
     assert_eq!(purges(), 0, "it has freed nothing since");
 
-    // What another thread gave back last says nothing of what this one has freed.
+    // Another thread's purge does not free the memory that this thread has freed.
     let held = Held::own(2 << 20);
     thread::spawn_named("other", memory::give_back).unwrap().join().unwrap();
     assert_eq!(purges(), 1);

@@ -1,8 +1,8 @@
-//! The account of memory beside threads that do a part of another one's work.
+//! Tests the account of memory with threads that do a part of another thread's work.
 //!
-//! What starting a thread took, that thread gives back at its end, which nobody noted: it stayed on
-//! the account for ever, and on the part of who had started the thread. A test of its own: the
-//! allocator counts for the whole process.
+//! Once, the account missed a free: a thread frees at its end the memory that starting the thread
+//! took. The memory stayed on the account for ever, and on the part of the starting thread. A test
+//! of its own: the allocator counts for the whole process.
 
 use std::alloc::System;
 
@@ -12,7 +12,7 @@ use niwaki_env::stack;
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Bytes that are on this thread's part, and on the account of all.
+/// Returns the bytes on this thread's part, and on the account of all threads.
 fn account() -> [usize; 2] {
     let own = memory::leave();
     memory::join(own);
@@ -21,13 +21,13 @@ fn account() -> [usize; 2] {
 
 #[test]
 fn threads_for_foreign_code_are_off_the_account() {
-    // More than this thread has left, so that each gets a thread.
+    // More stack than this thread has left, so that each call gets a thread.
     let run = |times| (0..times).for_each(|_| stack::of_thread(16 << 20, || ()));
     run(10);
     let before = account();
     run(2_000);
     let after = account();
-    // What is a thread's own until its end, some words, came with what it left.
+    // Some words belong to a thread until its end, and came with the part that it left.
     for (at, most) in [256 << 10, 64 << 10].into_iter().enumerate() {
         let (before, after) = (before[at], after[at]);
         assert!(after < before + most, "{before} bytes became {after}");

@@ -1,4 +1,4 @@
-//! What a transaction costs on its way through this crate, without pages and without a disk.
+//! Benchmarks of a transaction's path through this crate, without pages and without a disk.
 //!
 //! `cargo bench -p niwaki-txn`
 
@@ -172,7 +172,8 @@ fn main() {
     hand_over(&manager);
 }
 
-/// Two sessions run the point select at the same time: shows lines that both write.
+/// Measures the point select in two sessions at the same time: a slow result shows cache lines that
+/// both write.
 fn two_threads(manager: &Arc<TransactionManager>) {
     let run = |manager: Arc<TransactionManager>, name: &'static str| {
         thread::spawn(move || {
@@ -196,7 +197,7 @@ fn two_threads(manager: &Arc<TransactionManager>) {
     two.join().unwrap();
 }
 
-/// Two sessions pass an exclusive lock to and fro: what a hand-over costs.
+/// Measures the hand-over of an exclusive lock that two sessions pass to and fro.
 fn hand_over(manager: &Arc<TransactionManager>) {
     for (spin_us, name) in
         [(0, "two threads over one exclusive lock, sleeping"), (20, "… spinning")]

@@ -1,4 +1,4 @@
-//! The end of all work: nothing may run behind the checkpoint of a shutdown.
+//! Closing a database: no transaction may run behind the checkpoint of a shutdown.
 //!
 //! ```text
 //!   session                              closer
@@ -7,9 +7,10 @@
 //!   closing ? → refused                  in_transaction of every session ? → wait
 //! ```
 //!
-//! Either the session sees that the database closes, or the closer sees its transaction and waits. So
-//! when [`TransactionManager::wait_for_transactions`] has returned, no transaction is open and none
-//! begins: no id is given out, and nothing is logged, behind what the last checkpoint knows.
+//! Either the session sees that the database closes, or the closer sees the session's transaction
+//! and waits. When [`TransactionManager::wait_for_transactions`] has returned, no transaction is
+//! open and none begins. So no id is assigned, and nothing is logged, behind the state that the
+//! last checkpoint knows.
 
 use std::time::Duration;
 
@@ -20,12 +21,12 @@ use niwaki_env::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::manager::TransactionManager;
 
-/// How often the closer looks whether all transactions have ended.
+/// Time between two looks of the closer at the open transactions.
 const NAP: Duration = Duration::from_millis(1);
 
 impl TransactionManager {
-    /// From now on no session registers ([`Error::ShuttingDown`]) and no transaction begins
-    /// ([`Error::Terminated`]); all sessions are told to end.
+    /// Refuses new work: from now on no session registers ([`Error::ShuttingDown`]) and no
+    /// transaction begins ([`Error::Terminated`]). Terminates all sessions.
     pub fn refuse_new_work(&self) {
         // SeqCst: pairs with the look at `closing` behind `in_transaction` in `begin`.
         self.closing.store(true, Ordering::SeqCst);
@@ -34,15 +35,15 @@ impl TransactionManager {
         }
     }
 
-    /// Whether [`TransactionManager::refuse_new_work`] was called.
+    /// Returns whether [`TransactionManager::refuse_new_work`] was called.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
         // SeqCst: pairs with the store in `refuse_new_work`.
         self.closing.load(Ordering::SeqCst)
     }
 
-    /// Waits until no transaction is open, after [`TransactionManager::refuse_new_work`]; `patience`
-    /// says for how long, to the millisecond.
+    /// Waits until no transaction is open, after [`TransactionManager::refuse_new_work`].
+    /// `patience` limits the wait, to the millisecond.
     ///
     /// # Errors
     /// [`Error::StillInUse`] with the number of sessions whose transaction is still open.
@@ -68,7 +69,8 @@ impl TransactionManager {
     }
 }
 
-/// Whether the session has a transaction. Its end comes after all that the transaction did.
+/// Returns whether the session has a transaction. False is stored after all work of the
+/// transaction.
 fn in_transaction(session: &std::sync::Arc<crate::session::SessionControl>) -> bool {
     // SeqCst: pairs with `begin`, as above; and with the release at the transaction's end.
     session.in_transaction.load(Ordering::SeqCst)

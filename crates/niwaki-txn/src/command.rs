@@ -1,16 +1,18 @@
-//! Command numbers: which of a transaction's own changes a statement sees.
+//! Command numbers decide which of its own changes a statement of a transaction sees.
 
 use niwaki_env::hash::HashMap;
 
 use crate::error::{Error, Result};
 
-/// Number of a command in its transaction, from 0. A command sees what earlier ones wrote.
+/// Number of a command in its transaction, from 0. A command sees the writes of earlier commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommandId(pub u32);
 
-/// The command field of a tuple header: the number of the command that inserted the version, or of
-/// the one that deleted it, or, with `combo`, of a pair that only the transaction knows, because it
-/// did both. It means something to the transaction that wrote it only.
+/// The command field of a tuple header. Only the transaction that wrote the field can interpret it.
+///
+/// The field holds the number of the command that inserted the version, or of the one that deleted
+/// it. With `combo`, the field holds a combo number instead: one transaction did both, and only
+/// that transaction knows the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TupleCid {
     /// The field's value.
@@ -19,7 +21,7 @@ pub struct TupleCid {
     pub combo: bool,
 }
 
-/// The pairs behind combo numbers. Most transactions have none.
+/// The (insert, delete) pairs behind combo numbers. Most transactions have none.
 #[derive(Debug, Default)]
 pub(crate) struct ComboTable {
     pairs: Vec<(CommandId, CommandId)>,
@@ -27,7 +29,7 @@ pub(crate) struct ComboTable {
 }
 
 impl ComboTable {
-    /// The number that stands for "inserted by `insert`, deleted by `delete`".
+    /// Returns the number that stands for "inserted by `insert`, deleted by `delete`".
     pub(crate) fn number(&mut self, insert: CommandId, delete: CommandId) -> Result<u32> {
         if let Some(&number) = self.numbers.get(&(insert, delete)) {
             return Ok(number);
@@ -38,7 +40,7 @@ impl ComboTable {
         Ok(number)
     }
 
-    /// The pair that `number` stands for.
+    /// Returns the pair that `number` stands for.
     pub(crate) fn pair(&self, number: u32) -> Option<(CommandId, CommandId)> {
         self.pairs.get(usize::try_from(number).ok()?).copied()
     }

@@ -15,38 +15,39 @@ use crate::session::SessionControl;
 use crate::snapshot::SnapshotSlots;
 use crate::xact::XactStates;
 
-/// When a commit may be reported.
+/// Moment at which a commit may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Its record is flushed (`synchronous_commit = on`).
+    /// Report after the commit record is flushed (`synchronous_commit = on`).
     Flush,
-    /// Its record is in the log's buffer: a crash may lose it, but nothing that follows it survives
-    /// without it (`synchronous_commit = off`).
+    /// Report once the record is in the log's buffer (`synchronous_commit = off`). A crash may lose
+    /// the commit, but no later record survives without it.
     Async,
 }
 
-/// What transactions ask of the log.
+/// Operations of the log that transactions use.
 pub trait CommitLog: Send + Sync {
-    /// Appends a record of the transaction manager and gives its LSN. Records are ordered as the
-    /// calls are when the caller serializes them.
+    /// Appends a record of the transaction manager and returns its LSN. The records are in the
+    /// order of the calls if the caller serializes the calls.
     ///
     /// # Errors
-    /// When the log cannot take it; nothing was written.
+    /// When the log cannot take the record; nothing was written.
     fn append(&self, kind: u8, xid: Xid, body: &[u8]) -> Result<Lsn>;
     /// Returns when everything up to `upto` is durable. A failure ends the process.
     ///
     /// # Errors
-    /// When nothing is written any more: what is not durable now will not be.
+    /// When the log writes nothing any more: a record that is not durable now will not become
+    /// durable.
     fn flush(&self, upto: Lsn) -> Result<()>;
-    /// Everything up to here is durable.
+    /// Returns the position up to which the log is durable.
     fn flushed(&self) -> Lsn;
     /// Removes the files of a relation that a finished transaction dropped, or created in vain.
     fn drop_file(&self, file: RelFile);
-    /// Does `commit`, whose record says that these files go, and removes them. Recovery repeats
-    /// both, or finds both done: no checkpoint comes in between.
+    /// Calls `commit`, whose record names `files` for removal, and then removes the files. Recovery
+    /// repeats both or finds both done: no checkpoint comes in between.
     ///
     /// # Errors
-    /// Those of `commit`; nothing is removed then.
+    /// The errors of `commit`; nothing is removed then.
     fn commit_and_drop(
         &self,
         files: &[RelFile],
@@ -64,7 +65,7 @@ struct Pending {
     csn: Csn,
     xid: Xid,
     subxids: Box<[Xid]>,
-    /// Need not be flushed to become visible.
+    /// True if the commit need not be flushed to become visible.
     unflushed: bool,
 }
 
@@ -75,17 +76,17 @@ pub(crate) struct CommitQueue {
 }
 
 impl CommitQueue {
-    /// Keeps commits from being logged and published.
+    /// Keeps commits from being logged and published while the returned guard lives.
     pub(crate) fn lock(&self) -> LockedQueue<'_> {
         LockedQueue(self.pending.lock())
     }
 }
 
-/// The queue, standing still.
+/// The queue under its lock: no commit is logged or published meanwhile.
 pub(crate) struct LockedQueue<'a>(MutexGuard<'a, VecDeque<Pending>>);
 
 impl LockedQueue<'_> {
-    /// Transactions and subtransactions that committed and are not published.
+    /// Returns transactions and subtransactions that committed and are not published.
     pub(crate) fn xids(&self) -> impl Iterator<Item = Xid> {
         self.0.iter().flat_map(|commit| commit.subxids.iter().copied().chain([commit.xid]))
     }
@@ -116,7 +117,7 @@ impl CommitLog for StorageLog {
     }
 
     fn drop_file(&self, file: RelFile) {
-        // Files that could not be removed are orphans, which the next opening finds; the
+        // A file that could not be removed is an orphan, which the next opening finds. The
         // transaction has ended either way.
         let _ = self.0.drop_file(file);
     }
@@ -134,15 +135,16 @@ impl CommitLog for StorageLog {
         let changes = self.0.change_files();
         let csn = commit()?;
         for file in files {
-            // As for `drop_file`.
+            // An error is ignored as in `drop_file`.
             let _ = changes.drop_file(*file);
         }
         Ok(csn)
     }
 }
 
-/// Makes commits visible, given in log order: first the state of every transaction, then the number
-/// up to which snapshots see. A snapshot that has the number finds the states (S1).
+/// Makes commits visible, given in log order. Stores the state of every transaction first, then
+/// publishes the CSN up to which snapshots see. So a snapshot that reads the CSN finds the states
+/// (S1).
 pub(crate) fn mark_and_publish(
     states: &XactStates,
     slots: &SnapshotSlots,
@@ -163,11 +165,11 @@ pub(crate) fn mark_and_publish(
 }
 
 impl TransactionManager {
-    /// Logs the commit of `xid` and its subtransactions and returns once it is visible, and durable
-    /// unless `durability` says otherwise.
+    /// Logs the commit of `xid` and its subtransactions. Returns once the commit is visible, and
+    /// durable unless `durability` says otherwise.
     ///
     /// # Errors
-    /// When the commit cannot be logged, or its record cannot be written any more. It is
+    /// When the commit cannot be logged, or its record cannot be written any more. The commit is
     /// not visible then, and the caller aborts the transaction.
     pub(crate) fn commit_xid(
         &self,
@@ -179,7 +181,7 @@ impl TransactionManager {
         let log = self.log()?;
         let unflushed = durability == Durability::Async;
         let csn = {
-            // One lock over both, so that the queue has the log's order.
+            // One lock covers both steps, so that the queue has the log's order.
             let mut pending = self.commits.pending.lock();
             let csn = Csn(log.append(RECORD_COMMIT, xid, body)?.0);
             pending.push_back(Pending { csn, xid, subxids: subxids.into(), unflushed });
@@ -188,13 +190,14 @@ impl TransactionManager {
         let flushed = if unflushed { Ok(()) } else { log.flush(Lsn(csn.0)) };
         match flushed.and_then(|()| self.publish(log, csn)) {
             Err(error) if self.withdraw(csn) => Err(error),
-            // It was published meanwhile: by then it was durable, or need not be.
+            // Another thread published the commit meanwhile: by then it was durable, or need not
+            // be.
             _ => Ok(csn),
         }
     }
 
-    /// Takes a commit out of the queue whose record will not be durable; false when it is
-    /// published.
+    /// Takes a commit whose record will not become durable out of the queue. Returns false when the
+    /// commit is published already.
     fn withdraw(&self, csn: Csn) -> bool {
         let mut pending = self.commits.pending.lock();
         let at = pending.iter().position(|commit| commit.csn == csn);
@@ -217,14 +220,14 @@ impl TransactionManager {
         };
         let csn = self.log()?.commit_and_drop(files, &mut commit)?;
         if self.shrunk.due.load(Ordering::Relaxed) {
-            // The commit stands whatever comes of this; a failure is met again at the next checkpoint.
+            // The commit stands even if this fails; the next checkpoint meets the failure again.
             let _ = self.shrink_segments();
         }
         Ok(csn)
     }
 
-    /// Aborts a transaction that wrote, and removes the files it created. The record is a courtesy
-    /// to those who read the log: what has no commit record is aborted anyway.
+    /// Aborts a transaction that wrote, and removes the files it created. The record only helps
+    /// readers of the log: a transaction without a commit record is aborted anyway.
     pub(crate) fn abort_transaction(&self, xid: Xid, subxids: &[Xid], files: &[RelFile]) {
         let body = EndRecord { time_us: self.env().clock.now_unix_us(), subxids, files }.encode();
         if let Ok(log) = self.log() {
@@ -234,7 +237,7 @@ impl TransactionManager {
         self.drop_files(files);
     }
 
-    /// Aborts what a rolled back savepoint wrote.
+    /// Aborts the subtransactions of a rolled back savepoint, and removes the files they created.
     pub(crate) fn abort_subtransactions(
         &self,
         session: &SessionControl,
@@ -242,7 +245,7 @@ impl TransactionManager {
         files: &[RelFile],
     ) {
         if let Some(&first) = subxids.first() {
-            // They were assigned in order, and the last ones go.
+            // The ids were assigned in order, and the rollback removes the last ones.
             session.subxids.lock().retain(|xid| *xid < first);
             self.abort_transaction(first, &subxids[1..], files);
         } else {
@@ -265,13 +268,13 @@ impl TransactionManager {
         }
     }
 
-    /// Returns when `csn` is published, publishing what may be.
+    /// Publishes every commit that is ready; returns when `csn` is published.
     ///
     /// # Errors
-    /// When the commit that it waits for cannot be made durable any more.
+    /// When a commit that `csn` waits for cannot be made durable any more.
     fn publish(&self, log: &dyn CommitLog, csn: Csn) -> Result<()> {
-        // Ends: each round either finds it published, publishes it, or flushes the commit it waits
-        // for.
+        // Ends: each round either finds `csn` published, publishes it, or flushes the commit in
+        // front that blocks it.
         while self.slots.published() < csn {
             let blocking = self.publish_ready(log.flushed());
             if let Some(blocking) = blocking
@@ -283,7 +286,7 @@ impl TransactionManager {
         Ok(())
     }
 
-    /// Publishes the queue's ready prefix; gives the first commit that still has to be flushed.
+    /// Publishes the queue's ready prefix; returns the first commit that still has to be flushed.
     fn publish_ready(&self, flushed: Lsn) -> Option<Csn> {
         let mut pending = self.commits.pending.lock();
         let ready = pending
@@ -308,7 +311,8 @@ impl TransactionManager {
         if !waited_for {
             pending.drain(..ready);
         }
-        // Others may log and publish while these wake; published before they do (rule 9b.1).
+        // Other threads may log and publish while this one wakes the waiters. The commits are
+        // published before the waiters wake (rule 9b.1).
         drop(pending);
         for commit in &published {
             self.locks().xid_ended(commit.xid);

@@ -1,11 +1,11 @@
-//! What can go wrong in a transaction, one variant per thing a caller can do about it.
+//! Errors of this crate: one variant for each reaction that a caller can have.
 
-/// Why a session's wait or work was interrupted.
+/// Reason for the interruption of a session's wait or work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupted {
     /// A cancel request came (57014).
     Cancel,
-    /// The session is to end (57P01).
+    /// The session must end (57P01).
     Terminate,
     /// `statement_timeout` is over (57014).
     StatementTimeout,
@@ -31,57 +31,57 @@ pub enum Error {
     /// A cancel request came (57014).
     #[error("canceling statement due to user request")]
     Cancelled,
-    /// The session is to end (57P01).
+    /// The session must end (57P01).
     #[error("terminating connection due to administrator command")]
     Terminated,
-    /// NOWAIT, and somebody else holds the lock (55P03). `what` says of what: `relation "t"` is
-    /// filled in by the caller, who knows the name.
+    /// NOWAIT, and another transaction holds the lock (55P03). `what` names the locked object: the
+    /// caller, which knows the name, fills in `relation "t"`.
     #[error("could not obtain lock on {what}")]
     LockNotAvailable {
-        /// What was to be locked.
+        /// The object of the lock.
         what: String,
     },
-    /// REPEATABLE READ met a row that somebody changed after its snapshot (40001).
+    /// REPEATABLE READ met a row that another transaction changed after its snapshot (40001).
     #[error("could not serialize access due to concurrent {cause}")]
     SerializationFailure {
         /// `update` or `delete`.
         cause: &'static str,
     },
-    /// SERIALIZABLE is not there yet (0A000).
+    /// SERIALIZABLE is not supported yet (0A000).
     #[error("isolation level SERIALIZABLE is not supported")]
     SerializableUnsupported,
-    /// A READ ONLY transaction is about to write (25006).
+    /// A READ ONLY transaction tried to write (25006).
     #[error("cannot write in a read-only transaction")]
     ReadOnly,
-    /// `ROLLBACK TO` or `RELEASE` of a name that is not there (3B001).
+    /// `ROLLBACK TO` or `RELEASE` of a savepoint that does not exist (3B001).
     #[error("savepoint \"{0}\" does not exist")]
     NoSuchSavepoint(String),
     /// More than 2^32 − 2 commands in one transaction (54000).
     #[error("cannot have more than 2^32-2 commands in a transaction")]
     TooManyCommands,
-    /// No more row locks are kept in memory for this transaction (53200).
+    /// The transaction cannot keep more row locks in memory (53200).
     #[error("out of shared memory: too many row locks")]
     TooManyRowLocks {
-        /// Most of all transactions together.
+        /// The limit, which all transactions share.
         most: usize,
     },
-    /// No memory is left for snapshots, sessions or transaction states (53200). `what` says
-    /// which limit.
+    /// No memory is left for snapshots, sessions or transaction states (53200). `what` names the
+    /// limit.
     #[error("out of shared memory: {what}")]
     OutOfMemory {
-        /// Which limit was met.
+        /// The limit that was reached.
         what: &'static str,
     },
-    /// The database closes, and takes no session any more (57P03).
+    /// The database closes and accepts no session any more (57P03).
     #[error("the database system is shutting down")]
     ShuttingDown,
-    /// The database was to be closed while transactions are open (55006).
+    /// The caller tried to close the database while transactions were open (55006).
     #[error("cannot close the database: {sessions} of its sessions have an open transaction")]
     StillInUse {
         /// Sessions with an open transaction.
         sessions: usize,
     },
-    /// More sessions than `max_sessions` (53300).
+    /// More sessions than [`TxnOptions::sessions_max`](crate::TxnOptions) (53300).
     #[error("sorry, too many clients already")]
     TooManySessions,
     /// The layer below failed.

@@ -1,4 +1,4 @@
-//! Who holds what: which registered snapshots keep a version.
+//! Registered snapshots and the versions that they keep, for monitoring.
 
 use std::ops::Range;
 
@@ -6,44 +6,48 @@ use niwaki_storage::Csn;
 
 use crate::manager::TransactionManager;
 
-/// A registered snapshot, as others see it.
+/// A registered snapshot, as monitoring shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegisteredSnapshot {
-    /// It sees commits up to this one.
+    /// The snapshot sees commits up to this one.
     pub csn: Csn,
-    /// Its session.
+    /// The session that holds the snapshot.
     pub session: i32,
-    /// Whether it may follow update chains past what it sees (rule 9b.6).
+    /// True if the snapshot may follow update chains past the versions it sees (rule 9b.6).
     pub may_follow: bool,
-    /// When the statement began that took it, in microseconds since 1970.
+    /// Start of the statement that took the snapshot, in microseconds since 1970.
     pub taken_us: i64,
 }
 
 /// All snapshots that were registered at one reading of the slots.
 ///
-/// A version that had ended by then has all its keepers in it: who takes a snapshot later sees its end.
+/// For a version that had ended by then, the list holds every snapshot that keeps it: a snapshot
+/// taken later sees the version's end.
 #[derive(Clone, Debug, Default)]
 pub struct Holders {
     current: Csn,
     interval: bool,
-    /// Oldest first. Two of one CSN are two: the end of one frees nothing.
+    /// Oldest first. Two snapshots of one CSN stand twice: releasing one of them frees nothing.
     snapshots: Vec<RegisteredSnapshot>,
 }
 
 impl Holders {
-    /// The snapshots, oldest first.
+    /// Returns the snapshots, oldest first.
     pub fn snapshots(&self) -> &[RegisteredSnapshot] {
         &self.snapshots
     }
 
-    /// Which of [`Holders::snapshots`] keep a version that lived from commit `begin` to commit `end`. Empty: nobody
-    /// needs it, the next pass takes it away. `None`: it had not ended for all.
+    /// Returns the range of [`Holders::snapshots`] that keep a version which lived from commit
+    /// `begin` to commit `end`.
+    ///
+    /// An empty range: no snapshot needs the version, and the next pass removes it. `None`: the
+    /// version had not ended for all snapshots.
     pub fn keeping(&self, begin: Csn, end: Csn) -> Option<Range<usize>> {
         let first = if self.interval { begin } else { Csn(0) };
         (end <= self.current).then(|| self.below(first)..self.below(end))
     }
 
-    /// Which of [`Holders::snapshots`] are from `first` to `last`, both included.
+    /// Returns the range of [`Holders::snapshots`] from `first` to `last`, both included.
     pub fn between(&self, first: Csn, last: Csn) -> Range<usize> {
         self.below(first)..self.snapshots.partition_point(|snapshot| snapshot.csn <= last)
     }
@@ -54,7 +58,7 @@ impl Holders {
 }
 
 impl TransactionManager {
-    /// Reads who holds a snapshot now.
+    /// Reads all registered snapshots.
     pub fn holders(&self) -> Holders {
         let (current, registered) = self.slots.registered();
         let as_seen = |(session, csn, may_follow, taken_us)| RegisteredSnapshot {

@@ -1,7 +1,7 @@
-//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
-//! never panics.
+//! Robustness targets for the decoders of this crate.
 //!
-//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed arbitrary bytes to [`TARGETS`]. A
+//! decoder accepts or refuses them, and never panics.
 
 use niwaki_env::hostile::Target;
 use niwaki_storage::{RelFile, RelFileId, Xid};
@@ -9,7 +9,8 @@ use niwaki_storage::{RelFile, RelFileId, Xid};
 use crate::record::{DecodedEnd, DecodedStates, EndRecord, StatesRecord};
 use crate::xact::{PackedStates, unpack};
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// One entry for each decoder: its name, valid inputs to begin with, and the function that calls
+/// it.
 pub const TARGETS: &[Target] =
     &[("xact_status", status_seeds, status), ("xact_record", record_seeds, record)];
 
@@ -38,7 +39,8 @@ fn record_seeds() -> Vec<Vec<u8>> {
     vec![end, states]
 }
 
-/// What is accepted takes no more memory than it has bytes, and is written as it was read.
+/// Checks that an accepted record takes no more memory than its bytes, and that encoding it again
+/// gives the same record.
 fn record(bytes: &[u8]) {
     if let Some(end) = DecodedEnd::decode(bytes) {
         assert!(end.subxids.len() * 8 + end.files.len() * 9 <= bytes.len());

@@ -1,4 +1,4 @@
-//! The one object that knows every transaction.
+//! The transaction manager: the one object that knows every transaction.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -18,17 +18,19 @@ use crate::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::transaction::{BeginOptions, Transaction};
 use crate::xact::{Shrunk, XactStates, segment_of};
 
-/// The first CSN that a snapshot can have; commits have greater ones.
+/// The first CSN that a snapshot can have; commits have greater CSNs.
 pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XidStatus {
-    /// It may still commit or abort; or it committed and is not yet published (rule 9b.1).
+    /// The transaction may still commit or abort; or it committed and is not yet published (rule
+    /// 9b.1).
     InProgress,
-    /// Nothing it did counts.
+    /// The transaction was rolled back: its changes do not count.
     Aborted,
-    /// Committed at this CSN, which is published. `Csn(1)` when it is older than every snapshot.
+    /// Committed at this CSN, which is published. `Csn(1)` when the commit is older than every
+    /// snapshot.
     Committed(Csn),
 }
 
@@ -45,13 +47,13 @@ pub struct TransactionManager {
     pub(crate) shrunk: Shrunk,
     locks: LockManager,
     pub(crate) registry: Arc<Registry>,
-    /// The database closes: no session registers, no transaction begins (`closing.rs`).
+    /// True once the database closes: no session registers, no transaction begins (`closing.rs`).
     pub(crate) closing: AtomicBool,
 }
 
 impl TransactionManager {
-    /// A manager that knows no transaction yet. Recovery feeds it; [`TransactionManager::attach`]
-    /// opens it for work.
+    /// Creates a manager that knows no transaction yet. Recovery feeds the manager;
+    /// [`TransactionManager::attach`] opens it for work.
     pub fn new(env: Env, options: TxnOptions) -> Arc<Self> {
         let registry = Arc::new(Registry::new(options.sessions_max));
         Arc::new(Self {
@@ -73,24 +75,24 @@ impl TransactionManager {
     /// Opens the manager for work, after recovery.
     ///
     /// # Errors
-    /// When it is open already.
+    /// When the manager is open already.
     pub fn attach(&self, storage: &Arc<Storage>) -> Result<()> {
         let storage = Arc::clone(storage);
         self.attach_log(Arc::new(StorageLog(Arc::clone(&storage))))?;
         self.storage.set(storage).map_err(|_| refused("the transaction manager is open already"))
     }
 
-    /// Opens the manager for work on something other than a storage: for models and tests. States of
-    /// old transactions stay in memory then.
+    /// Opens the manager for work on a log without a storage: for models and tests. States of old
+    /// transactions stay in memory then.
     ///
     /// # Errors
-    /// When it is open already.
+    /// When the manager is open already.
     pub fn attach_log(&self, log: Arc<dyn CommitLog>) -> Result<()> {
         self.slots.publish(Csn(log.flushed().0.max(CSN_BEFORE_ALL.0)));
         self.log.set(log).map_err(|_| refused("the transaction manager is open already"))
     }
 
-    /// Closes the file that states were spilled to: the storage was shut down, and nobody asks for the
+    /// Closes the file of spilled states. The storage was shut down, so no caller asks for the
     /// state of a transaction any more.
     pub fn close_files(&self) {
         self.states.close_file();
@@ -100,26 +102,26 @@ impl TransactionManager {
         Ok(&**self.log.get().ok_or_else(|| refused("the transaction manager has no log yet"))?)
     }
 
-    /// The outside world.
+    /// Returns the environment: the database's access to the outside world.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// The options given to [`TransactionManager::new`].
+    /// Returns the options given to [`TransactionManager::new`].
     pub fn options(&self) -> &TxnOptions {
         &self.options
     }
 
-    /// Table locks, row locks and waits.
+    /// Returns the lock manager: table locks, row locks and waits.
     #[inline]
     pub fn locks(&self) -> &LockManager {
         &self.locks
     }
 
-    /// Registers a session. It ends when the last handle is dropped.
+    /// Registers a session. The session ends when its last handle is dropped.
     ///
     /// # Errors
-    /// [`Error::TooManySessions`], [`Error::OutOfMemory`] when all snapshots are taken, or
+    /// [`Error::TooManySessions`], [`Error::OutOfMemory`] when all snapshot slots are taken, or
     /// [`Error::ShuttingDown`].
     pub fn register_session(self: &Arc<Self>) -> Result<Arc<SessionControl>> {
         if self.is_closing() {
@@ -130,17 +132,18 @@ impl TransactionManager {
         self.registry.add(|backend| SessionControl::new(Arc::clone(self), backend, secret, home))
     }
 
-    /// The session with this process-like number.
+    /// Returns the session with this backend number, if it is alive.
     pub fn session(&self, backend: i32) -> Option<Arc<SessionControl>> {
         self.registry.all().into_iter().find(|session| session.backend() == backend)
     }
 
-    /// All sessions, as monitoring shows them.
+    /// Returns all sessions, as monitoring shows them.
     pub fn session_infos(&self) -> Vec<SessionInfo> {
         self.registry.all().iter().map(|session| session.info()).collect()
     }
 
-    /// A cancel request from outside: true when the secret was right and the session was told.
+    /// Handles a cancel request from outside. Returns true when the secret was right and the
+    /// session was cancelled.
     pub fn cancel_request(&self, backend: i32, secret: u32) -> bool {
         let session = self.session(backend).filter(|session| session.secret() == secret);
         if let Some(session) = &session {
@@ -149,7 +152,8 @@ impl TransactionManager {
         session.is_some()
     }
 
-    /// Begins a transaction in `session`. Costs no id and no log until it writes.
+    /// Begins a transaction in `session`. The transaction needs no id and no log record until it
+    /// writes.
     ///
     /// # Errors
     /// [`Error::SerializableUnsupported`]; [`Error::Terminated`] when the database closes.
@@ -164,7 +168,7 @@ impl TransactionManager {
         Transaction::begin(Arc::clone(session), options)
     }
 
-    /// The next transaction id, with room for its state.
+    /// Assigns the next transaction id, with room for its state.
     pub(crate) fn assign_xid(&self) -> Result<Xid> {
         let log = self.log()?;
         // Relaxed: the number alone matters.
@@ -183,12 +187,13 @@ impl TransactionManager {
         self.next_xid.store(xid.0, Ordering::Relaxed);
     }
 
-    /// Ids at or past this were not given out yet.
+    /// Returns the next transaction id: this id and greater ones were not assigned yet.
     pub fn next_xid(&self) -> Xid {
         Xid(self.next_xid.load(Ordering::Relaxed))
     }
 
-    /// What became of `xid`. Running, to everybody, until its commit is published (rule 9b.1).
+    /// Returns the outcome of `xid`. A committed transaction counts as running, for every caller,
+    /// until its commit is published (rule 9b.1).
     #[inline]
     pub fn status(&self, xid: Xid) -> XidStatus {
         match self.state(xid) {
@@ -200,33 +205,35 @@ impl TransactionManager {
         }
     }
 
-    /// Whether `xid` committed at or before `csn`, which is a snapshot's: is its work seen?
+    /// Returns whether a snapshot at `csn` sees the work of `xid`: `xid` committed at or before
+    /// `csn`.
     #[inline]
     pub(crate) fn committed_at_or_before(&self, xid: Xid, csn: Csn) -> bool {
         let state = self.state(xid);
         state > 1 && state <= csn.0
     }
 
-    /// 0 running, 1 aborted, 2 committed before every snapshot, else the CSN.
+    /// Returns the state: 0 running, 1 aborted, 2 committed before every snapshot, else the CSN.
     #[inline]
     fn state(&self, xid: Xid) -> u64 {
         self.states.get(xid).unwrap_or_else(|| self.state_elsewhere(xid))
     }
 
-    /// The newest commit that new snapshots see.
+    /// Returns the newest commit that new snapshots see.
     #[inline]
     pub fn published(&self) -> Csn {
         self.slots.published()
     }
 
-    /// What may be removed now.
+    /// Returns the horizon, which decides the versions that may be removed now.
     pub fn horizon(&self) -> Horizon {
         let mut horizon = Horizon::new(self.options.interval_gc);
         self.refresh_horizon(&mut horizon);
         horizon
     }
 
-    /// Like [`TransactionManager::horizon`], into an old one, which saves an allocation.
+    /// Does the same as [`TransactionManager::horizon`] into an old horizon, which saves an
+    /// allocation.
     pub fn refresh_horizon(&self, horizon: &mut Horizon) {
         horizon.set_interval(self.options.interval_gc);
         self.slots.read_into(horizon);

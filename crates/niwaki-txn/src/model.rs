@@ -1,5 +1,7 @@
-//! Models of the protocols, run by the model checker over every interleaving and every value that the
-//! memory model allows, on the very types that ship. Each planted bug must be found.
+//! Models of the protocols for the model checker.
+//!
+//! The checker runs the shipped types over every interleaving and every value that the memory model
+//! allows. It must find each planted bug.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -18,7 +20,7 @@ use crate::{
     BeginOptions, CommitLog, TableId, TableLockMode, TransactionManager, TxnOptions, WaitPolicy,
 };
 
-/// The planted bug is one for the whole process.
+/// Serializes the models: a planted bug applies to the whole process.
 static ONE_MODEL_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const START: Csn = Csn(10);
@@ -55,12 +57,12 @@ impl World {
         self.states.get(xid).is_some_and(|state| state > 1 && state <= snapshot.0)
     }
 
-    /// The collector: removes the version that lived in [5, DELETED), if it may.
+    /// Collects garbage: removes the version that lived in [5, DELETED) if the horizon allows that.
     fn collect(&self) {
         let mut horizon = Horizon::new(true);
         self.slots.read_into(&mut horizon);
         let state = self.states.get(DELETER).unwrap_or(0);
-        // Whoever looks at a state waits for its publication (rule 9b.1).
+        // A reader of a state waits for its publication (rule 9b.1).
         let ended = state > 1 && Csn(state) <= self.slots.published();
         if ended && horizon.removable(Csn(5), Csn(state)) {
             self.removed.store(true, Ordering::Release);
@@ -68,7 +70,8 @@ impl World {
     }
 }
 
-/// Commit × snapshot × collector: a version that a snapshot sees is not removed while it lives.
+/// Checks commit × snapshot × collector: a version is not removed while a snapshot that sees it is
+/// alive.
 fn nothing_seen_is_removed() {
     let world = World::new();
     let committer = Arc::clone(&world);
@@ -110,8 +113,8 @@ fn reading_the_slots_before_c_is_found() {
     assert!(!check(Some("slots_before_published"), nothing_seen_is_removed));
 }
 
-/// Two transactions commit in order: a snapshot sees none, the first, or both, and never changes its
-/// mind.
+/// Commits two transactions in order: a snapshot sees none, the first, or both, and never changes
+/// its answer.
 fn one_snapshot_one_answer() {
     let world = World::new();
     let committer = Arc::clone(&world);
@@ -141,7 +144,7 @@ fn publishing_before_marking_is_found() {
     assert!(!check(Some("publish_before_marking"), one_snapshot_one_answer));
 }
 
-/// A handle dropped on another thread frees the slot before the session takes it again.
+/// Checks that a handle dropped on another thread frees the slot before the session takes it again.
 fn a_shared_slot_is_not_wiped() {
     let world = World::new();
     let home = Registration::new(&world.slots).expect("a slot");
@@ -161,7 +164,7 @@ fn a_slot_survives_its_former_owner() {
     assert!(check(None, a_shared_slot_is_not_wiped));
 }
 
-/// A frame of states is reused while somebody reads the segment it held.
+/// Reuses a frame of states while another thread reads the segment that the frame held.
 fn a_reused_frame_is_noticed() {
     let states = Arc::new(XactStates::new());
     states.open_segment(0, || Ok(())).expect("room");
@@ -198,7 +201,7 @@ impl CommitLog for NoLog {
     fn drop_file(&self, _: RelFile) {}
 }
 
-/// A weak lock on the fast path against a strong one: never both.
+/// Checks that a weak lock on the fast path and a strong lock are never held at the same time.
 fn fast_against_strong() {
     let options = TxnOptions { spin: Duration::ZERO, ..TxnOptions::default() };
     let manager = TransactionManager::new(Env::memory(), options);

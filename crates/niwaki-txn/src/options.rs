@@ -1,27 +1,28 @@
-//! What can be set about transactions.
+//! Options of the transaction manager.
 
 use std::time::Duration;
 
 /// Options of a [`TransactionManager`](crate::TransactionManager).
 #[derive(Clone, Debug)]
 pub struct TxnOptions {
-    /// Most sessions at a time, background workers included.
+    /// The greatest number of sessions at a time, background workers included.
     pub sessions_max: usize,
-    /// Most snapshots held at a time (each open cursor of an older snapshot counts).
+    /// The greatest number of snapshots held at a time (each open cursor of an older snapshot
+    /// counts).
     pub snapshots_max: usize,
-    /// Most shared row locks kept in memory at a time. A transaction's locks of rows of one page,
-    /// in one mode, count once and take about 200 bytes.
+    /// The greatest number of shared row locks kept in memory at a time. A transaction's locks of
+    /// rows of one page, in one mode, count once and take about 200 bytes.
     pub row_locks_max: usize,
-    /// How long a lock is waited for before a deadlock is looked for, by sessions that set nothing
-    /// else.
+    /// Time that a session waits for a lock before it looks for a deadlock. A session may set
+    /// another time.
     pub deadlock_timeout: Duration,
-    /// Removes versions between snapshots too (design section 4); off keeps everything since the
-    /// oldest snapshot, as PostgreSQL does.
+    /// Removes versions between snapshots too (design section 4). When off, every version since the
+    /// oldest snapshot is kept, as PostgreSQL does.
     pub interval_gc: bool,
-    /// How long a waiter spins before it sleeps. Waking a sleeping thread costs more than this when
-    /// the processor was idle.
+    /// Time that a waiter spins before it sleeps. Waking a sleeping thread costs more than this
+    /// when the processor was idle.
     pub spin: Duration,
-    /// Most waiters that spin at a time; the others sleep at once.
+    /// The greatest number of waiters that spin at a time; further waiters sleep at once.
     pub spinners_max: usize,
 }
 

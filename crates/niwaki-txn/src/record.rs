@@ -16,11 +16,11 @@ pub(crate) const RECORD_COMMIT: u8 = 1;
 /// Record kind: a transaction or subtransaction was rolled back.
 pub(crate) const RECORD_ABORT: u8 = 2;
 
-/// Record kind: states that a checkpoint keeps.
+/// Record kind: the states that a checkpoint logs.
 pub(crate) const RECORD_STATES: u8 = 3;
 /// Record kind: a new segment of transaction ids.
 pub(crate) const RECORD_SEGMENT: u8 = 4;
-/// Record kind: a segment's states went to their status page.
+/// Record kind: the states of a segment moved to their status page.
 pub(crate) const RECORD_SHRUNK: u8 = 5;
 
 const FIXED_BYTES: usize = 16;
@@ -30,16 +30,16 @@ const FILE_BYTES: usize = 9;
 /// Body of a commit or abort record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndRecord<'a> {
-    /// When, in microseconds since 1970 UTC.
+    /// Time of the commit or abort, in microseconds since 1970 UTC.
     pub(crate) time_us: i64,
-    /// Subtransactions that end with it, in the same way.
+    /// Subtransactions that end together with the transaction, in the same way.
     pub(crate) subxids: &'a [Xid],
     /// Files to remove.
     pub(crate) files: &'a [RelFile],
 }
 
 impl EndRecord<'_> {
-    /// The usual record, without subtransactions and files, and without an allocation.
+    /// Encodes the usual record, without subtransactions and files, and without an allocation.
     pub(crate) fn encode_plain(&self) -> Option<[u8; FIXED_BYTES]> {
         let mut bytes = [0; FIXED_BYTES];
         bytes[..8].copy_from_slice(&self.time_us.to_le_bytes());
@@ -76,7 +76,7 @@ pub(crate) struct DecodedEnd {
 }
 
 impl DecodedEnd {
-    /// `None` when the bytes are not a record's body.
+    /// Decodes a body; `None` when the bytes are not a record's body.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (time, rest) = bytes.split_first_chunk::<8>()?;
         let (subxid_count, rest) = rest.split_first_chunk::<4>()?;
@@ -104,7 +104,7 @@ impl DecodedEnd {
     }
 }
 
-/// Body of a record with the states that a checkpoint keeps.
+/// Body of a record with the states that a checkpoint logs.
 #[derive(Clone, Copy)]
 pub(crate) struct StatesRecord<'a> {
     pub(crate) next_xid: Xid,
@@ -133,7 +133,7 @@ pub(crate) struct DecodedStates<'a> {
 }
 
 impl<'a> DecodedStates<'a> {
-    /// `None` when the bytes are not a record's body.
+    /// Decodes a body; `None` when the bytes are not a record's body.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (next_xid, rest) = bytes.split_first_chunk::<8>()?;
         let (segments, mut rest) = rest.split_first_chunk::<4>()?;
@@ -189,7 +189,8 @@ mod tests {
 
     const FORMAT: &str = include_str!("../../../docs/format.md");
 
-    /// Offset, size and name of each row of the table under a heading; no size: to the end.
+    /// Returns offset, size and name of each row of the table under a heading. A field without a
+    /// size extends to the end.
     fn table(heading: &str) -> Vec<(usize, Option<usize>, &'static str)> {
         let start = FORMAT.find(&format!("### {heading}\n")).expect("the heading is there");
         let section = FORMAT[start..].lines().skip(1).take_while(|line| !line.starts_with('#'));

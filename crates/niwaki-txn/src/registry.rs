@@ -1,4 +1,4 @@
-//! All live sessions.
+//! The registry of all live sessions.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use niwaki_storage::Xid;
 use crate::error::{Error, Result};
 use crate::session::SessionControl;
 
-/// The sessions of one database. They leave when their last handle is dropped.
+/// The sessions of one database. A session leaves when its last handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Registry {
     sessions: RwLock<Vec<Weak<SessionControl>>>,
@@ -32,24 +32,25 @@ impl Registry {
         if sessions.len() >= self.sessions_max {
             return Err(Error::TooManySessions);
         }
-        // Wraps to negative numbers after two thousand million sessions; they are names only.
+        // Wraps to negative numbers after two thousand million sessions, which is harmless: the
+        // numbers are names only.
         let session = Arc::new(create(self.next_backend.fetch_add(1, Ordering::Relaxed)));
         sessions.push(Arc::downgrade(&session));
         Ok(session)
     }
 
-    /// Forgets the sessions that are gone.
+    /// Removes the sessions that are gone.
     pub(crate) fn forget_dead(&self) {
         self.sessions.write().retain(|session| session.strong_count() > 0);
     }
 
-    /// All live sessions.
+    /// Returns all live sessions.
     pub(crate) fn all(&self) -> Vec<Arc<SessionControl>> {
         self.sessions.read().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Which session runs each transaction, or subtransaction, that one of these sessions waits for
-    /// now, by the session's place in the list.
+    /// Maps each awaited transaction or subtransaction to the session that runs it, by its place in
+    /// `sessions`. Only ids that one of `sessions` waits for now are in the map.
     pub(crate) fn owners(sessions: &[Arc<SessionControl>]) -> HashMap<Xid, usize> {
         let wanted: HashSet<Xid> = sessions.iter().filter_map(|it| it.awaited_xid()).collect();
         let mut owners = HashMap::default();

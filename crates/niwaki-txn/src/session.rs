@@ -1,4 +1,4 @@
-//! A session as locks, waits and interrupts know it.
+//! A session, as locks, waits and interrupts know it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::turns::Turns;
 
 const CANCEL: u32 = 1;
 const TERMINATE: u32 = 2;
-/// A statement deadline is set: whoever checks must look at the clock.
+/// A statement deadline is set: a check for interrupts must read the clock.
 const DEADLINE: u32 = 4;
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// One session: its identity, the flags others set to interrupt it, the place where it waits, its
-/// snapshot slot and its fast-path locks. At most one transaction at a time runs in it.
+/// One session: its identity, interrupt flags, wait state, snapshot slot and fast-path locks. At
+/// most one transaction at a time runs in the session.
 ///
 /// Waits happen on the session's own thread; any thread may cancel or terminate.
 pub struct SessionControl {
@@ -36,7 +36,7 @@ pub struct SessionControl {
     deadline_us: AtomicU64,
     /// Longest wait for one lock, in microseconds; [`NEVER`] for no limit.
     lock_timeout_us: AtomicU64,
-    /// How long it waits before it looks for deadlocks, in microseconds.
+    /// Time that the session waits for a lock before it looks for deadlocks, in microseconds.
     deadlock_timeout_us: AtomicU64,
     pub(crate) parker: Parker,
     /// Outcome of the wait in progress (`locks::wait`).
@@ -48,47 +48,46 @@ pub struct SessionControl {
     pub(crate) subxids: Mutex<Vec<Xid>>,
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
-    /// The wait in progress, for those who look for deadlocks or monitor.
+    /// The wait in progress, for the deadlock search and monitoring.
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
     /// Number of waits so far.
     pub(crate) waits: AtomicU64,
-    /// Who waits for its locks may cancel it.
+    /// True if a transaction that waits for a lock of this session may cancel it.
     gives_way: AtomicBool,
-    /// When it began, in microseconds since 1970.
+    /// Start of the session, in microseconds since 1970.
     started_us: i64,
-    /// When its transaction began, or the last one, in microseconds since 1970.
+    /// Start of the current or last transaction, in microseconds since 1970.
     transaction_us: plain_atomic::AtomicI64,
-    /// When the running statement began, or the last one, in microseconds since 1970; 0 if nobody
-    /// said so.
+    /// Start of the current or last statement, in microseconds since 1970; 0 if not set yet.
     statement_us: plain_atomic::AtomicI64,
     turns: Turns,
-    /// Deadlocks that ended one of its waits, and that nobody has taken yet.
+    /// Deadlocks that ended a wait of the session, since the last call of `take_deadlocks`.
     deadlocks: plain_atomic::AtomicI64,
-    /// Why it sleeps: a [`Sleep`], or 0.
+    /// Reason for the current sleep: a [`Sleep`], or 0.
     sleeps: AtomicU8,
-    /// Ends a wait that the parker does not know of: for its client.
+    /// Ends a wait for the client, which the parker does not know of.
     when_terminated: Mutex<Option<Wake>>,
 }
 
-/// Wakes a session that waits for its client; called by any thread.
+/// Wakes a session that waits for its client. Any thread may call the function.
 type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Why a session sleeps for a fixed time.
+/// Reason for a session's sleep of a fixed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Sleep {
-    /// The statement asks for it.
+    /// `pg_sleep`: the statement asked for the sleep.
     PgSleep = 1,
-    /// A vacuum has done as much as it may without a rest.
+    /// Vacuum delay: a vacuum did as much work as it may without a rest.
     VacuumDelay,
-    /// An update rests for an old snapshot that keeps too many versions (`version_split_delay`).
+    /// An update rests because an old snapshot keeps too many versions (`version_split_delay`).
     VersionSplitDelay,
 }
 
 impl Sleep {
     const ALL: [Self; 3] = [Self::PgSleep, Self::VacuumDelay, Self::VersionSplitDelay];
 
-    /// The word of `pg_stat_activity.wait_event`, PostgreSQL's where it has one.
+    /// Returns the word of `pg_stat_activity.wait_event`: PostgreSQL's word if PostgreSQL has one.
     pub fn word(self) -> &'static str {
         match self {
             Self::PgSleep => "PgSleep",
@@ -103,21 +102,21 @@ impl Sleep {
 pub struct SessionInfo {
     /// Process-like number (`pg_stat_activity.pid`).
     pub backend: i32,
-    /// Top transaction id, if it has one.
+    /// Top transaction id, if assigned.
     pub xid: Option<Xid>,
-    /// The snapshot in its own slot, if it holds one.
+    /// The snapshot in the session's own slot, if held.
     pub snapshot: Option<Csn>,
-    /// When it began, in microseconds since 1970.
+    /// Start of the session, in microseconds since 1970.
     pub started_us: i64,
-    /// Whether a transaction is open.
+    /// True if a transaction is open.
     pub in_transaction: bool,
-    /// When that one began, or the last one, in microseconds since 1970.
+    /// Start of the current or last transaction, in microseconds since 1970.
     pub transaction_us: Option<i64>,
-    /// When its statement began, or the last one, in microseconds since 1970.
+    /// Start of the current or last statement, in microseconds since 1970.
     pub statement_us: Option<i64>,
-    /// What it waits for, and for how long so far.
+    /// The awaited lock, and the time waited so far.
     pub waiting_for: Option<(LockKey, Duration)>,
-    /// Why it sleeps, if it does.
+    /// Reason for the current sleep, if the session sleeps.
     pub sleeps: Option<Sleep>,
 }
 
@@ -159,18 +158,19 @@ impl SessionControl {
         }
     }
 
-    /// The manager this session is registered with.
+    /// Returns the manager that the session is registered with.
     #[inline]
     pub fn manager(&self) -> &Arc<TransactionManager> {
         &self.manager
     }
 
-    /// Process-like number, unique among live sessions: what BackendKeyData and `pg_backend_pid()` give.
+    /// Returns the process-like number, unique among live sessions, of BackendKeyData and
+    /// `pg_backend_pid()`.
     pub fn backend(&self) -> i32 {
         self.backend
     }
 
-    /// The secret that a cancel request must know.
+    /// Returns the secret that a cancel request must know.
     pub fn secret(&self) -> u32 {
         self.secret
     }
@@ -189,47 +189,49 @@ impl SessionControl {
         }
     }
 
-    /// `wake` is called when the session is told to end, by the thread that tells it, and at once if
-    /// that has happened: it ends a wait for the session's client. It must not block.
+    /// Registers `wake`, which ends a wait for the session's client. The thread that terminates the
+    /// session calls `wake`. If the session is terminated already, this function calls `wake` at
+    /// once. `wake` must not block.
     pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
         let mut known = self.when_terminated.lock();
-        // Under the lock: a thread that raises the flag later finds the wake-up.
+        // Checked under the lock: a thread that raises the flag later finds `wake` registered.
         if self.is_terminated() {
             wake();
         }
         *known = Some(Box::new(wake));
     }
 
-    /// From now on, who waits for what this session holds cancels it after `deadlock_timeout`: what it does can be done
-    /// later as well.
+    /// Lets lock waiters cancel this session: from now on, a session that waits for its locks
+    /// cancels it after `deadlock_timeout`. For work that can be done later as well.
     pub fn give_way(&self) {
-        // Relaxed: it stands for itself.
+        // Relaxed: no other data depends on the flag.
         self.gives_way.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it does ([`SessionControl::give_way`]).
+    /// Returns whether [`SessionControl::give_way`] was called.
     pub(crate) fn gives_way(&self) -> bool {
         self.gives_way.load(Ordering::Relaxed)
     }
 
-    /// Ends the session's nap, if it takes one ([`SessionControl::nap`]); else the next one is short.
+    /// Ends the session's current nap ([`SessionControl::nap`]). Without a nap in progress, the
+    /// next one is short.
     pub fn wake(&self) {
         self.parker.unpark();
     }
 
     fn raise(&self, flag: u32) {
-        // Release: whoever sees the flag sees what its setter did before.
+        // Release: a thread that sees the flag sees the earlier work of its setter.
         self.flags.fetch_or(flag, Ordering::Release);
         self.parker.unpark();
     }
 
-    /// Whether the session was told to end.
+    /// Returns whether the session was terminated.
     pub fn is_terminated(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & TERMINATE != 0
     }
 
-    /// A statement begins: forgets an earlier cancel request, and the statement is out of time after
-    /// `timeout` (`statement_timeout`; `None` for no limit).
+    /// Begins a statement. Forgets an earlier cancel request, and sets the deadline to `timeout`
+    /// from now (`statement_timeout`; `None` for no limit).
     #[inline]
     pub fn begin_statement(&self, timeout: Option<Duration>) {
         self.turns.begin();
@@ -250,11 +252,12 @@ impl SessionControl {
         }
     }
 
-    /// Tells when the statement that runs now began, in microseconds since 1970: how old its snapshot is.
+    /// Stores the start of the running statement, in microseconds since 1970: the age of its
+    /// snapshot follows from it.
     #[inline]
     pub fn statement_began(&self, unix_us: i64) {
-        // Relaxed, here and where it is read: the session's own thread does both, and to monitoring
-        // it stands for itself.
+        // Relaxed, here and at the reads: the session's own thread does both, and monitoring reads
+        // no other data that depends on it.
         self.statement_us.store(unix_us, Ordering::Relaxed);
     }
 
@@ -262,19 +265,19 @@ impl SessionControl {
         Some(self.statement_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
     }
 
-    /// Its transaction began, in microseconds since 1970.
+    /// Stores the start of the session's transaction, in microseconds since 1970.
     pub(crate) fn transaction_began(&self, unix_us: i64) {
-        // Relaxed, here and where it is read: monitoring reads nothing else that depends on it.
+        // Relaxed, here and at the reads: monitoring reads no other data that depends on it.
         self.transaction_us.store(unix_us, Ordering::Relaxed);
     }
 
-    /// A wait of the session ended because of a deadlock.
+    /// Counts a deadlock that ended a wait of the session.
     pub(crate) fn note_deadlock(&self) {
-        // Relaxed, here and where it is read: it stands for itself.
+        // Relaxed, here and at the reads: no other data depends on the count.
         self.deadlocks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Deadlocks that ended one of its waits since the last call.
+    /// Returns the number of deadlocks that ended a wait of the session since the last call.
     pub fn take_deadlocks(&self) -> u64 {
         match self.deadlocks.load(Ordering::Relaxed) {
             0 => 0,
@@ -282,7 +285,7 @@ impl SessionControl {
         }
     }
 
-    /// The statement ended: its time limit ends with it.
+    /// Ends the statement, and with it its time limit.
     #[inline]
     pub fn end_statement(&self) {
         if self.flags.load(Ordering::Relaxed) & DEADLINE != 0 {
@@ -302,10 +305,11 @@ impl SessionControl {
         }
     }
 
-    /// Sets how long the session waits for a lock before it looks for deadlocks
-    /// (`deadlock_timeout`); until then it is [`TxnOptions::deadlock_timeout`](crate::TxnOptions).
+    /// Sets the time that the session waits for a lock before it looks for deadlocks
+    /// (`deadlock_timeout`). The initial time is
+    /// [`TxnOptions::deadlock_timeout`](crate::TxnOptions).
     pub fn set_deadlock_timeout(&self, timeout: Duration) {
-        // Relaxed, here and where it is read: the session's own thread does both.
+        // Relaxed, here and at the reads: the session's own thread does both.
         self.deadlock_timeout_us.store(micros(timeout), Ordering::Relaxed);
     }
 
@@ -313,8 +317,9 @@ impl SessionControl {
         Duration::from_micros(self.deadlock_timeout_us.load(Ordering::Relaxed))
     }
 
-    /// Between two steps of a long statement, with no latch held: lets other threads run if this one has had a processor for
-    /// long (`turns.rs`), then looks for interrupts ([`SessionControl::interrupted`]).
+    /// Yields if the thread has had a processor for long (`turns.rs`), then checks for interrupts
+    /// ([`SessionControl::interrupted`]). Call it between two steps of a long statement, with no
+    /// latch held.
     ///
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
@@ -324,14 +329,15 @@ impl SessionControl {
         self.interrupted()
     }
 
-    /// As [`SessionControl::check_interrupts`], for who is not to be interrupted.
+    /// Yields as [`SessionControl::check_interrupts`] does, without a check for interrupts.
     #[inline]
     pub fn let_others_run(&self) {
         self.turns.step();
     }
 
-    /// Fails when the session was cancelled, told to end, or its statement is out of time. Cheap:
-    /// one relaxed load unless something is set. A cancel request is consumed by its report. For who waits, or holds a latch.
+    /// Fails when the session was cancelled or terminated, or its statement is out of time.
+    /// Reporting a cancel request consumes it. Cheap: one relaxed load unless a flag is set. For a
+    /// thread that waits or holds a latch.
     ///
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
@@ -365,14 +371,14 @@ impl SessionControl {
         flags & DEADLINE != 0 && micros(self.now()) >= self.deadline_us.load(Ordering::Relaxed)
     }
 
-    /// Whether [`SessionControl::interrupted`] fails. Nothing is consumed by it: for work that ends
-    /// early, whose caller asks again.
+    /// Returns whether [`SessionControl::interrupted`] would fail, and consumes nothing. For work
+    /// that ends early, whose caller asks again.
     pub fn is_interrupted(&self) -> bool {
         let flags = self.flags.load(Ordering::Relaxed);
         flags & (TERMINATE | CANCEL) != 0 || self.is_late(flags)
     }
 
-    /// When the statement is out of time, on the monotonic clock.
+    /// Returns the statement's deadline on the monotonic clock, if set.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let set = self.flags.load(Ordering::Relaxed) & DEADLINE != 0;
         set.then(|| Duration::from_micros(self.deadline_us.load(Ordering::Relaxed)))
@@ -383,7 +389,7 @@ impl SessionControl {
     /// # Errors
     /// [`Interrupted`], never [`Interrupted::LockTimeout`].
     pub fn sleep(&self, duration: Duration, why: Sleep) -> Result<(), Interrupted> {
-        // Relaxed, here and where it is read: monitoring reads nothing else that depends on it.
+        // Relaxed, here and at the reads: monitoring reads no other data that depends on it.
         self.sleeps.store(why as u8, Ordering::Relaxed);
         let slept = self.sleep_until(self.now().saturating_add(duration));
         self.sleeps.store(0, Ordering::Relaxed);
@@ -402,25 +408,25 @@ impl SessionControl {
         }
     }
 
-    /// Waits for `most`, or less, or until interrupted, whatever the clock says: for who looks again and again, and gives
-    /// up after a few times.
+    /// Waits for at most `most`, or until interrupted or woken, without reading the clock. For a
+    /// thread that polls and gives up after a few times.
     ///
     /// # Errors
-    /// As [`SessionControl::sleep`].
+    /// The errors of [`SessionControl::sleep`].
     pub fn nap(&self, most: Duration) -> Result<(), Interrupted> {
         self.interrupted()?;
         self.parker.park_timeout(most);
         self.interrupted()
     }
 
-    /// Whether `xid` is its transaction, or a subtransaction not rolled back.
+    /// Returns whether `xid` is the session's transaction, or a subtransaction not rolled back.
     pub(crate) fn owns(&self, xid: Xid) -> bool {
         // Acquire: pairs with the release when the id is assigned.
         self.xid.load(Ordering::Acquire) == xid.0 || self.subxids.lock().binary_search(&xid).is_ok()
     }
 
-    /// Tells its transaction's number and those of subtransactions that are not rolled back; zero for
-    /// a transaction that has none.
+    /// Calls `tell` with the top transaction id and with the ids of subtransactions not rolled
+    /// back. The top id is zero for a transaction without one.
     pub(crate) fn each_xid(&self, mut tell: impl FnMut(Xid)) {
         tell(Xid(self.xid.load(Ordering::Acquire)));
         self.subxids.lock().iter().for_each(|xid| tell(*xid));
@@ -430,7 +436,7 @@ impl SessionControl {
         self.manager.env().clock.monotonic()
     }
 
-    /// What monitoring shows of this session.
+    /// Returns the state of this session for monitoring.
     pub fn info(&self) -> SessionInfo {
         let waiting = *self.waiting.lock();
         let sleeps = self.sleeps.load(Ordering::Relaxed);

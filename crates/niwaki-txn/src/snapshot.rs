@@ -1,4 +1,4 @@
-//! Snapshots: registered in slots when taken, read by whoever removes versions.
+//! Snapshots: a taker registers them in slots, and a collector of versions reads the slots.
 //!
 //! ```text
 //! taker                         collector
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! If the collector misses the PENDING, the taker's read of `published` comes after the
-//! collector's fence and gives s ≥ C. The collector removes nothing that ended after C, so it
+//! collector's fence and gives s ≥ C. The collector removes nothing that ended after C. So it
 //! removes nothing that such an s needs (rules 9b.3 and 9b.4).
 
 use std::fmt;
@@ -29,18 +29,19 @@ use crate::xact::limit;
 const FREE: u64 = 0;
 /// Slot value: a snapshot is being taken.
 const PENDING: u64 = 1;
-/// Bit of a slot value: the snapshot may follow update chains past what it sees (rule 9b.6).
+/// Bit of a slot value: the snapshot may follow update chains past the versions it sees (rule
+/// 9b.6).
 const FOLLOWS: u64 = 1;
-/// How often a collector looks at a PENDING before it offers the processor to the taker.
+/// Looks of a collector at a PENDING slot before it offers the processor to the taker.
 const PENDING_SPINS: u32 = 100;
 
-/// A cache line of its own, and the neighbour that processors fetch with it: takers write theirs at
-/// every statement.
+/// One snapshot slot: a cache line of its own, and the neighbour that processors fetch with it.
+/// Takers write their slot at every statement.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Slot {
     value: AtomicU64,
-    /// For those who look who holds what: the session, and when the statement began that took the snapshot, in
+    /// For monitoring: the session, and the start of the statement that took the snapshot, in
     /// microseconds since 1970. Relaxed: nothing is ordered by them.
     owner: plain_atomic::AtomicI32,
     taken_us: plain_atomic::AtomicI64,
@@ -72,7 +73,7 @@ pub(crate) struct SnapshotSlots {
 struct Published(AtomicU64);
 
 impl SnapshotSlots {
-    /// `capacity` free slots; published is `start`.
+    /// Creates `capacity` free slots; published is `start`.
     pub(crate) fn new(capacity: usize, start: Csn) -> Arc<Self> {
         let capacity = capacity.min(limit(usize::MAX, 64, 4));
         Arc::new(Self {
@@ -83,21 +84,22 @@ impl SnapshotSlots {
         })
     }
 
-    /// The newest commit that is visible to new snapshots.
+    /// Returns the newest commit that is visible to new snapshots.
     #[inline]
     pub(crate) fn published(&self) -> Csn {
-        // Acquire: pairs with the release in `publish`; the states of all transactions up to this
-        // commit are seen by whoever reads it.
+        // Acquire: pairs with the release in `publish`. A reader of this commit sees the states of
+        // all transactions up to it.
         Csn(self.published.0.load(Ordering::Acquire))
     }
 
-    /// Makes commits up to `csn` visible to new snapshots. Their states are stored already.
+    /// Makes commits up to `csn` visible to new snapshots. The caller has stored their states
+    /// already.
     pub(crate) fn publish(&self, csn: Csn) {
         // Release: pairs with the acquire in `published`.
         self.published.0.store(csn.0, Ordering::Release);
     }
 
-    /// A slot of its own for one registration.
+    /// Takes a free slot for one registration.
     fn claim(&self) -> Result<u32> {
         if let Some(index) = self.free.lock().pop() {
             return Ok(index);
@@ -155,7 +157,8 @@ impl SnapshotSlots {
         horizon.oldest_following = oldest_following;
     }
 
-    /// Reads C, then who is registered: session, CSN, whether it may follow, when its statement began.
+    /// Reads C, then every registered snapshot: session, CSN, whether it may follow update chains,
+    /// start of its statement.
     pub(crate) fn registered(&self) -> (Csn, Vec<(i32, Csn, bool, i64)>) {
         let current = self.published();
         let mut found = Vec::new();
@@ -190,14 +193,14 @@ impl SnapshotSlots {
     }
 }
 
-/// What may be removed: the published CSN, read first, and every registered snapshot.
+/// The snapshots that keep versions: the published CSN, read first, and every registered snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Horizon {
     current: Csn,
     /// Sorted, distinct.
     snapshots: CsnList,
     oldest_following: Csn,
-    /// Whether versions between snapshots may go too.
+    /// True if versions between two snapshots may go too.
     interval: bool,
 }
 
@@ -210,9 +213,9 @@ impl Horizon {
         self.interval = interval;
     }
 
-    /// Whether a version that lived from commit `begin` to commit `end` can go: no registered
-    /// snapshot sees it, and none ever will (rule 9b.3). Whether the version's inserter aborted is
-    /// the caller's question.
+    /// Returns whether a version that lived from commit `begin` to commit `end` can go. No
+    /// registered snapshot may see the version, and no later one (rule 9b.3). The caller checks
+    /// whether the version's inserter aborted.
     #[inline]
     pub fn removable(&self, begin: Csn, end: Csn) -> bool {
         if end > self.current && !seeded_bug!("removable_without_published") {
@@ -227,8 +230,9 @@ impl Horizon {
         snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
     }
 
-    /// The oldest and the newest of the snapshots that keep a version which lived from commit `begin` to
-    /// commit `end`; `None` when none does, or when it has not ended for all.
+    /// Returns the oldest and the newest of the snapshots that keep a version which lived from
+    /// commit `begin` to commit `end`. `None` when no snapshot keeps the version, or when it has
+    /// not ended for all.
     pub fn keepers(&self, begin: Csn, end: Csn) -> Option<(Csn, Csn)> {
         let first = if self.interval { begin } else { Csn(0) };
         let snapshots = self.snapshots.as_slice();
@@ -238,33 +242,35 @@ impl Horizon {
         (end <= self.current).then_some((*keepers.first()?, *keepers.last()?))
     }
 
-    /// Whether every snapshot, present and future, is either before `begin` or at `end` or after it.
+    /// Returns whether every snapshot, present and future, is either before `begin`, or at `end` or
+    /// later.
     pub(crate) fn none_between(&self, begin: Csn, end: Csn) -> bool {
         let snapshots = self.snapshots.as_slice();
         let at = snapshots.partition_point(|&snapshot| snapshot < begin);
         end <= self.current && snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
     }
 
-    /// The oldest registered snapshot, or C when there is none: what committed at or before it is
-    /// seen by all snapshots, present and future.
+    /// Returns the oldest registered snapshot, or C without one. All snapshots, present and future,
+    /// see the commits at or before it.
     #[inline]
     pub fn oldest(&self) -> Csn {
         self.snapshots.as_slice().first().map_or(self.current, |&first| first.min(self.current))
     }
 
-    /// Like [`Horizon::oldest`], of snapshots that may follow chains: what stubs wait for (rule 9b.6).
+    /// Returns the oldest snapshot that may follow update chains, or C without one. Stubs wait for
+    /// that snapshot (rule 9b.6).
     #[inline]
     pub fn oldest_following(&self) -> Csn {
         self.oldest_following
     }
 
-    /// C: the published CSN, read before the slots.
+    /// Returns C: the published CSN, read before the slots.
     #[inline]
     pub fn current(&self) -> Csn {
         self.current
     }
 
-    /// The registered snapshots, sorted and distinct.
+    /// Returns the registered snapshots, sorted and distinct.
     pub fn snapshots(&self) -> &[Csn] {
         self.snapshots.as_slice()
     }
@@ -278,7 +284,7 @@ const INLINE_SNAPSHOTS: usize = 8;
 struct CsnList {
     inline: [Csn; INLINE_SNAPSHOTS],
     inline_used: usize,
-    /// All of them, once they are too many.
+    /// All CSNs of the list, once they are too many for `inline`.
     many: Vec<Csn>,
 }
 
@@ -300,7 +306,7 @@ impl CsnList {
         self.many.push(csn);
     }
 
-    /// Sorts, and leaves each value once.
+    /// Sorts the list and removes duplicates.
     fn settle(&mut self) {
         if self.many.is_empty() {
             let used = &mut self.inline[..self.inline_used];
@@ -325,14 +331,14 @@ impl CsnList {
     }
 }
 
-/// One slot and the number of snapshot handles that share it. Reused by its session, which writes it
-/// at every statement: no other session's may be beside it.
+/// One slot and the number of snapshot handles that share it. Its session writes it at every
+/// statement, so it shares no cache line with another session's.
 #[repr(align(128))]
 pub(crate) struct Registration {
     slots: Arc<SnapshotSlots>,
     index: u32,
-    /// 0: unused. Else one more than the handles alive: the last handle frees the slot before the
-    /// count falls to 0, so that the next user does not have its snapshot wiped.
+    /// 0: unused. Otherwise one more than the handles alive. The last handle frees the slot before
+    /// the count falls to 0, so that the next user's snapshot is not wiped.
     handles: AtomicU32,
 }
 
@@ -342,7 +348,7 @@ impl Registration {
         Ok(Arc::new(Self { slots: Arc::clone(slots), index, handles: AtomicU32::new(0) }))
     }
 
-    /// Takes a snapshot in `home` when nobody shares its slot, else in a new one.
+    /// Takes a snapshot in the slot of `home` when no handle uses that slot, else in a new one.
     #[inline]
     pub(crate) fn take(home: &Arc<Self>, follows: bool, command: CommandId) -> Result<Snapshot> {
         // Acquire: pairs with the release of the last handle's drop, which may be elsewhere.
@@ -356,7 +362,7 @@ impl Registration {
 
     #[inline]
     fn fill(registration: Arc<Self>, follows: bool, command: CommandId) -> Snapshot {
-        // Relaxed: nobody else has a handle.
+        // Relaxed: no other thread has a handle.
         registration.handles.store(2, Ordering::Relaxed);
         let csn = registration.slots.take(registration.index, follows);
         Snapshot { csn, command, follows, registration }
@@ -366,12 +372,12 @@ impl Registration {
         &self.slots.slots[self.index as usize]
     }
 
-    /// Tells whose it is.
+    /// Stores the session that owns the slot.
     pub(crate) fn belongs_to(&self, session: i32) {
         self.place().owner.store(session, Ordering::Relaxed);
     }
 
-    /// The snapshot in the slot now, if any (introspection).
+    /// Returns the snapshot in the slot now, if any (introspection).
     pub(crate) fn current(&self) -> Option<Csn> {
         match self.slots.slot(self.index).load(Ordering::Relaxed) {
             FREE | PENDING => None,
@@ -393,8 +399,8 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// A position in the order of commits, protected from removal while a handle lives. Cloning shares
-/// the slot (rule 9b.4).
+/// A position in the order of commits. While a handle lives, the versions it sees are not removed.
+/// Cloning shares the slot (rule 9b.4).
 #[derive(Debug)]
 pub struct Snapshot {
     csn: Csn,
@@ -404,31 +410,31 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Commits up to this one are seen.
+    /// Returns the CSN: the snapshot sees commits up to this one.
     #[inline]
     pub fn csn(&self) -> Csn {
         self.csn
     }
 
-    /// Own changes of commands before this one are seen.
+    /// Returns the current command: the snapshot sees own changes of earlier commands only.
     #[inline]
     pub fn command(&self) -> CommandId {
         self.command
     }
 
-    /// Whether it is registered as one that may follow update chains (rule 9b.6).
+    /// Returns whether the snapshot is registered as one that may follow update chains (rule 9b.6).
     #[inline]
     pub fn may_follow(&self) -> bool {
         self.follows
     }
 
-    /// Tells when the statement began that took it, in microseconds since 1970.
+    /// Stores the start of the statement that took the snapshot, in microseconds since 1970.
     #[inline]
     pub(crate) fn taken_at(&self, unix_us: i64) {
         self.registration.place().taken_us.store(unix_us, Ordering::Relaxed);
     }
 
-    /// The same snapshot at a later command of its transaction.
+    /// Returns the same snapshot at a later command of its transaction.
     #[must_use]
     pub fn at_command(&self, command: CommandId) -> Self {
         let mut later = self.clone();
@@ -448,7 +454,7 @@ impl Clone for Snapshot {
 impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
-        // AcqRel: the last one sees that the others are done before it frees the slot.
+        // AcqRel: the last handle sees that the others are done before it frees the slot.
         if self.registration.handles.fetch_sub(1, Ordering::AcqRel) == 2 {
             self.registration.slots.release(self.registration.index);
             // Release: pairs with the acquire in `take`.

@@ -1,4 +1,4 @@
-//! One transaction: ids, commands, snapshots, savepoints, end.
+//! A transaction: its ids, commands, snapshots, savepoints and end.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -16,48 +16,48 @@ use crate::session::SessionControl;
 use crate::snapshot::{Registration, Snapshot};
 use crate::view::View;
 
-/// What a transaction sees of others.
+/// Isolation level: the changes of other transactions that a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// Each statement sees what committed before it; READ UNCOMMITTED is the same.
+    /// Each statement sees the commits before it; READ UNCOMMITTED is the same.
     #[default]
     ReadCommitted,
-    /// The whole transaction sees what committed before its first statement; the first updater wins.
+    /// The whole transaction sees the commits before its first statement; the first updater wins.
     RepeatableRead,
     /// Not supported yet: [`Error::SerializableUnsupported`].
     Serializable,
 }
 
-/// How a transaction begins.
+/// Options of a new transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BeginOptions {
-    /// What it sees.
+    /// The isolation level.
     pub isolation: Isolation,
-    /// Whether writing is refused.
+    /// True if the transaction refuses writes.
     pub read_only: bool,
-    /// When it began, in microseconds since 1970 UTC (`now()`); the clock is read if `None`.
+    /// Start time in microseconds since 1970 UTC (`now()`); `None` reads the clock.
     pub started_us: Option<i64>,
 }
 
-/// A transaction of one session, from begin to [`Transaction::commit`] or [`Transaction::abort`];
-/// dropping it aborts.
+/// A transaction of one session, from begin to [`Transaction::commit`] or [`Transaction::abort`].
+/// Dropping the transaction aborts it.
 ///
-/// All methods take `&self`, so that a [`View`] of it can be held while it writes. It belongs to one
-/// thread at a time.
+/// All methods take `&self`, so that a [`View`] of the transaction can be held while it writes. The
+/// transaction belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Transaction {
     session: Arc<SessionControl>,
     isolation: Cell<Isolation>,
     read_only: Cell<bool>,
-    /// What the running statement writes is the session's own alone, which READ ONLY allows.
+    /// True if the running statement writes only temporary relations, which READ ONLY allows.
     writes_temporary: Cell<bool>,
     started_us: i64,
     /// Top transaction id, or invalid while nothing was written.
     xid: Cell<Xid>,
-    /// Id of the innermost subtransaction that wrote, or the top id; invalid when the current level
-    /// has not written yet.
+    /// Id of the innermost subtransaction that wrote, or the top id. Invalid while the current
+    /// level has not written yet.
     level_xid: Cell<Xid>,
-    /// Ids of subtransactions not rolled back, in the order they were assigned, which is ascending.
+    /// Ids of subtransactions not rolled back, ascending: the order of their assignment.
     subxids: RefCell<Vec<Xid>>,
     has_subxids: Cell<bool>,
     command: Cell<u32>,
@@ -68,12 +68,12 @@ pub struct Transaction {
     /// REPEATABLE READ: the snapshot of the whole transaction.
     snapshot: RefCell<Option<Snapshot>>,
     pub(crate) held: HeldLocks,
-    /// It reads for another transaction of its session ([`Readers`]).
+    /// True if this transaction reads for another transaction of its session ([`Readers`]).
     reads_for_other: bool,
     ended: Cell<bool>,
 }
 
-/// What the threads need that help a statement to read ([`Transaction::readers`]).
+/// The state that parallel workers need to read for a statement ([`Transaction::readers`]).
 #[derive(Clone, Debug)]
 pub struct Readers {
     session: Arc<SessionControl>,
@@ -82,12 +82,12 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// The session of the statement.
+    /// Returns the session of the statement.
     pub fn session(&self) -> &Arc<SessionControl> {
         &self.session
     }
 
-    /// A transaction for one of the threads, which may read, and nothing else.
+    /// Creates a read-only transaction for one of the parallel workers.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::clone(&self.session), self.isolation, true, self.started_us, true)
     }
@@ -116,8 +116,8 @@ impl Transaction {
         if options.isolation == Isolation::Serializable {
             return Err(Error::SerializableUnsupported);
         }
-        // SeqCst: pairs with who closes the database (`closing.rs`), and waits for this transaction
-        // unless it is refused here.
+        // SeqCst: pairs with the closer of the database (`closing.rs`), which waits for this
+        // transaction unless it is refused here.
         let had_one = session.in_transaction.swap(true, Ordering::SeqCst);
         assert!(!had_one, "a session runs one transaction at a time");
         if session.manager().is_closing() && !seeded_bug!("begin_beside_shutdown") {
@@ -159,8 +159,11 @@ impl Transaction {
         }
     }
 
-    /// For other threads that read under a snapshot of this transaction, whose locks it keeps meanwhile; `None` once it has
-    /// written something, as nobody else knows which of its own changes it sees.
+    /// Returns the state for parallel workers that read under a snapshot of this transaction, which
+    /// keeps its locks meanwhile.
+    ///
+    /// `None` once the transaction has written: other threads do not know which of its own changes
+    /// the snapshot sees.
     pub fn readers(&self) -> Option<Readers> {
         if self.xid.get() != Xid::INVALID {
             return None;
@@ -169,19 +172,19 @@ impl Transaction {
         Some(Readers { session, isolation, started_us: self.started_us })
     }
 
-    /// The session it runs in.
+    /// Returns the session that runs the transaction.
     #[inline]
     pub fn session(&self) -> &Arc<SessionControl> {
         &self.session
     }
 
-    /// The manager it belongs to.
+    /// Returns the manager of the transaction.
     #[inline]
     pub fn manager(&self) -> &TransactionManager {
         self.session.manager()
     }
 
-    /// What it sees of others.
+    /// Returns the isolation level.
     pub fn isolation(&self) -> Isolation {
         self.isolation.get()
     }
@@ -198,7 +201,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether writing is refused.
+    /// Returns whether the transaction refuses writes.
     pub fn read_only(&self) -> bool {
         self.read_only.get()
     }
@@ -208,24 +211,24 @@ impl Transaction {
         self.read_only.set(read_only);
     }
 
-    /// Says whether what is done next writes temporary relations alone: then it may, even if writing is refused. Returns what was
-    /// said before.
+    /// Declares whether the following work writes only temporary relations, which is allowed even
+    /// in a READ ONLY transaction. Returns the previous declaration.
     pub fn set_writes_temporary(&self, alone: bool) -> bool {
         self.writes_temporary.replace(alone)
     }
 
-    /// When it began, in microseconds since 1970 UTC: `now()`.
+    /// Returns the start time, in microseconds since 1970 UTC: `now()`.
     pub fn started_us(&self) -> i64 {
         self.started_us
     }
 
-    /// Its top id, if it has written.
+    /// Returns the top transaction id, if the transaction has written.
     pub fn xid(&self) -> Option<Xid> {
         Some(self.xid.get()).filter(|xid| xid.is_normal())
     }
 
-    /// The id that marks what the current level (transaction or savepoint) writes, assigned at its
-    /// first use.
+    /// Returns the id for writes of the current level (transaction or savepoint). The first use
+    /// assigns the id.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], or [`Error::OutOfMemory`] when no state can be kept for another id.
@@ -246,7 +249,7 @@ impl Transaction {
         if self.xid.get() == Xid::INVALID {
             let top = self.manager().assign_xid()?;
             self.xid.set(top);
-            // Release: who looks for the owner of an id on a page finds it here.
+            // Release: a thread that looks for the owner of an id on a page finds the id here.
             self.session.xid.store(top.0, Ordering::Release);
         }
         if self.levels.borrow().is_empty() {
@@ -261,7 +264,7 @@ impl Transaction {
         Ok(subxid)
     }
 
-    /// Whether `xid` is this transaction's, or that of one of its subtransactions not rolled back.
+    /// Returns whether `xid` is this transaction or one of its subtransactions not rolled back.
     #[inline]
     pub fn is_mine(&self, xid: Xid) -> bool {
         if xid == self.xid.get() {
@@ -270,15 +273,16 @@ impl Transaction {
         self.has_subxids.get() && self.subxids.borrow().binary_search(&xid).is_ok()
     }
 
-    /// The numbers that [`Transaction::is_mine`] recognizes now, for those who work for the
-    /// transaction in other threads.
+    /// Returns the ids that [`Transaction::is_mine`] recognizes now, for threads that work for the
+    /// transaction.
     pub fn own_xids(&self) -> Vec<Xid> {
         let top = Some(self.xid.get()).filter(|xid| *xid != Xid::INVALID);
         top.into_iter().chain(self.subxids.borrow().iter().copied()).collect()
     }
 
-    /// A snapshot for a statement that reads: new at READ COMMITTED, the transaction's at
-    /// REPEATABLE READ. It sees the transaction's commands before the current one.
+    /// Returns a snapshot for a statement that reads: a new one at READ COMMITTED, the
+    /// transaction's at REPEATABLE READ. The snapshot sees the transaction's commands before the
+    /// current one.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when too many snapshots are held.
@@ -287,8 +291,9 @@ impl Transaction {
         self.take_snapshot(false)
     }
 
-    /// A snapshot for a statement that locks or changes rows. At READ COMMITTED it is registered as
-    /// one that may follow update chains to the newest version (rule 9b.6).
+    /// Returns a snapshot for a statement that locks or changes rows. At READ COMMITTED the
+    /// snapshot is registered as one that may follow update chains to the newest version (rule
+    /// 9b.6).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] when too many snapshots are held.
@@ -319,20 +324,20 @@ impl Transaction {
         Ok(snapshot)
     }
 
-    /// The number of the running command.
+    /// Returns the number of the running command.
     #[inline]
     pub fn command(&self) -> CommandId {
         CommandId(self.command.get())
     }
 
-    /// Ends the running command: later snapshots see what it wrote. Costs a number only if it did
-    /// write.
+    /// Ends the running command: later snapshots see its writes. A command that did not write uses
+    /// up no number.
     ///
     /// # Errors
     /// [`Error::TooManyCommands`].
     pub fn next_command(&self) -> Result<()> {
         if self.command_wrote.replace(false) {
-            // The last number is kept back, as PostgreSQL does for its "invalid".
+            // The last number stays unused, as PostgreSQL reserves it for its "invalid" command.
             if self.command.get() >= u32::MAX - 1 {
                 return Err(Error::TooManyCommands);
             }
@@ -341,20 +346,20 @@ impl Transaction {
         Ok(())
     }
 
-    /// What a statement with this snapshot sees.
+    /// Returns the view of a statement with this snapshot.
     #[inline]
     pub fn view(&self, snapshot: &Snapshot) -> View<'_> {
         View::new(self, snapshot)
     }
 
-    /// The command field of a version that this command inserts.
+    /// Returns the command field of a version that this command inserts.
     #[inline]
     pub fn insert_cid(&self) -> TupleCid {
         TupleCid { raw: self.command.get(), combo: false }
     }
 
-    /// The command field of a version inserted by `xmin`, with command field `old`, which this
-    /// command deletes or updates.
+    /// Returns the command field of a version that this command deletes or updates. `xmin` inserted
+    /// the version, whose command field is `old`.
     ///
     /// # Errors
     /// [`Error::TooManyCommands`].
@@ -367,12 +372,12 @@ impl Transaction {
         Ok(TupleCid { raw, combo: true })
     }
 
-    /// The command that inserted a version whose xmin is this transaction's.
+    /// Returns the command that inserted a version whose xmin belongs to this transaction.
     pub fn inserted_by(&self, cid: TupleCid) -> CommandId {
         self.pair(cid).map_or(CommandId(cid.raw), |(insert, _)| insert)
     }
 
-    /// The command that deleted a version whose xmax is this transaction's.
+    /// Returns the command that deleted a version whose xmax belongs to this transaction.
     pub fn deleted_by(&self, cid: TupleCid) -> CommandId {
         self.pair(cid).map_or(CommandId(cid.raw), |(_, delete)| delete)
     }
@@ -381,7 +386,8 @@ impl Transaction {
         if !cid.combo { None } else { self.combos.borrow().pair(cid.raw) }
     }
 
-    /// Opens a savepoint; an earlier one of the same name is hidden until this one is gone.
+    /// Opens a savepoint. The new savepoint hides an earlier one of the same name until the new one
+    /// is gone.
     pub fn savepoint(&self, name: &str) {
         let files = self.files.borrow();
         let mut levels = self.levels.borrow_mut();
@@ -396,25 +402,30 @@ impl Transaction {
         });
     }
 
-    /// Keeps a row locked in memory that this transaction has locked in the row itself, by the id
-    /// `holder` of some level, when an inner level is about to write over it: a rollback to the
-    /// savepoint must not lose the outer level's lock. Never waits; call it under the page's latch.
+    /// Keeps a row lock in memory that this transaction holds in the tuple itself, under `holder`,
+    /// the id of some level.
+    ///
+    /// Call this when an inner level is about to overwrite that id: a rollback to the savepoint
+    /// must not lose the outer level's lock. Never waits; call it under the page's latch.
     ///
     /// # Errors
     /// [`Error::TooManyRowLocks`].
     pub fn keep_row_lock(&self, row: RowKey, mode: RowLockMode, holder: Xid) -> Result<()> {
-        // Whoever holds the row in memory now goes with the lock that is there already.
+        // A transaction that holds the row in memory now is compatible with the lock that is there
+        // already.
         let locks = self.manager().locks();
         locks.try_lock_row(self, row, mode)?;
         let subxids = self.subxids.borrow();
-        // The top id is older than every savepoint that has seen it used.
+        // The top id marks only rows locked outside all savepoints, so every open savepoint is
+        // newer.
         let assigned = subxids.binary_search(&holder).map_or(0, |at| at + 1);
-        // As many savepoints were open when the row was locked.
+        // The index of the first savepoint opened after `holder` is the number of savepoints around
+        // the lock.
         let outer = self.levels.borrow().iter().position(|level| level.subxids >= assigned);
         outer.map_or(Ok(()), |outer| locks.keep_row(self, row, mode, outer))
     }
 
-    /// How many savepoints are open.
+    /// Returns the number of open savepoints.
     pub fn savepoint_depth(&self) -> usize {
         self.levels.borrow().len()
     }
@@ -452,7 +463,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes everything since the savepoint part of the level around it; the savepoint is gone.
+    /// Merges everything since the savepoint into the level around it, and removes the savepoint.
     ///
     /// # Errors
     /// [`Error::NoSuchSavepoint`].
@@ -472,19 +483,20 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes these files when the transaction has committed.
+    /// Registers a file for removal when the transaction commits.
     pub fn drop_file_at_commit(&self, file: RelFile) {
         self.files.borrow_mut().at_commit.push(file);
     }
 
-    /// Removes these files, which the transaction created, when it or its savepoint is rolled back.
+    /// Registers a file, which the transaction created, for removal when it or its savepoint is
+    /// rolled back.
     pub fn drop_file_at_abort(&self, file: RelFile) {
         self.files.borrow_mut().at_abort.push(file);
     }
 
     /// Commits. Returns once the commit is visible to new snapshots, and durable unless
-    /// `durability` says otherwise; then the locks are free. `None` when nothing was written: then
-    /// it costs nothing.
+    /// `durability` says otherwise. The locks are free afterwards. Returns `None`, at no cost, when
+    /// nothing was written.
     ///
     /// # Errors
     /// When the commit cannot be logged or written; the transaction is aborted then.
@@ -492,20 +504,21 @@ impl Transaction {
         self.commit_then(durability, || ())
     }
 
-    /// [`Transaction::commit`], with something to do between the moment new snapshots see the commit
-    /// and the moment its locks are free: whoever waited for a lock then finds it done.
+    /// Does the same as [`Transaction::commit`], and calls `then` between two moments. New
+    /// snapshots see the commit before `then`; the locks are free after it. So a transaction that
+    /// waited for a lock finds the work of `then` done.
     ///
     /// # Errors
-    /// As [`Transaction::commit`]; `then` was not called.
+    /// The errors of [`Transaction::commit`]; `then` was not called.
     pub fn commit_then(self, durability: Durability, then: impl FnOnce()) -> Result<Option<Csn>> {
         if self.xid.get() == Xid::INVALID && !self.files.borrow().at_commit.is_empty() {
-            // The files go by a commit record, which needs a transaction.
+            // A commit record removes the files, and the record needs a transaction id.
             self.assign_xid()?;
         }
         let xid = self.xid.get();
         let mut committed = None;
-        // Once the log has the commit, memory must have it, too: a panic in between ends the process,
-        // which undoes nothing.
+        // Once the log has the commit, memory must have it, too. A panic in between ends the
+        // process and undoes nothing.
         let _section = niwaki_env::critical::enter();
         self.ended.set(true);
         if xid != Xid::INVALID {
@@ -536,7 +549,7 @@ impl Transaction {
         self.finish();
     }
 
-    /// Frees what only a live transaction holds.
+    /// Releases the resources of a live transaction: snapshot, ids in the session, locks.
     fn finish(&self) {
         self.ended.set(true);
         if self.reads_for_other {
@@ -550,7 +563,7 @@ impl Transaction {
             }
         }
         self.manager().locks().release_all(&self.session, &self.held);
-        // Release: who closes the database sees all that the transaction did.
+        // Release: the closer of the database sees everything that the transaction did.
         self.session.in_transaction.store(false, Ordering::Release);
     }
 }

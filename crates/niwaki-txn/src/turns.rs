@@ -1,10 +1,15 @@
-//! Long statements make room for short ones: between two of its steps, a thread that has had a processor for a while
-//! lets those run that wait for one.
+//! Long statements yield the processor to short ones.
 //!
-//! The system takes a processor away from a busy thread at its own clock's ticks, some milliseconds apart. Who wakes up
-//! meanwhile, a session whose commit has reached the disk, or its client, waits that long, at each of the several times a
-//! short transaction wakes up. Beside a report and an autovacuum on two processors this made transactions of one
-//! millisecond take ten or more, and those behind them wait for a tenth of a second.
+//! Between two of its steps, a thread that has had a processor for one turn lets waiting threads
+//! run.
+//!
+//! The operating system takes a processor away from a busy thread only at its own clock's ticks,
+//! some milliseconds apart. A thread that wakes up meanwhile waits that long. Examples are a
+//! session whose commit has reached the disk, and its client. A short transaction wakes up several
+//! times and waits each time.
+//!
+//! With a report and an autovacuum on two processors, transactions of one millisecond took ten or
+//! more. The transactions behind them waited for a tenth of a second.
 
 use std::time::Duration;
 
@@ -13,19 +18,21 @@ use niwaki_env::clock::{Clock, OsClock};
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{plain_atomic, thread};
 
-/// So long a thread goes on before it lets others run.
+/// Time that a thread runs before it yields: 250 microseconds.
 const TURN: Duration = Duration::from_micros(250);
-/// A statement's first steps do not look at the clock: most statements have no more.
+/// Steps of a statement that do not read the clock: most statements have no more.
 const FIRST_STEPS: u64 = 8;
 
-/// The turns of one session. Relaxed throughout: its own thread asks; where several work for it, an error costs a yield.
+/// The turns of one session. Relaxed throughout: normally only the session's own thread asks. With
+/// parallel workers an error costs one superfluous or missing yield.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// The machine's, whatever the database is told of time: its processors are shared.
+    /// The machine's clock, even if the database runs on another clock: the machine's processors
+    /// are shared.
     clock: OsClock,
-    /// Since the statement began, up to [`FIRST_STEPS`].
+    /// Steps since the statement began, up to [`FIRST_STEPS`].
     steps: plain_atomic::AtomicU64,
-    /// When the turn began, in microseconds; 0 if nobody has looked yet.
+    /// Start of the turn, in microseconds; 0 before the first reading of the clock.
     began_us: plain_atomic::AtomicU64,
 }
 
@@ -35,17 +42,17 @@ impl Turns {
         Self { clock: OsClock::new(), steps, began_us }
     }
 
-    /// A statement begins.
+    /// Begins a statement.
     #[inline]
     pub(crate) fn begin(&self) {
         self.steps.store(0, Ordering::Relaxed);
         self.began_us.store(0, Ordering::Relaxed);
     }
 
-    /// Between two steps, with no latch held: lets others run if the turn is over.
+    /// Yields if the turn is over. Call it between two steps, with no latch held.
     #[inline]
     pub(crate) fn step(&self) {
-        // Whose turn it is there says the schedule.
+        // In a simulation the schedule decides which thread runs.
         if !SIMULATED {
             self.step_at(|| self.clock.monotonic().as_micros() as u64);
         }
@@ -71,7 +78,7 @@ impl Turns {
         if over {
             thread::yield_now();
         }
-        // Of which the time that others had is no part.
+        // The next turn does not include the time that other threads had.
         self.began_us.store(if over { now_us().max(1) } else { now }, Ordering::Relaxed);
         over
     }

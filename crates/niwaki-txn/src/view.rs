@@ -1,4 +1,4 @@
-//! What a statement sees: its snapshot and its own transaction's earlier commands.
+//! A statement's view of the database: its snapshot and its own transaction's earlier commands.
 
 use niwaki_storage::{Csn, Xid};
 
@@ -6,7 +6,8 @@ use crate::command::{CommandId, TupleCid};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
-/// The eyes of one statement. Borrowed from the transaction for the duration of a call; cheap.
+/// The view of one statement, for visibility checks. Borrowed from the transaction for the duration
+/// of a call; cheap.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'t> {
     transaction: &'t Transaction,
@@ -29,45 +30,46 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The transaction that looks.
+    /// Returns the transaction that the view belongs to.
     #[inline]
     pub fn transaction(&self) -> &'t Transaction {
         self.transaction
     }
 
-    /// The snapshot's position in the order of commits.
+    /// Returns the snapshot's position in the order of commits.
     #[inline]
     pub fn csn(&self) -> Csn {
         self.csn
     }
 
-    /// Own changes of commands before this one are seen.
+    /// Returns the current command: the view sees own changes of earlier commands only.
     #[inline]
     pub fn command(&self) -> CommandId {
         self.command
     }
 
-    /// Whether the snapshot is registered as one that may follow update chains past what it sees
-    /// (rule 9b.6). A statement that locks or changes rows at READ COMMITTED must have it.
+    /// Returns whether the snapshot is registered as one that may follow update chains past the
+    /// versions it sees (rule 9b.6). A statement that locks or changes rows at READ COMMITTED must
+    /// have such a snapshot.
     #[inline]
     pub fn may_follow(&self) -> bool {
         self.may_follow
     }
 
-    /// Whether `xid` is this transaction or one of its subtransactions not rolled back.
+    /// Returns whether `xid` is this transaction or one of its subtransactions not rolled back.
     #[inline]
     pub fn is_mine(&self, xid: Xid) -> bool {
         self.transaction.is_mine(xid)
     }
 
-    /// Whether another transaction's work is seen: it committed, and in the snapshot's past. False
-    /// for the own transaction; true for [`Xid::FROZEN`].
+    /// Returns whether the view sees another transaction's work: `xid` committed at or before the
+    /// snapshot. False for the own transaction; true for [`Xid::FROZEN`].
     #[inline]
     pub fn committed_before(&self, xid: Xid) -> bool {
         self.transaction.manager().committed_at_or_before(xid, self.csn)
     }
 
-    /// Whether the insertion by `xmin` is seen; `cid` is the tuple's command field.
+    /// Returns whether the view sees the insertion by `xmin`; `cid` is the tuple's command field.
     #[inline]
     pub fn sees_insert(&self, xmin: Xid, cid: TupleCid) -> bool {
         if self.is_mine(xmin) {
@@ -76,8 +78,8 @@ impl<'t> View<'t> {
         self.committed_before(xmin)
     }
 
-    /// Whether the deletion by `xmax` is seen; false for [`Xid::INVALID`]. Pass it only when it is a
-    /// deletion or update, not when it merely locks.
+    /// Returns whether the view sees the deletion by `xmax`; false for [`Xid::INVALID`]. Pass
+    /// `xmax` only when it deleted or updated the version, not when it merely locks.
     #[inline]
     pub fn sees_delete(&self, xmax: Xid, cid: TupleCid) -> bool {
         if xmax == Xid::INVALID {
@@ -89,8 +91,9 @@ impl<'t> View<'t> {
         self.committed_before(xmax)
     }
 
-    /// Whether the version is seen: its insertion is, its deletion is not. `xmax` is
-    /// [`Xid::INVALID`] when nobody deleted or updated it, also when somebody only locks it.
+    /// Returns whether the view sees the version: it sees the insertion and not the deletion.
+    /// `xmax` is [`Xid::INVALID`] when no transaction deleted or updated the version, even if one
+    /// locks it.
     #[inline]
     pub fn sees(&self, xmin: Xid, xmax: Xid, cid: TupleCid) -> bool {
         self.sees_insert(xmin, cid) && !self.sees_delete(xmax, cid)

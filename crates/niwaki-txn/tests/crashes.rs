@@ -1,10 +1,14 @@
-//! Crashes under the deterministic scheduler: sessions commit, abort and roll back savepoints while
-//! checkpoints run, segments are spilled and shrink, and a report asks what its snapshot sees; then the machine stops, at a moment that the schedule
-//! chooses, with unsynced writes kept, lost and torn. What recovers holds every commit that was
-//! reported (W2), nothing that was aborted, and a transaction with all of its parts or with none.
+//! Crashes under the deterministic scheduler.
 //!
-//! `cargo test -p niwaki-txn --features shuttle --test crashes`; `NIWAKI_SCHEDULES` sets how many
-//! schedules are tried.
+//! Sessions commit, abort and roll back savepoints, while checkpoints run and segments are spilled
+//! and shrunk. A report checks the view of its snapshot. Then the machine stops, at a moment that
+//! the schedule chooses, with unsynced writes kept, lost and torn.
+//!
+//! The recovered database holds every commit that was reported (W2) and nothing that was aborted.
+//! It holds a transaction with all of its parts or with none.
+//!
+//! `cargo test -p niwaki-txn --features shuttle --test crashes`; `NIWAKI_SCHEDULES` sets the number
+//! of schedules.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,10 +23,10 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` takes its place.
+/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` replaces it.
 const SEED: u64 = 1;
 
-/// The planted bug is one for the whole process.
+/// Serializes the runs: a planted bug applies to the whole process.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn schedules(default: usize) -> usize {
@@ -30,12 +34,12 @@ fn schedules(default: usize) -> usize {
     text.map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Switches at every step.
+/// Runs with switches at every step.
 fn run(bug: Option<&'static str>, schedules: usize) -> bool {
     run_with(bug, RandomScheduler::new_from_seed(SEED, schedules))
 }
 
-/// Switches at a few places: one stands still while others do much.
+/// Runs with switches at a few places: one thread stands still while others do much.
 fn run_in_turns(bug: Option<&'static str>, schedules: usize) -> bool {
     run_with(bug, PctScheduler::new_from_seed(SEED, 4, schedules))
 }
@@ -74,16 +78,16 @@ fn open(vfs: Arc<dyn Vfs>) -> (Arc<Storage>, Arc<TransactionManager>) {
     (storage, manager)
 }
 
-/// What is known of one transaction.
+/// Known facts about one transaction.
 #[derive(Clone, Debug, Default)]
 struct Fate {
-    /// Its ids that count if it commits.
+    /// Ids of the transaction that count if it commits.
     kept: Vec<Xid>,
-    /// Its ids that were rolled back.
+    /// Ids of the transaction that were rolled back.
     undone: Vec<Xid>,
-    /// It was reported committed, durably.
+    /// True if the commit was reported, durably.
     durable: bool,
-    /// It was reported aborted.
+    /// True if the abort was reported.
     aborted: bool,
 }
 
@@ -105,7 +109,7 @@ fn work(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
             transaction.rollback_to("s").expect("it is there");
             fate.kept.push(transaction.write_xid().expect("an id"));
         }
-        // Known before it can have ended.
+        // The fate is stored before the transaction can have ended.
         fates.lock()[at] = fate;
         let durability = match rng.gen_range(0..4) {
             0 => None,
@@ -125,7 +129,8 @@ fn work(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
     }
 }
 
-/// Asks again and again what a snapshot sees, while segments are spilled and shrunk.
+/// Checks again and again that a snapshot's view does not change, while segments are spilled and
+/// shrunk.
 fn report(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
     let session = manager.register_session().expect("room");
     for _ in 0..3 {
@@ -155,7 +160,7 @@ fn check(manager: &TransactionManager, fates: &[Fate], survivors: &str) {
             committed == 0 || committed == states.len(),
             "half a transaction: {fate:?} is {states:?} ({survivors})"
         );
-        // What never reached the disk has no state; its ids may be given again.
+        // A transaction that never reached the disk has no state; its ids may be assigned again.
         assert!(
             !fate.durable || committed == states.len(),
             "a reported commit is lost: {fate:?} is {states:?} ({survivors})"
@@ -191,7 +196,7 @@ fn crash() {
             }
         })
     };
-    // Some crashes come when everything is done: then checkpoints have ended in all ways they can.
+    // Some crashes come after all work: then checkpoints have ended in every possible way.
     let moments = thread_rng().gen_range(0..300);
     let late = moments >= 200;
     let reporter = {
@@ -206,7 +211,7 @@ fn crash() {
     for _ in 0..moments {
         thread::yield_now();
     }
-    // First what was promised by now, then what a crash may leave behind.
+    // The promises are read first, and the possible states after a crash later.
     let promised = fates.lock().clone();
     let options = CrashOptions { images_max: 4, ..CrashOptions::default() };
     let images = vfs.crash_images(&options);
@@ -214,7 +219,7 @@ fn crash() {
     drop((storage, manager));
     for image in images {
         let files = Arc::new(image.vfs);
-        // Twice: recovery itself is cut off and begun again by the second opening.
+        // Twice: the second opening repeats a recovery that was cut off.
         for _ in 0..2 {
             let (_storage, manager) = open(Arc::new(files.fork()) as _);
             check(&manager, &promised, &image.survivors);
@@ -241,38 +246,41 @@ fn redo_that_keeps_a_shrunk_segment_is_found() {
     assert!(!run(Some("redo_keeps_shrunk_segment"), schedules(3000)));
 }
 
-/// A transaction that ran when its segment was spilled commits; the next checkpoint knows of no such segment.
+/// Bug: a transaction that ran when its segment was spilled commits, and the next checkpoint does
+/// not know the segment.
 #[test]
 fn a_checkpoint_that_forgets_spilled_segments_is_found() {
     assert!(!run(Some("states_without_spilled"), schedules(3000)));
 }
 
-/// The copy of a status page in memory takes all of its transactions for committed.
+/// Bug: the copy of a status page in memory reports all of its transactions as committed.
 #[test]
 fn copies_of_status_pages_that_forget_aborted_transactions_are_found() {
     assert!(!run(Some("ended_without_aborted"), schedules(3000)));
 }
 
-/// A transaction ends between the copy of its state and the move of its segment.
+/// Bug: a transaction ends between the copy of its state and the move of its segment.
 #[test]
 fn segments_that_are_spilled_beside_an_end_are_found() {
     assert!(!run(Some("spilled_beside_an_end"), schedules(3000)));
 }
 
-/// A transaction is given an id, and comes for its state when others have used up the segment.
+/// Bug: a transaction gets an id, and opens the segment after others have used it up and it was
+/// spilled.
 #[test]
 fn a_spilled_segment_that_is_opened_again_is_found() {
     assert!(!run_in_turns(Some("spilled_opened_again"), schedules(3000)));
 }
 
-/// A transaction commits and its segment is shrunk between a checkpoint's look at the states and its record.
+/// Bug: between a checkpoint's look at the states and its record, a transaction commits and its
+/// segment is shrunk.
 #[test]
 fn states_that_are_logged_beside_shrinking_are_found() {
     assert!(!run_in_turns(Some("states_beside_shrinking"), schedules(3000)));
 }
 
-/// Drops files, one a transaction, beside checkpoints. A process that is killed behind a checkpoint
-/// leaves no file that a commit has dropped.
+/// Drops files, one in each transaction, beside checkpoints. A process that is killed after a
+/// checkpoint leaves no file that a commit has dropped.
 fn drop_beside_checkpoints() {
     let vfs = FaultyVfs::new();
     let (storage, manager) = open(Arc::new(vfs.clone()));
@@ -318,8 +326,9 @@ fn drop_beside_checkpoints() {
     }
 }
 
-/// A checkpoint came between a commit and the removal of the files that it dropped, and then the
-/// crash: nothing said any more that they were dropped, and they lay in `aside/` for ever.
+/// Once, a checkpoint came between a commit and the removal of its dropped files, and a crash
+/// followed. No record said any more that the files were dropped, and they stayed in `aside/` for
+/// ever.
 #[test]
 fn what_a_commit_dropped_is_gone_after_a_crash() {
     let seed = PctScheduler::new_from_seed(SEED, 4, schedules(300));
@@ -332,7 +341,7 @@ fn a_checkpoint_between_a_commit_and_its_drops_is_found() {
     assert!(!run_body(Some("drop_beside_checkpoint"), seed, drop_beside_checkpoints));
 }
 
-/// Works until it is refused: begins, writes or not, commits or rolls back.
+/// Begins transactions until the manager refuses: each writes, and commits or rolls back.
 fn work_until_closed(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
     let Ok(session) = manager.register_session() else { return };
     let mut rng = thread_rng();
@@ -359,8 +368,8 @@ fn work_until_closed(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>
     }
 }
 
-/// Closes beside work, as a server does that is told to stop, and opens the directory again: what
-/// was promised holds, and no number that was given out is given again (W2, S1).
+/// Closes the database beside work, as a server does on a stop request, and opens the directory
+/// again. Promises hold, and no id is assigned twice (W2, S1).
 fn shutdown() {
     let vfs = FaultyVfs::new();
     let (storage, manager) = open(Arc::new(vfs.clone()));
@@ -393,9 +402,9 @@ fn shutdown() {
     check(&manager, &fates, "a shutdown, and commits after it");
 }
 
-/// A host that closed its database beside its threads found rows that were never committed: their
-/// transaction got its number behind the states that the last checkpoint logged, and the next start
-/// gave the number to a transaction that committed. Closing waits for every transaction now.
+/// Once, a host that closed its database beside its threads found rows that were never committed.
+/// Their transaction got its id after the last checkpoint logged the states. The next start
+/// assigned the id to a transaction that committed. Closing waits for every transaction now.
 #[test]
 fn no_number_is_given_twice_when_the_database_closes_beside_work() {
     let seed = RandomScheduler::new_from_seed(SEED, schedules(300));
@@ -410,7 +419,7 @@ fn a_shutdown_that_waits_for_no_transaction_is_found() {
     assert!(!run_body(Some("shutdown_beside_transactions"), seed, shutdown));
 }
 
-/// A transaction begins behind the closer's look at all sessions.
+/// Bug: a transaction begins after the closer's look at all sessions.
 #[test]
 fn a_transaction_that_begins_while_the_database_closes_is_found() {
     let seed = RandomScheduler::new_from_seed(SEED, schedules(3000));

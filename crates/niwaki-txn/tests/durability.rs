@@ -1,4 +1,4 @@
-//! What survives: commits, aborts, numbers; over real storage in memory, with and without a clean end.
+//! Durability of commits, aborts and ids over real storage in memory, with and without a clean end.
 
 #![cfg(not(any(feature = "shuttle", feature = "loom")))]
 
@@ -81,7 +81,7 @@ impl Database {
         self.storage.checkpoint(CheckpointKind::Requested, &[&*self.manager]).unwrap();
     }
 
-    /// Uses up numbers until a new segment has begun.
+    /// Uses up ids until a new segment has begun.
     fn burn_segment(&self) {
         let before = self.manager.next_xid().0 / SEGMENT;
         while self.manager.next_xid().0 / SEGMENT == before {
@@ -115,7 +115,7 @@ fn outcomes_survive_with_and_without_a_checkpoint() {
         // The files as they are now, with everything still running.
         let vfs = Arc::new(vfs.fork());
 
-        // Twice: what recovery itself writes must be read right as well.
+        // Twice: the records that recovery writes must be read correctly as well.
         for _ in 0..2 {
             let database = Database::open(&vfs);
             assert_eq!(database.status(early), ANCIENT, "checkpoint: {checkpoint}");
@@ -144,8 +144,8 @@ fn outcomes_survive_a_clean_shutdown() {
     assert!(database.manager.next_xid() > aborted);
 }
 
-/// A program that opens its database for every little thing: numbers and the status file grow with
-/// transactions, not with openings; a crash still skips to numbers that nobody can have seen.
+/// A program may open its database for every small task. Ids and the status file grow with
+/// transactions, not with openings. A crash still skips to ids that no client can have seen.
 #[test]
 fn numbers_go_on_after_a_clean_shutdown() {
     let mut vfs = Arc::new(MemoryVfs::new());
@@ -154,7 +154,7 @@ fn numbers_go_on_after_a_clean_shutdown() {
         let database = Database::open(&vfs);
         committed.push(database.commit().0);
         aborted.push(database.abort());
-        // Neither committed nor rolled back when the database closes.
+        // The transaction neither commits nor rolls back before the database closes.
         let other = database.manager.register_session().unwrap();
         let open = database.manager.begin(&other, BeginOptions::default()).unwrap();
         aborted.push(open.write_xid().unwrap());
@@ -258,15 +258,15 @@ fn dropped_files_go_with_the_commit_and_created_ones_with_the_abort() {
     assert!(!exists(kept));
 }
 
-/// A process was killed while an index build filled the disk. Recovery made the whole file again,
-/// which nobody was to read, found no room for it, and the directory did not open.
+/// Once, a process was killed while an index build filled the disk. Recovery rebuilt the whole
+/// file, which no transaction could read, found no room for it, and the directory did not open.
 #[test]
 fn recovery_needs_no_room_for_a_file_whose_creator_did_not_commit() {
     for (checkpoint, commits) in [(false, false), (true, false), (false, true), (true, true)] {
         let vfs = FaultyVfs::new();
         let database = Database::open_on(Arc::new(vfs.clone()));
         let creator = database.begin();
-        // The savepoint is released: its files are the transaction's.
+        // The savepoint is released, so its files belong to the transaction.
         creator.savepoint("s");
         let xid = creator.write_xid().unwrap();
         let file = RelFile { id: database.storage.allocate_file(), logged: true };
@@ -284,7 +284,7 @@ fn recovery_needs_no_room_for_a_file_whose_creator_did_not_commit() {
         }
         let left = vfs.restarted();
         let path = format!("base/{}.main", file.id);
-        // A crash may take what was added since the checkpoint.
+        // A crash may lose the bytes that were added since the checkpoint.
         left.open(&path, OpenMode::Existing).unwrap().set_len(PAGE_SIZE as u64).unwrap();
         if !commits {
             left.inject(Fault {
@@ -307,8 +307,8 @@ fn recovery_needs_no_room_for_a_file_whose_creator_did_not_commit() {
     }
 }
 
-/// The log lost its last flush, with a commit. Recovery passed over the pages of the file that the
-/// transaction had created, so nothing told of the damage, and the file was removed.
+/// The log loses its last flush, with a commit. Once, recovery passed over the pages of the file
+/// that the transaction had created. So nothing reported the damage, and the file was removed.
 #[test]
 fn a_file_whose_commit_is_damaged_is_not_removed() {
     for is_in_table in [false, true] {

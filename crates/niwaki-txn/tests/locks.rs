@@ -1,4 +1,4 @@
-//! Locks between real threads: who waits, who gets it, who gives up.
+//! Locks between real threads: waits, grants, time limits and victims.
 
 #![cfg(not(any(feature = "shuttle", feature = "loom")))]
 
@@ -18,7 +18,7 @@ use niwaki_txn::{
 };
 use support::CountingLog;
 
-/// Deadlocks are looked for at once, so that no test waits.
+/// Creates a manager that looks for deadlocks at once, so that no test waits.
 fn manager() -> Arc<TransactionManager> {
     manager_with(TxnOptions { deadlock_timeout: Duration::ZERO, ..TxnOptions::default() })
 }
@@ -116,7 +116,7 @@ fn a_strong_lock_waits_for_fast_ones_and_keeps_new_ones_out() {
     let (session, writer) =
         spawn(&manager, |writer| lock(writer, 1, TableLockMode::AccessExclusive).unwrap());
     until_waiting(&session);
-    // The reader's lock was moved, and is still the reader's.
+    // The reader's lock was moved, and the reader still holds it.
     assert!(manager.locks().infos().iter().all(|info| !info.fast_path));
     assert!(lock(&reader, 1, TableLockMode::RowExclusive).unwrap(), "a holder does not queue");
     let late = begin(&manager);
@@ -149,7 +149,7 @@ fn who_waits_for_the_holders_of_a_moment_stands_in_nobodys_way() {
         told
     });
     until_waiting(&session);
-    // Newcomers lock at once, in whatever mode the holders allow, and are not waited for.
+    // Later lockers lock at once, in any mode that the holders allow, and are not waited for.
     let late = begin(&manager);
     assert!(try_lock(&late, 1, TableLockMode::RowExclusive));
     // A holder that ends and locks again is another transaction now.
@@ -163,7 +163,7 @@ fn who_waits_for_the_holders_of_a_moment_stands_in_nobodys_way() {
     assert_eq!((told.first(), told.last()), (Some(&(2, 2)), Some(&(2, 0))));
     drop((again, late, reader));
     assert_eq!(manager.locks().infos(), []);
-    // Nobody holds it: nothing is waited for. A cancelled wait leaves nothing behind.
+    // No session holds the table: the call does not wait. A cancelled wait leaves nothing behind.
     let alone = begin(&manager);
     let locks = manager.locks();
     locks.wait_for_holders(&alone, TableId(1), TableLockMode::Share, &mut |_, _, _| {}).unwrap();
@@ -191,7 +191,7 @@ fn who_gives_way_is_cancelled_by_who_waits_for_it() {
     assert!(lock(&other, 2, MODE).unwrap());
     let (session, definer) =
         spawn(&manager, |definer| lock(definer, 1, TableLockMode::AccessExclusive).unwrap());
-    // Ends: the definer looks after no time at all.
+    // Ends: the definer looks for deadlocks at once, and that search cancels the worker.
     let cancelled = loop {
         if let Err(why) = worker.check_interrupts() {
             break why;
@@ -202,9 +202,10 @@ fn who_gives_way_is_cancelled_by_who_waits_for_it() {
     assert!(session.info().waiting_for.is_some(), "until the worker has let go");
     drop(works);
     assert!(definer.join().unwrap());
-    // With its next statement it forgets that it was asked more than once.
+    // The next statement forgets further cancel requests.
     worker.begin_statement(None);
-    // One that has not said so is never cancelled, nor is a worker that stands in nobody's way, or waits itself.
+    // A session that did not call `give_way` is never cancelled. Nor is a worker that blocks no
+    // session, or that waits itself.
     let works = manager.begin(&worker, BeginOptions::default()).unwrap();
     assert!(lock(&works, 1, MODE).unwrap());
     let (session, waiter) = spawn(&manager, |waiter| lock(waiter, 2, MODE).unwrap());
@@ -217,7 +218,7 @@ fn who_gives_way_is_cancelled_by_who_waits_for_it() {
     assert_eq!((control.check_interrupts(), worker.check_interrupts()), (Ok(()), Ok(())));
 }
 
-/// Who cuts the end of a table keeps everybody out for a moment, and hears that somebody waits.
+/// Truncating the end of a table excludes all sessions for a moment, and learns that one waits.
 #[test]
 fn a_table_is_wanted_while_somebody_waits_for_it() {
     let manager = manager();
@@ -266,7 +267,7 @@ fn a_kept_lock_outlives_its_transaction() {
     let other = begin(&manager);
     assert!(!try_lock(&other, 1, MODE) && try_lock(&other, 1, TableLockMode::RowExclusive));
     drop(other);
-    // It is the session's next transactions' too, and stays when they end.
+    // The kept lock counts for the session's next transactions too, and stays when they end.
     for _ in 0..2 {
         let next = manager.begin(&control, BeginOptions::default()).unwrap();
         assert!(try_lock(&next, 1, MODE) && try_lock(&next, 1, TableLockMode::AccessShare));
@@ -340,15 +341,16 @@ fn a_savepoint_takes_its_locks_with_it() {
     assert!(!strongest(1), "what was held before the savepoint stays");
     assert!(strongest(2) && strongest(3));
     assert!(!manager.locks().any_row_locks());
-    // Again, with the fast locks moved by the strong attempts above.
+    // The same again, with the fast locks moved by the strong attempts above.
     assert!(lock(&holder, 1, TableLockMode::RowShare).unwrap());
     holder.release("s").unwrap();
     drop(holder);
     assert!(strongest(1));
 }
 
-/// A lock that went through the lock table before a savepoint, since somebody had a strong lock then,
-/// was taken again on the fast path inside it, moved, and lost with the savepoint.
+/// Once, a lock was lost with a savepoint. It went through the lock table before the savepoint,
+/// because another session had a strong lock then. Inside the savepoint it was taken again on the
+/// fast path, and moved.
 #[test]
 fn a_savepoint_does_not_take_what_was_there_before() {
     let manager = manager();
@@ -422,7 +424,7 @@ fn a_wait_ends_by_cancel_terminate_and_timeouts() {
         });
         assert!(matches!(waiter.join().unwrap(), Err(Error::StatementTimeout)));
     }
-    // Nobody is left in a queue.
+    // No session is left in a queue.
     drop(holder);
     assert_eq!(manager.locks().infos(), []);
 }
@@ -532,7 +534,8 @@ fn row_locks_in_memory_are_bounded() {
     assert!(manager.locks().try_lock_row(&begin(&manager), row(3), RowLockMode::Share).unwrap());
 }
 
-/// One session had all row locks of the server, and whoever inserted a reference failed (53200).
+/// Once, one session had all row locks of the server, and every insert of a reference failed
+/// (53200).
 #[test]
 fn who_holds_many_row_locks_leaves_some_to_others() {
     const MOST: usize = 16_000;
@@ -553,7 +556,8 @@ fn who_holds_many_row_locks_leaves_some_to_others() {
     assert!(lock(&few, 2 * MOST as u32).unwrap());
 }
 
-/// A million shared row locks were the bound of the whole server: each had an entry of its own.
+/// Once, a million shared row locks were the bound of the whole server: each had an entry of its
+/// own.
 #[test]
 fn row_locks_of_a_page_count_once() {
     let manager = manager_with(TxnOptions { row_locks_max: 3, ..TxnOptions::default() });
@@ -569,13 +573,13 @@ fn row_locks_of_a_page_count_once() {
     let refused = lock(&first, row(2, 1), RowLockMode::KeyShare);
     assert!(matches!(refused, Err(Error::TooManyRowLocks { most: 3 })));
     assert!(!locks.row_is_locked(row(2, 1)));
-    // Each row is still locked for itself.
+    // Each row still has a lock of its own.
     assert!(!lock(&first, row(1, 7), RowLockMode::NoKeyUpdate).unwrap());
     locks.unlock_row(&second, row(1, 7), RowLockMode::Share);
     assert!(locks.row_is_free(&first, row(1, 7), RowLockMode::NoKeyUpdate));
     assert!(!locks.row_is_free(&first, row(1, 8), RowLockMode::NoKeyUpdate));
     drop(second);
-    // Savepoints that are released leave nothing of their own.
+    // Released savepoints leave no sets of their own.
     for offset in 1..=250 {
         first.savepoint("s");
         assert!(lock(&first, row(2, offset), RowLockMode::Share).unwrap());
@@ -599,7 +603,7 @@ fn who_waits_for_a_row_finds_its_holders_and_the_other_rows_stay_as_they_were() 
     assert!(share(&holder, 1));
     holder.savepoint("s");
     assert!(share(&holder, 2) && share(&holder, 3));
-    // Nobody is in the queue because of these.
+    // These attempts leave no waiter in the queue.
     let wait = |policy| locks.wait_for_row(&other, row(2), RowLockMode::Update, policy);
     assert!(matches!(wait(WaitPolicy::NoWait), Err(Error::LockNotAvailable { .. })));
     assert!(!wait(WaitPolicy::Skip).unwrap());
@@ -617,7 +621,7 @@ fn who_waits_for_a_row_finds_its_holders_and_the_other_rows_stay_as_they_were() 
     assert_eq!(locks.blocking_backends(session.backend()), [holder.session().backend()]);
     let shown = |granted| locks.infos().iter().filter(|info| info.granted == granted).count();
     assert_eq!((shown(true), shown(false)), (3, 1));
-    // Sharers go along with sharers, whoever waits, and are waited for too.
+    // Sharers are compatible with sharers in spite of waiters, and the waiter waits for them too.
     assert!(share(&other, 2) && share(&other, 3));
     let backends = [holder.session().backend(), other.session().backend()];
     assert_eq!(locks.blocking_backends(session.backend()), backends);
@@ -626,7 +630,7 @@ fn who_waits_for_a_row_finds_its_holders_and_the_other_rows_stay_as_they_were() 
     assert!(locks.holds_row(&holder, row(1)) && !locks.holds_row(&holder, row(2)));
     locks.unlock_row(&other, row(2), RowLockMode::Share);
     assert!(locks.holds_row(&other, row(3)));
-    // The writer has the one, and waits for the other.
+    // The writer has one row, and waits for the other.
     while locks.blocking_backends(session.backend()) != [holder.session().backend()] {
         thread::yield_now();
     }
@@ -665,7 +669,8 @@ fn sharers_of_a_row_that_both_want_to_change_it_are_a_deadlock() {
 
 #[test]
 fn one_of_a_cycle_dies_and_the_others_go_on() {
-    // Each locks its own table, then the next one's; half of the ring waits for transactions.
+    // Each transaction locks its own table, then the next one's; half of the ring waits for
+    // transactions.
     for length in 2..5_u64 {
         let manager = manager();
         let barrier = Arc::new(AtomicU64::new(0));
@@ -705,9 +710,9 @@ fn one_of_a_cycle_dies_and_the_others_go_on() {
 
 #[test]
 fn a_cycle_through_the_order_of_a_queue_is_mended() {
-    // A holds t1 (AccessShare); B waits for t1 (AccessExclusive) and holds t2; C wants t1
-    // (AccessShare), queues behind B, and holds t3; B must not be killed, nor C, when A waits for t3:
-    // C can pass B.
+    // A holds t1 (AccessShare). B waits for t1 (AccessExclusive). C holds t3, wants t1
+    // (AccessShare) and queues behind B. When A waits for t3, neither B nor C must be the victim: C
+    // can pass B.
     let manager = manager();
     let a = begin(&manager);
     lock(&a, 1, TableLockMode::AccessShare).unwrap();
@@ -750,14 +755,15 @@ fn an_upgrade_against_an_upgrade_is_a_deadlock() {
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
 }
 
-/// Sessions do not look for deadlocks, unless they say so.
+/// Creates a manager whose sessions look for deadlocks only if they set a shorter timeout.
 fn patient_manager() -> Arc<TransactionManager> {
     manager_with(TxnOptions { deadlock_timeout: PATIENCE, ..TxnOptions::default() })
 }
 
 const PATIENCE: Duration = Duration::from_secs(100_000);
 
-/// Of two who have a table and want more of it the second one is told at once, as in PostgreSQL.
+/// The second of two transactions that hold a table and want more of it fails at once, as in
+/// PostgreSQL.
 #[test]
 fn an_upgrade_against_an_upgrade_is_found_without_a_search() {
     let manager = patient_manager();
@@ -801,8 +807,8 @@ fn the_session_that_looks_is_the_victim() {
     assert_eq!(manager.locks().infos(), []);
 }
 
-/// PostgreSQL's specification `deadlock-soft`: two waiters could move ahead, and the one that looks
-/// does not.
+/// PostgreSQL's specification `deadlock-soft`: two waiters could move ahead, and the session that
+/// looks does not.
 #[test]
 fn who_mends_a_queue_lets_others_pass() {
     const READ: TableLockMode = TableLockMode::AccessShare;

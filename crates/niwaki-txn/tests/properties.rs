@@ -30,9 +30,9 @@ fn begin(manager: &Arc<TransactionManager>) -> Transaction {
 #[derive(Clone, Copy, Debug)]
 enum SnapshotStep {
     Commit,
-    /// Keeps a new snapshot beside the session's others.
+    /// Takes a new snapshot beside the session's others.
     Take(usize),
-    /// Drops the session's oldest.
+    /// Drops the session's oldest snapshot.
     Drop(usize),
     Share(usize),
 }
@@ -61,7 +61,7 @@ const TRANSACTIONS: usize = 4;
 fn lock_step() -> impl Strategy<Value = LockStep> {
     let who = 0..TRANSACTIONS;
     prop_oneof![
-        // More tables than fast slots.
+        // More tables than there are fast slots.
         8 => (who.clone(), 0..20_u64, 0..8_usize).prop_map(|(w, t, m)| LockStep::Table(w, t, m)),
         16 => (who.clone(), 0..2_u64, 0..3_usize).prop_map(|(w, t, m)| LockStep::Table(w, t, m)),
         3 => (who.clone(), 0..3_u32, 0..4_usize).prop_map(|(w, r, m)| LockStep::Row(w, r, m)),
@@ -72,7 +72,7 @@ fn lock_step() -> impl Strategy<Value = LockStep> {
     ]
 }
 
-/// What a transaction holds, by the simplest means: a list, and places in it.
+/// The locks of a transaction in the simplest form: a list, and positions in it for savepoints.
 #[derive(Default)]
 struct ModelTransaction {
     held: Vec<(Lockable, usize)>,
@@ -95,7 +95,8 @@ fn conflict(what: Lockable, one: usize, other: usize) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Removable is exactly: ended at or before C, and no snapshot in between (rule 9b.3).
+    /// A version is removable exactly if it ended at or before C, with no snapshot in between (rule
+    /// 9b.3).
     #[test]
     fn the_interval_test_is_the_rule(steps in proptest::collection::vec(snapshot_step(), 1..60), interval: bool) {
         let manager = manager(interval);
@@ -129,7 +130,8 @@ proptest! {
         }
     }
 
-    /// The lock table, with fast slots, transfers and savepoints, grants what a plain list would.
+    /// The lock table, with fast slots, transfers and savepoints, grants the same locks as a plain
+    /// list.
     #[test]
     fn locks_are_granted_as_a_list_would(steps in proptest::collection::vec(lock_step(), 1..120)) {
         let manager = manager(true);
@@ -188,8 +190,8 @@ proptest! {
         prop_assert!(!manager.locks().any_row_locks());
     }
 
-    /// A snapshot sees exactly the commits up to its own, and of its own transaction the earlier
-    /// commands that no savepoint took back (S1).
+    /// A snapshot sees exactly the commits up to its own. Of its own transaction it sees the
+    /// earlier commands that no savepoint took back (S1).
     #[test]
     fn visibility_is_commit_order(
         steps in proptest::collection::vec((0..3_usize, 0..6_usize), 1..60),
@@ -243,7 +245,7 @@ proptest! {
                 }
                 _ => {}
             }
-            // Everybody looks.
+            // Every transaction checks every version.
             for (reader, transaction) in open.iter().enumerate() {
                 let transaction = transaction.as_ref().unwrap();
                 let snapshot = transaction.snapshot().unwrap();
@@ -265,7 +267,8 @@ proptest! {
     }
 }
 
-/// Threads that read for a transaction see what its snapshot does, write nothing, and end without it; once it has written there are none.
+/// Threads that read for a transaction see the same as its snapshot, write nothing, and end without
+/// it. Once the transaction has written, it has no such readers.
 #[test]
 fn readers_only_read_and_leave_their_transaction_open() {
     let manager = manager(true);
@@ -289,7 +292,8 @@ fn readers_only_read_and_leave_their_transaction_open() {
             });
         }
     });
-    // It goes on as if they had never been: the session has it still, and begins no other.
+    // The transaction goes on as if there had been no readers: its session still runs it, and
+    // begins no other.
     let another = || manager.begin(&session, BeginOptions::default());
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(another)).is_err());
     let xid = transaction.write_xid().unwrap();

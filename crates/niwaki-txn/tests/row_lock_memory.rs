@@ -1,7 +1,7 @@
-//! What shared row locks take of the memory.
+//! Memory use of shared row locks.
 //!
-//! A million of them took about 250 bytes each, and there were no more for the whole server
-//! (53200). Locks of the rows of one page are a bit each now. A test of its own: the allocator
+//! Once, a million of them took about 250 bytes each, and that was the bound of the whole server
+//! (53200). Now locks of the rows of one page take one bit each. A test of its own: the allocator
 //! counts for the whole process.
 
 #![cfg(not(any(feature = "shuttle", feature = "loom")))]
@@ -22,7 +22,7 @@ use support::CountingLog;
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Bytes for each lock of `rows` rows on each of `pages` pages.
+/// Returns the bytes for each lock of `rows` rows on each of `pages` pages.
 fn bytes_per_lock(pages: u32, rows: u16) -> usize {
     let manager = TransactionManager::new(Env::memory(), TxnOptions::default());
     manager.attach_log(Arc::new(CountingLog::default())).unwrap();
@@ -46,7 +46,7 @@ fn bytes_per_lock(pages: u32, rows: u16) -> usize {
 
 #[test]
 fn row_locks_take_little_memory() {
-    // Rows of about 30, of 80 and of 350 bytes; and one row of each page.
+    // Rows of about 30, 80 and 350 bytes; and one row on each page.
     let taken = [200, 100, 20, 1].map(|rows| bytes_per_lock(20_000, rows));
     for (taken, most) in taken.into_iter().zip([2, 3, 13, 250]) {
         assert!((1..=most).contains(&taken), "{taken} bytes, and not at most {most}");

@@ -1,8 +1,10 @@
-//! Whole transactions under the deterministic scheduler: locks, commits, snapshots and the collector
-//! together, with cancels and deadlocks; and planted bugs, each of which must be found.
+//! Whole transactions under the deterministic scheduler.
 //!
-//! `cargo test -p niwaki-txn --features shuttle --test schedules`; `NIWAKI_SCHEDULES` sets how many
-//! schedules each test tries.
+//! Locks, commits, snapshots and the collector run together, with cancels and deadlocks. The tests
+//! must find each planted bug.
+//!
+//! `cargo test -p niwaki-txn --features shuttle --test schedules`; `NIWAKI_SCHEDULES` sets the
+//! number of schedules of each test.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,10 +25,10 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
-/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` takes its place.
+/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` replaces it.
 const SEED: u64 = 1;
 
-/// The planted bug is one for the whole process.
+/// Serializes the runs: a planted bug applies to the whole process.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn run(bug: Option<&'static str>, default: usize, body: fn()) -> bool {
@@ -90,7 +92,7 @@ fn begin(manager: &Arc<TransactionManager>, isolation: Isolation) -> Transaction
 
 const TABLES: usize = 3;
 
-/// Who holds what, by the word of those who were given it.
+/// The locks on each table, as their holders report them.
 #[derive(Default)]
 struct Oracle(Mutex<[[u32; 8]; TABLES]>);
 
@@ -115,7 +117,7 @@ impl Oracle {
     }
 }
 
-/// Takes random locks and gives them back, by savepoint or by the end.
+/// Takes random locks and releases them, by savepoint or by the end.
 fn lock_at_random(
     manager: &Arc<TransactionManager>,
     session: &Arc<SessionControl>,
@@ -162,8 +164,8 @@ fn lock_at_random(
     }
 }
 
-/// Random locks by three sessions and a canceller: nobody holds what another excludes, nobody waits
-/// for ever, nothing is left behind.
+/// Takes random locks in three sessions, beside a canceller. No lock excludes another one that is
+/// held, no session waits for ever, nothing is left behind.
 fn random_locks() {
     let manager = manager();
     let oracle = Arc::new(Oracle::default());
@@ -193,7 +195,7 @@ fn random_locks_exclude_each_other_and_are_given_back() {
 
 #[test]
 fn moving_a_lock_that_is_not_held_yet_is_found() {
-    // Not a bug that was thought up: the first version had it.
+    // The first version had this bug.
     assert!(!run(Some("tentative_locks_moved"), 40_000, random_locks));
 }
 
@@ -202,8 +204,8 @@ fn a_fast_lock_that_does_not_look_for_strong_ones_is_found() {
     assert!(!run(Some("fast_lock_without_check"), 2000, random_locks));
 }
 
-/// A ring of sessions, each of which waits for the next, by a table lock or by its transaction: one
-/// dies, the others go on.
+/// Runs a ring of sessions: each waits for the next, by a table lock or by its transaction. One is
+/// the victim, the others go on.
 fn ring(length: usize) {
     let manager = manager();
     let ready = Arc::new(AtomicU64::new(0));
@@ -255,8 +257,8 @@ fn exactly_one_of_a_cycle_dies() {
     assert!(run(None, 600, || ring(3)));
 }
 
-/// A session that waits is cancelled; behind that another one closes a cycle with it, and goes on:
-/// one victim is enough, whether it has woken or not.
+/// Cancels a waiting session. After that another session closes a cycle with it, and goes on:
+/// one victim is enough, even if the victim has not woken yet.
 fn cycle_with_a_cancelled_one() {
     fn lock(transaction: &Transaction, table: u64) -> Result<bool> {
         let (locks, mode) = (transaction.manager().locks(), TableLockMode::Exclusive);
@@ -289,8 +291,8 @@ fn who_was_cancelled_is_the_only_victim() {
     assert!(run(None, 1000, cycle_with_a_cancelled_one));
 }
 
-/// One row that everybody updates in turn, with the tuple lock in front: increments are not lost, and
-/// each sees what the one before it committed.
+/// Updates one row in three sessions, in turn, with the tuple lock in front. No increment is lost,
+/// and each session sees the commit before it.
 fn counter() {
     let manager = manager();
     // The row: its newest writer, and the value that the writer stored.
@@ -347,8 +349,8 @@ fn updates_of_one_row_queue_up() {
     assert!(run(None, 1500, counter));
 }
 
-/// One works on table after table, looks for interrupts, and gives way; two others want a table each, and have it although
-/// the worker never ends by itself.
+/// Runs a worker that works on table after table, checks for interrupts, and gives way. Two others
+/// want a table each, and get it although the worker never ends by itself.
 fn giving_way() {
     let manager = manager();
     let worker = manager.register_session().unwrap();
@@ -374,10 +376,10 @@ fn giving_way() {
         if !locks.acquire_table(&transaction, TableId(table), mode, WaitPolicy::Skip).unwrap() {
             continue;
         }
-        // Ends: somebody wants the table, or nobody wants anything any more.
+        // Ends: a session waits for the table and cancels the worker, or both definers are done.
         while worker.check_interrupts().is_ok() && done.load(Ordering::Acquire) < 2 {
             if manager.locks().infos().iter().all(|lock| lock.granted || lock.key != key(table)) {
-                // Nobody waits for this one (yet).
+                // No session waits for this table (yet).
                 break;
             }
             thread::yield_now();
@@ -403,7 +405,8 @@ fn a_worker_that_nobody_cancels_is_found() {
     assert!(!run(Some("nobody_gives_way"), 1000, giving_way));
 }
 
-/// A timed wait would look again by itself, so a lost wake-up is a wait that lasts a deadlock timeout.
+/// Waits for the end of a transaction. A timed wait would check again by itself, so a lost wake-up
+/// is a wait that lasts a deadlock timeout.
 fn no_wait_times_out() {
     let manager = manager();
     let holder = begin(&manager, Isolation::ReadCommitted);
@@ -414,8 +417,8 @@ fn no_wait_times_out() {
         other.locks().wait_for_xid(&transaction, xid, WaitPolicy::Block)
     });
     holder.commit(Durability::Async).unwrap();
-    // The waiter ends without anybody's help; were the wake-up lost, it would wait until the bound on
-    // steps is met.
+    // The waiter ends without help. With a lost wake-up it would wait until the bound on steps is
+    // met.
     waiter.join().unwrap().unwrap();
 }
 
@@ -429,17 +432,17 @@ fn waiting_without_a_second_look_is_found() {
     assert!(!run(Some("xid_wait_without_second_look"), 2000, no_wait_times_out));
 }
 
-/// Versions of one row: the collector removes what it may; readers, at both levels, never miss what
-/// their snapshot sees.
+/// Versions of one row. The collector removes the removable ones; readers, at both levels, never
+/// miss a version that their snapshot sees.
 struct Row {
-    /// Inserter, deleter, removed.
+    /// For each version: inserter, deleter, removed.
     versions: Vec<(Xid, Xid, AtomicBool)>,
 }
 
 fn collector_against_readers() {
     const UPDATES: usize = 3;
     let manager = manager();
-    // The updates are known beforehand, so that nobody needs a lock that would order them.
+    // The updates are planned in advance, so that no thread needs a lock that would order them.
     let writer = manager.register_session().unwrap();
     let first = Xid::FROZEN;
     let row: Arc<Mutex<Row>> =
@@ -512,7 +515,7 @@ fn collector_against_readers() {
     for thread in readers.into_iter().chain([writes, collector]) {
         thread.join().unwrap();
     }
-    // Nobody looks any more: everything but the newest version can go.
+    // No reader is left: everything but the newest version can go.
     let horizon = manager.horizon();
     let row = row.lock();
     for (xmin, xmax, _) in &row.versions[..UPDATES] {
@@ -541,11 +544,12 @@ fn bugs_in_snapshots_and_publication_are_found() {
     }
 }
 
-/// Shared row locks in memory: a writer that finds the row free under the latch is alone.
+/// Tests shared row locks in memory: a writer that finds the row free under the latch is the only
+/// holder.
 fn shared_row_locks() {
     let manager = manager();
     let row = RowKey { file: RelFileId(20), root: Tid::new(1, 1), incarnation: 0 };
-    // Stands for the page's latch and the tuple: sharers by count, and the writer.
+    // Stands for the page's latch and the tuple: number of sharers, and whether there is a writer.
     let page = Arc::new(Mutex::new((0_u32, false)));
     let threads: Vec<_> = (0..3)
         .map(|at| {
@@ -601,8 +605,7 @@ fn a_writer_waits_for_sharers() {
     assert!(run(None, 1500, shared_row_locks));
 }
 
-/// Locks of the rows of one page: who has which row in which mode, by the word of those who were
-/// given it.
+/// Locks of the rows of one page, as their holders report them: session, row and mode.
 #[derive(Default)]
 struct RowOracle(Mutex<Vec<(i32, u16, RowLockMode)>>);
 
@@ -631,8 +634,8 @@ fn row_of_page(offset: u16) -> RowKey {
     RowKey { file: RelFileId(20), root: Tid::new(1, offset), incarnation: 0 }
 }
 
-/// Locks rows at random, in modes that go together and others, again in a stronger one, and gives
-/// them back by savepoint or by the end. A savepoint may be released meanwhile.
+/// Locks rows at random, in compatible modes and others, again in a stronger one. Releases them by
+/// savepoint or by the end. A savepoint may be released meanwhile.
 fn lock_rows_at_random(
     manager: &Arc<TransactionManager>,
     session: &Arc<SessionControl>,
@@ -685,8 +688,8 @@ fn lock_rows_at_random(
     }
 }
 
-/// Rows of one page by three sessions and a canceller: most locks are bits, those that are waited
-/// for are promoted, and nobody can tell.
+/// Rows of one page by three sessions and a canceller. Most locks are bits, and those with waiters
+/// are promoted, without a visible difference.
 fn rows_of_a_page() {
     let manager = manager();
     let oracle = Arc::new(RowOracle::default());

@@ -1,22 +1,23 @@
-//! The account of memory: what each thread has taken and not given back, and what all have.
+//! The account of memory: bytes that each thread, and all threads, have taken and not freed.
 //!
-//! A statement takes memory at a thousand places: trees, plans, hash tables, values, buffers. One
-//! place sees them all, the allocator; so it keeps the account ([`Counting`]), and whoever does work
-//! for a client asks every so often whether the thread may go on ([`check`]), and before it takes
-//! much at once ([`room`]). A session has a thread of its own, so the thread's part is the session's.
+//! A statement takes memory at a thousand places: trees, plans, hash tables, values, buffers. The
+//! allocator sees all of them, so it keeps the account ([`Counting`]). Code that works for a client
+//! asks now and then whether the thread may go on ([`check`]). It also asks before it takes much
+//! memory at once ([`room`]). A session has a thread of its own, so the thread's part is the
+//! session's.
 //!
 //! ```text
 //!   limit  ├── shared buffers ──┼── session A ──┼─ session B ─┼────── free ──────┤
 //!          a session may hold at most SHARE times as much as is free
 //! ```
 //!
-//! That rule (dynamic thresholds, Choudhury and Hahne 1998) needs no knowledge of how many sessions
-//! there are: one may have two thirds, two have two fifths each, and some is always left for the
-//! next one. A session below [`ALWAYS_BYTES`] is never refused.
+//! That rule (dynamic thresholds, Choudhury and Hahne 1998) needs no knowledge of the number of
+//! sessions. One session may have two thirds, two have two fifths each, and some memory is always
+//! left for the next one. A session below [`ALWAYS_BYTES`] is never refused.
 //!
 //! The account belongs to the process, as its allocator does: it cannot belong to a database. In a
-//! process whose allocator does not count, nothing is ever refused here, but for the one question
-//! that a simulation lets fail (`fail_at`).
+//! process whose allocator does not count, this module refuses nothing. The only exception is the
+//! one question that a simulation lets fail (`fail_at`).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -30,37 +31,38 @@ mod resident;
 
 pub use resident::{of_process as resident, purge, set_purge};
 
-/// What a session may hold however little is left, in bytes: enough for a short statement, and for
-/// the ROLLBACK of a long one.
+/// Memory that a session may hold even if no memory is left, in bytes. Enough for a short
+/// statement, and for the ROLLBACK of a long one.
 pub const ALWAYS_BYTES: usize = 1 << 20;
 
-/// How many times the free memory a session may hold.
+/// The memory that a session may hold, as a multiple of the free memory.
 const SHARE: usize = 2;
 
-/// A thread adds what it took to the account of all when it is so much, in bytes: two hundred
-/// threads are 12 MB off together.
+/// Bytes that a thread takes or frees before it reports them to the account of all threads. Two
+/// hundred threads are off by 12 MB together.
 const LOT_BYTES: isize = 64 << 10;
 
-/// A thread that waits looks whether it should give back what it freed when it has moved so much.
+/// Bytes that a thread takes and frees before a wait of the thread gives memory back.
 const MOVED_BYTES: usize = 1 << 20;
 
-// Relaxed throughout: numbers that stand for themselves.
+// Relaxed throughout: no other data depends on these numbers.
 static ALL: AtomicIsize = AtomicIsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// A thread's part of the account. What one thread takes and another gives back is on the wrong one
-/// of them until [`hand_over`] says so.
+/// A thread's part of the account. Memory that one thread takes and another frees is on the wrong
+/// part until [`hand_over`] corrects that.
 struct Part {
     own: Cell<isize>,
-    /// As much of `own` as the account of all has.
+    /// The part of `own` that the account of all threads includes.
     told: Cell<isize>,
-    /// How much more or less `own` may be than `told`. It doubles up to [`LOT_BYTES`], and 0 stays.
+    /// The difference between `own` and `told` at which the thread reports. It doubles up to
+    /// [`LOT_BYTES`], and 0 stays.
     lot: Cell<isize>,
-    /// What was told since the thread gave back last, whatever its sign.
+    /// Bytes reported since the thread gave memory back last, without regard to sign.
     moved: Cell<usize>,
 }
 
-// Nothing in it is dropped, so it is there from the thread's first allocation to its last.
+// No field is dropped, so the value exists from the thread's first allocation to its last.
 std::thread_local! {
     static PART: Part = const {
         Part {
@@ -97,7 +99,7 @@ fn signed(bytes: usize) -> isize {
     isize::try_from(bytes).unwrap_or(isize::MAX)
 }
 
-/// An allocator that keeps the account of another one: a program's `#[global_allocator]`.
+/// An allocator that keeps the account of an inner one: a program's `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
@@ -141,16 +143,16 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
-/// More memory than the session may have: 53200.
+/// Error: the session wants more memory than it may have (53200).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Bytes that the session has.
     pub own: usize,
-    /// Bytes that it wants beside them.
+    /// Bytes that the session wants in addition.
     pub wanted: usize,
-    /// Bytes that all have.
+    /// Bytes that all threads have.
     pub all: usize,
-    /// Bytes that all may have.
+    /// Bytes that all threads may have.
     pub limit: usize,
 }
 
@@ -163,10 +165,10 @@ impl fmt::Display for Full {
     }
 }
 
-/// What may help.
+/// Hint that goes with [`Full`].
 pub const FULL_HINT: &str = "Close cursors and prepared statements, run fewer such statements at once, or raise max_server_memory.";
 
-/// Whether the thread may hold what it has. A comparison nearly always.
+/// Checks whether the thread may hold the memory that it has. Nearly always one comparison.
 ///
 /// # Errors
 /// [`Full`].
@@ -175,7 +177,7 @@ pub fn check() -> Result<(), Full> {
     room(0)
 }
 
-/// Whether the thread may take `wanted` bytes more.
+/// Checks whether the thread may take `wanted` bytes more.
 ///
 /// # Errors
 /// [`Full`].
@@ -190,8 +192,8 @@ pub fn room(wanted: usize) -> Result<(), Full> {
     compare(own, wanted)
 }
 
-/// Whether a buffer of this size may be taken; the caller can go on without it. Like a session, it
-/// always gets [`ALWAYS_BYTES`].
+/// Returns whether the caller may take a buffer of this size, which the caller can do without. Like
+/// a session, a buffer always gets [`ALWAYS_BYTES`].
 #[inline]
 pub fn has_room(bytes: usize) -> bool {
     bytes <= ALWAYS_BYTES || room(bytes).is_ok()
@@ -207,7 +209,8 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     if share(own, wanted, resident::estimate(), limit).is_err()
         && share(own, wanted, resident::look(), limit).is_err()
     {
-        // What the allocator keeps of it for this thread, nobody else can give back.
+        // The allocator keeps freed memory for this thread, and no other thread can give that
+        // memory back.
         if may_give_back() {
             give_back();
         }
@@ -216,31 +219,34 @@ fn compare(own: usize, wanted: usize) -> Result<(), Full> {
     Ok(())
 }
 
-/// The thread is about to wait for its client. What it has freed is given back, if others may want
-/// it: where memory has a limit, and three quarters of it are in use.
+/// Gives back the memory that the thread has freed, before it waits for its client, if other
+/// threads may need it. That is so when memory has a limit, and three quarters of the limit are in
+/// use.
 #[inline]
 pub fn waits() {
     PART.with(|part| {
-        // It freed what others had taken. It may have no more than they for that.
+        // The thread freed memory that others had taken. That must not allow it more memory than
+        // others.
         if part.own.get() < 0 {
             part.told.set(part.told.get().wrapping_sub(part.own.replace(0)));
         }
     });
     let much = LIMIT.load(Ordering::Relaxed) / 4 * 3;
-    // The estimate alone exceeds that sooner or later, however little is in use.
+    // The estimate alone exceeds `much` sooner or later, even if little memory is in use.
     if may_give_back() && resident::estimate() > much && resident::look() > much {
         give_back();
     }
 }
 
-/// Whether the thread has moved so much since it gave back last that it should do so before it is
-/// silent for long.
+/// Returns whether the thread has taken and freed enough since it gave memory back last. Then it
+/// should give memory back before it is idle for long.
 #[inline]
 pub fn may_give_back() -> bool {
     PART.with(|part| part.moved.get() >= MOVED_BYTES)
 }
 
-/// Gives back what the thread has freed: an allocator keeps some megabytes of that for it.
+/// Gives back the memory that the thread has freed: an allocator keeps some megabytes of it for the
+/// thread.
 #[cold]
 pub fn give_back() {
     PART.with(|part| part.moved.set(0));
@@ -250,27 +256,28 @@ pub fn give_back() {
 #[cfg(feature = "sim")]
 pub use questions::fail_at;
 
-/// What is asked here, counted: any session may have so much that it is refused the next question.
+/// The questions about memory, counted: any session may hold enough memory that the next
+/// question is refused.
 #[cfg(feature = "sim")]
 mod questions {
     use std::cell::Cell;
 
     use super::Full;
 
-    // The system's thread, which all simulated threads of a schedule share.
+    // A thread of the system, which all simulated threads of a schedule share.
     std::thread_local! {
         static ASKED: Cell<u64> = const { Cell::new(0) };
         static REFUSED: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// From here on questions count from 0 in this thread, and the one with this number is refused,
-    /// whatever it asks for. Returns how many there were since the last call.
+    /// Counts questions from 0 in this thread from now on, and refuses the question with this
+    /// number, for any amount. Returns the number of questions since the last call.
     pub fn fail_at(question: Option<u64>) -> u64 {
         REFUSED.set(question);
         ASKED.replace(0)
     }
 
-    /// Counts a question, and refuses it if that is its turn.
+    /// Counts a question, and refuses it if it has the chosen number.
     pub(super) fn ask(own: usize, wanted: usize) -> Result<(), Full> {
         let question = ASKED.get();
         ASKED.set(question.wrapping_add(1));
@@ -281,7 +288,7 @@ mod questions {
     }
 }
 
-/// The rule of this module.
+/// Applies the rule of this module.
 fn share(own: usize, wanted: usize, all: usize, limit: usize) -> Result<(), Full> {
     let free = limit.saturating_sub(all).saturating_sub(wanted);
     if own.saturating_add(wanted) <= free.saturating_mul(SHARE) {
@@ -290,34 +297,35 @@ fn share(own: usize, wanted: usize, all: usize, limit: usize) -> Result<(), Full
     Err(Full { own, wanted, all, limit })
 }
 
-/// Bounds what all threads may take together, and what the process may have in memory, in bytes.
+/// Limits the memory that all threads may take together, and the resident memory of the process, in
+/// bytes.
 pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
     resident::look();
 }
 
-/// Bytes that all threads have, and that they may have.
+/// Returns the bytes that all threads have, and the bytes that they may have.
 pub fn used() -> (usize, usize) {
     let all = usize::try_from(ALL.load(Ordering::Relaxed)).unwrap_or(0);
     (all, LIMIT.load(Ordering::Relaxed))
 }
 
-/// Bytes that this thread has; a session has a thread of its own.
+/// Returns the bytes that this thread has; a session has a thread of its own.
 pub fn of_thread() -> usize {
     PART.with(|part| usize::try_from(part.own.get()).unwrap_or(0))
 }
 
-/// The thread has put `bytes` where another one will give them back.
+/// Takes `bytes` off this thread's part: another thread will free them.
 pub fn hand_over(bytes: usize) {
     PART.with(|part| {
         let bytes = signed(bytes);
-        // Those stay on the account of all.
+        // The bytes stay on the account of all threads.
         part.own.set(part.own.get().wrapping_sub(bytes));
         part.told.set(part.told.get().wrapping_sub(bytes));
     });
 }
 
-/// The thread has taken `bytes` that another one had put somewhere ([`hand_over`]).
+/// Puts `bytes` on this thread's part, which another thread handed over ([`hand_over`]).
 pub fn take_over(bytes: usize) {
     PART.with(|part| {
         let bytes = signed(bytes);
@@ -326,8 +334,8 @@ pub fn take_over(bytes: usize) {
     });
 }
 
-/// Memory that no allocator of ours sees (a mapping, what foreign code takes), on the account while
-/// this is there.
+/// Memory that none of our allocators sees (a mapping, memory of foreign code). It is on the
+/// account while this value lives.
 #[derive(Debug)]
 #[must_use = "the memory is off the account when this goes"]
 pub struct Held {
@@ -336,13 +344,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// Of this thread.
+    /// Puts `bytes` on this thread's part.
     pub fn own(bytes: usize) -> Self {
         count(signed(bytes));
         Self { bytes, shared: false }
     }
 
-    /// Of no thread.
+    /// Puts `bytes` on the account of all threads only.
     pub fn shared(bytes: usize) -> Self {
         ALL.fetch_add(signed(bytes), Ordering::Relaxed);
         Self { bytes, shared: true }
@@ -360,8 +368,9 @@ impl Drop for Held {
     }
 }
 
-/// Tells the account of all what this thread has taken and given back, and for a while at once: a
-/// thread of the program's own may end without a word, and give back what was the thread's.
+/// Reports this thread's part to the account of all threads, and reports every change at once for a
+/// while. A thread that belongs to the program may end without notice, and then frees the thread's
+/// own data.
 pub fn settle() {
     PART.with(|part| {
         tell(part);
@@ -369,8 +378,8 @@ pub fn settle() {
     });
 }
 
-/// The thread is about to end. What it still takes and gives back is told at once: a connection that
-/// left some of it untold would be on the account of all for ever.
+/// Notes that the thread is about to end. Every later change is reported at once. Otherwise a
+/// connection's unreported rest would stay on the account of all threads for ever.
 pub fn thread_ends() {
     PART.with(|part| {
         part.lot.set(0);
@@ -378,7 +387,7 @@ pub fn thread_ends() {
     });
 }
 
-/// What the thread has is for another one, which takes it ([`join`]).
+/// Removes and returns the thread's part, for another thread to take ([`join`]).
 #[must_use = "what is left is to be joined"]
 pub fn leave() -> isize {
     PART.with(|part| {
@@ -388,7 +397,7 @@ pub fn leave() -> isize {
     })
 }
 
-/// The thread has what another one left to it.
+/// Adds another thread's part ([`leave`]) to this thread's.
 pub fn join(left: isize) {
     PART.with(|part| {
         part.own.set(part.own.get().wrapping_add(left));
@@ -396,8 +405,9 @@ pub fn join(left: isize) {
     });
 }
 
-/// Runs `body`. What it takes and gives back is on the account of all, and no thread's: a thread
-/// that it starts gives back some of it, and the thread that joins that one the rest.
+/// Runs `body`, whose changes are on the account of all threads, but on no thread's part. For a
+/// body that starts a thread: that thread frees some of the memory, and the thread that joins it
+/// the rest.
 pub fn apart<T>(body: impl FnOnce() -> T) -> T {
     let before = PART.with(|part| part.own.get());
     let result = body();
@@ -408,24 +418,24 @@ pub fn apart<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Memory of a process that is not for the account, in bytes: its code, stacks, and what allocators
-/// keep beside what was asked for.
+/// Memory of a process that is not on the account, in bytes: its code, stacks, and the overhead of
+/// allocators.
 const UNCOUNTED_BYTES: u64 = 96 << 20;
 
-/// The least default limit, in bytes: what a server needs for some sessions.
+/// The least default limit, in bytes: the need of a server with some sessions.
 const LIMIT_BYTES_MIN: u64 = 64 << 20;
 
-/// The limit of a process that may have `memory` bytes, where none is set: three quarters of what
-/// can be counted.
+/// Returns the limit of a process that may have `memory` bytes, if none is set: three quarters of
+/// the memory that can be counted.
 pub fn default_limit(memory: u64) -> u64 {
     (memory.saturating_sub(UNCOUNTED_BYTES) / 4 * 3).max(LIMIT_BYTES_MIN)
 }
 
-/// Memory that the process may have, in bytes: what the machine has, or the control groups that it
-/// is in and its own limits allow. `None` where the system does not tell.
+/// Returns the memory that the process may have, in bytes: the least of the machine's memory, its
+/// control groups' limits, and its own limits. `None` if the system does not tell.
 ///
-/// The limits of the process count address space and private data, used or not. So they bound what
-/// can be had from above: stacks and what the allocator reserves are among it.
+/// The limits of the process count address space and private data, used or not. They are upper
+/// bounds, because they include stacks and the allocator's reservations.
 pub fn of_process() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -436,7 +446,8 @@ pub fn of_process() -> Option<u64> {
     groups.lines().filter_map(limit_of_group).chain(machine).chain(own.into_iter().flatten()).min()
 }
 
-/// The least limit of a control group and of those around it. `line`: `number:controllers:path`.
+/// Returns the least limit of a control group and of those around it. `line`:
+/// `number:controllers:path`.
 fn limit_of_group(line: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
@@ -467,7 +478,7 @@ mod tests {
         assert!(!refused(66 << 20, 0, 66 << 20));
         assert!(refused(67 << 20, 0, 67 << 20));
         assert!(refused(1 << 20, 100 << 20, 2 << 20));
-        // Two that have half each.
+        // Two sessions that have half each.
         assert!(!refused(39 << 20, 0, 78 << 20));
         assert!(refused(41 << 20, 0, 82 << 20));
     }
@@ -479,7 +490,7 @@ mod tests {
         assert_eq!(default_limit(0), 64 << 20);
     }
 
-    /// `ulimit -v` was not looked at: the server ran into it, and allocations that fail end it.
+    /// Once, `ulimit -v` was not read: the server ran into it, and failed allocations ended it.
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn limits_of_the_process_bound_what_it_may_have() {
@@ -487,7 +498,7 @@ mod tests {
         let all = of_process().expect("the system tells what there is");
         for resource in [Resource::As, Resource::Data] {
             let before = getrlimit(resource);
-            // Far more than other tests of this process need meanwhile.
+            // The limit is far more than other tests of this process need meanwhile.
             let less = Rlimit { current: Some(all - 1), ..before };
             setrlimit(resource, less).expect("less is allowed");
             let found = of_process();
@@ -530,7 +541,7 @@ mod tests {
         });
         join(taken.join().unwrap());
         assert_eq!(own() - before.0, 3 << 20);
-        // What is given back then is told at once.
+        // A later free is reported at once.
         let given = std::thread::spawn(|| {
             thread_ends();
             count(-5);

@@ -1,42 +1,44 @@
-//! What the process really has in memory, which is more than its account says.
+//! Resident memory of the process, which is more than the account says.
 //!
-//! An allocator keeps what was given back to it, pages have holes, growth holds two copies for a
-//! moment, stacks are on no account. So the system is asked, too, but only where an estimate would
-//! refuse: what was seen last, and all that was allocated since then. It may be too small by what
-//! was mapped before and touched since, such as shared buffers.
+//! An allocator keeps freed memory, pages have holes, growth holds two copies for a moment, and
+//! stacks are on no account. So this module also asks the system, but only if an estimate would
+//! refuse a request. The estimate is the last reading plus everything allocated since. It may be
+//! too small by memory that was mapped before the reading and touched since, such as shared
+//! buffers.
 
 use std::sync::{Mutex, OnceLock};
 
 use super::Ordering::Relaxed;
 use crate::sync::plain_atomic::AtomicUsize;
 
-/// So much must have moved since the allocator gave back last, in bytes, before it is asked
-/// to again: giving back costs calls of the system.
+/// Bytes that must be taken or freed between two calls that make the allocator give memory back:
+/// such a call costs system calls.
 const PURGE_BYTES: usize = 4 << 20;
 
-/// All that was ever taken, in lots.
+/// All bytes that were ever taken, reported in lots.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// What was seen last, less what was taken until then: one number, so that the two belong together
-/// if two threads look at the same time.
+/// The last reading, less the bytes taken until then. One number, so that the two belong together
+/// even if two threads read at the same time.
 static BASE: AtomicUsize = AtomicUsize::new(0);
-/// All that was ever taken or freed, in lots, and what it was when the allocator gave back last.
+/// All bytes that were ever taken or freed, reported in lots, and their number when the allocator
+/// gave back last.
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 static PURGED_AT: AtomicUsize = AtomicUsize::new(0);
 static PURGE: OnceLock<fn()> = OnceLock::new();
-/// Held while the allocator gives back.
+/// Held while the allocator gives memory back.
 static PURGING: Mutex<()> = Mutex::new(());
 
-/// How the program's allocator is told to give the system what nobody holds. The first one stays.
+/// Sets the function that makes the program's allocator return unused memory to the system. The
+/// first function stays.
 pub fn set_purge(purge: fn()) {
-    // One that is there already does the same.
+    // A function that is set already does the same.
     let _ = PURGE.set(purge);
 }
 
-/// Gives the system what nobody holds, if enough has moved since the last time, and looks how much
-/// is in memory. For a thread that has nothing else to do: an allocator purges only when somebody
-/// calls it.
+/// Returns unused memory to the system, if enough bytes moved since the last time, and reads the
+/// resident memory. For an idle thread: an allocator purges only when a thread calls it.
 pub fn purge() {
-    // Otherwise another thread is giving back.
+    // Otherwise another thread is giving memory back.
     if let Ok(_purging) = PURGING.try_lock()
         && much_has_moved()
     {
@@ -45,7 +47,8 @@ pub fn purge() {
     look();
 }
 
-/// As [`purge`], but waits for another thread that is giving back. Returns the bytes in memory.
+/// Does the same as [`purge`], but waits for another thread that is giving back. Returns the
+/// resident bytes.
 pub(super) fn purged() -> usize {
     let purging = PURGING.lock();
     if much_has_moved() {
@@ -55,8 +58,8 @@ pub(super) fn purged() -> usize {
     look()
 }
 
-/// Gives back what this thread has freed: an allocator keeps some of it for the thread, and nobody
-/// else gets at it.
+/// Gives back the memory that this thread has freed. An allocator keeps some of it for the thread,
+/// and no other thread can reach it.
 pub(super) fn purge_own() {
     let _purging = PURGING.lock();
     give_back();
@@ -71,7 +74,7 @@ fn give_back() {
     PURGE.get().inspect(|purge| purge());
 }
 
-/// A thread has taken so much, or freed it.
+/// Counts `bytes` that a thread has taken, or freed if negative.
 pub(super) fn moved(bytes: isize) {
     MOVED.fetch_add(bytes.unsigned_abs(), Relaxed);
     if bytes > 0 {
@@ -79,12 +82,13 @@ pub(super) fn moved(bytes: isize) {
     }
 }
 
-/// Bytes in memory, or more; less only by mappings that were touched since somebody looked.
+/// Returns an estimate of the resident bytes. It is too low only by mappings that were touched
+/// since the last reading.
 pub(super) fn estimate() -> usize {
     BASE.load(Relaxed).wrapping_add(TAKEN.load(Relaxed))
 }
 
-/// Bytes in memory; 0 where the system does not tell.
+/// Reads the resident bytes; 0 if the system does not tell.
 pub(super) fn look() -> usize {
     let taken = TAKEN.load(Relaxed);
     let seen = of_process().unwrap_or(0);
@@ -92,14 +96,14 @@ pub(super) fn look() -> usize {
     seen
 }
 
-/// Anonymous memory of the process that is in memory, in bytes. Pages of files are left out: the
-/// system takes them back when it wants. `None` where the system does not tell.
+/// Returns the resident anonymous memory of the process, in bytes. Pages of files do not count: the
+/// system takes them back on demand. `None` if the system does not tell.
 #[cfg(target_os = "linux")]
 pub fn of_process() -> Option<usize> {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
-    // Open for ever: it is asked when there may be no descriptor left.
+    // The file stays open for ever: it is read when the process may have no descriptor left.
     static STATM: OnceLock<Option<File>> = OnceLock::new();
     let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
     let mut text = [0; 128];
@@ -110,7 +114,7 @@ pub fn of_process() -> Option<usize> {
     resident.checked_sub(of_files)?.checked_mul(rustix::param::page_size())
 }
 
-/// The system does not tell.
+/// Returns `None`: the system does not tell.
 #[cfg(not(target_os = "linux"))]
 pub fn of_process() -> Option<usize> {
     None
@@ -120,7 +124,7 @@ pub fn of_process() -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// One test, since each look moves the estimate of all.
+    /// One test, since each reading moves the estimate of all.
     #[test]
     fn what_was_seen_and_what_was_taken_since_is_the_estimate() {
         let before = look();
@@ -133,7 +137,7 @@ mod tests {
             assert!(seen >= before + (48 << 20), "{before} {seen}");
         }
         drop(held);
-        // It grew by all that was taken, whatever was freed, until it would have refused somebody.
+        // The estimate grows by everything taken, freed or not, until it would refuse a session.
         moved(1 << 40);
         assert!(estimate() >= 1 << 40);
         purge();

@@ -1,4 +1,4 @@
-//! A scheduler that lets a thread run on for a while, then another.
+//! A scheduler that lets one thread run on for a while before another runs.
 
 use std::ops::Range;
 
@@ -6,21 +6,25 @@ use shuttle::scheduler::{DataSource, RandomDataSource, Schedule, Scheduler, Task
 
 use crate::rng::SeededRng;
 
-/// One thread may stand still between two of its steps while others finish whole operations: most races need
-/// that. Where any thread may be next at every step, each further step that the others have to make halves the
-/// chance that they do; and few but well placed switches (PCT) are not many.
+/// A scheduler of bursts: one thread may stand still between two of its steps while others finish
+/// whole operations. Most races need that.
+///
+/// If any thread may be next at every step, each further step that the others have to make halves
+/// the chance that they make it. PCT, with few but well placed switches, does not switch often
+/// enough.
 pub struct Bursts {
     schedules: usize,
     rng: SeededRng,
     data: RandomDataSource,
     powers: Range<u64>,
-    /// After one step in so many the next thread is drawn; drawn anew for each schedule.
+    /// Mean number of steps after which the next thread is drawn; drawn anew for each schedule.
     steps_mean: u64,
 }
 
 impl Bursts {
-    /// For so many schedules, each of which draws the mean length of its bursts, in scheduling points, from these
-    /// powers of two. With the zeroth any thread may be next at every step.
+    /// Creates a scheduler for `schedules` schedules. Each schedule draws the mean length of its
+    /// bursts, in scheduling points, from these powers of two. With the zeroth power any thread may
+    /// be next at every step.
     pub fn new(seed: u64, schedules: usize, powers: Range<u64>) -> Self {
         let data = RandomDataSource::initialize(seed);
         Self { schedules, rng: SeededRng::new(seed), data, powers, steps_mean: 1 }

@@ -1,9 +1,11 @@
-//! Threads, locks and atomics: real ones, or those of the deterministic scheduler (feature
-//! `shuttle`) or of the model checker (feature `loom`). No poisoning: a panic inside a critical
-//! section ends the process, any other panic ends one session.
+//! Threads, locks and atomics: real ones, or simulated ones in test builds.
 //!
-//! `std::sync::{Arc, Weak, OnceLock}` are fine to use beside these, with one care: nothing inside
-//! `OnceLock::get_or_init` may wait, since the schedulers know nothing of that lock.
+//! The deterministic scheduler (feature `shuttle`) or the model checker (feature `loom`) provides
+//! the simulated ones. There is no poisoning: a panic inside a critical section ends the process,
+//! any other panic ends one session.
+//!
+//! `std::sync::{Arc, Weak, OnceLock}` are fine to use beside these, with one care. Code inside
+//! `OnceLock::get_or_init` must not wait, since the schedulers do not know that lock.
 
 #[cfg(feature = "shuttle")]
 pub mod bursts;
@@ -26,17 +28,17 @@ pub use parker::Parker;
 pub use signal::Signal;
 pub use std::sync::Arc;
 
-/// Whether the deterministic scheduler chooses the interleaving. Tables of atomics are made small then.
+/// True if the deterministic scheduler chooses the interleaving. Tables of atomics are small then.
 pub const SCHEDULED: bool = cfg!(feature = "shuttle");
-/// Whether the model checker does. Tables of atomics are made tiny then.
+/// True if the model checker chooses the interleaving. Tables of atomics are tiny then.
 pub const MODEL_CHECKED: bool = cfg!(all(feature = "loom", not(feature = "shuttle")));
 
-/// Atomics that are never a scheduling point: statistics, and bytes of pages, where a switch at
-/// each access would cost much and show nothing.
+/// Atomics that are never a scheduling point: for statistics and bytes of pages, where a switch at
+/// each access would cost much and reveal nothing.
 pub use std::sync::atomic as plain_atomic;
 
-/// Declares thread-local values. Under the deterministic scheduler its threads are not the
-/// machine's, so `std::thread_local!` would give all of them one value.
+/// Declares thread-local values. The deterministic scheduler's threads are not the machine's
+/// threads, so `std::thread_local!` would give all of them one value.
 #[macro_export]
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 macro_rules! thread_local {

@@ -1,11 +1,13 @@
 //! Locks, atomics and threads of a scheduler that chooses the interleaving.
 //!
-//! The interface is that of the real ones. What differs:
+//! The interface is the real one's, with these differences:
 //!
-//! - **Timeouts** (shuttle): a timed wait may time out at any of its next few scheduling points; the
-//!   simulated waiting time moves by its length then, and every manual clock with it. Nobody is
-//!   woken for nothing, so a wait without a timeout that nobody ends is reported as a deadlock.
-//! - **Timeouts** (loom): a timed wait never times out. Models that need one use an atomic flag.
+//! - **Timeouts** (shuttle): a timed wait may time out at any of its next few scheduling points.
+//!   Then the simulated waiting time moves by the wait's length, and every manual clock with it.
+//!   There are no spurious wake-ups, so a wait without a timeout that no thread ends is reported as
+//!   a deadlock.
+//! - **Timeouts** (loom): a timed wait never times out. Models that need a timeout use an atomic
+//!   flag.
 //! - Outside an execution of the scheduler, every lock operation panics.
 
 use std::collections::VecDeque;
@@ -26,7 +28,7 @@ use backend::thread::ThreadId;
 /// Atomics; every access is a point where threads may be switched.
 pub use model::atomic;
 
-/// Most scheduling points that a timed wait lasts.
+/// The greatest number of scheduling points that a timed wait lasts.
 #[cfg(feature = "shuttle")]
 const TIMED_WAIT_YIELDS_MAX: u64 = 24;
 
@@ -44,13 +46,13 @@ pub struct MutexGuard<'a, T> {
 }
 
 impl<T> Mutex<T> {
-    /// A free mutex around `value`.
+    /// Creates a free mutex around `value`.
     #[cfg(feature = "shuttle")]
     pub const fn new(value: T) -> Self {
         Self { inner: model::Mutex::new(value) }
     }
 
-    /// A free mutex around `value`.
+    /// Creates a free mutex around `value`.
     #[cfg(not(feature = "shuttle"))]
     pub fn new(value: T) -> Self {
         Self { inner: model::Mutex::new(value) }
@@ -72,12 +74,12 @@ impl<T> Mutex<T> {
         Some(MutexGuard { inner: Some(inner), mutex: self })
     }
 
-    /// The value, through exclusive access.
+    /// Returns the value, through exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.inner.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -115,8 +117,8 @@ pub struct RwLock<T> {
     readers: Readers,
 }
 
-/// Threads that read. One of them that tries to read once more is refused before the scheduler is
-/// asked: shuttle counts it as a reader then, and refuses it all the same.
+/// Threads that read. `try_read` refuses a thread that reads already, before it asks the scheduler.
+/// Otherwise shuttle would refuse the thread and count it as a reader all the same.
 type Readers = parking_lot::Mutex<Vec<ThreadId>>;
 
 /// Holds a [`RwLock`] for reading until dropped.
@@ -136,19 +138,19 @@ impl<T> Drop for RwLockReadGuard<'_, T> {
 pub struct RwLockWriteGuard<'a, T>(model::RwLockWriteGuard<'a, T>);
 
 impl<T> RwLock<T> {
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[cfg(feature = "shuttle")]
     pub const fn new(value: T) -> Self {
         Self { inner: model::RwLock::new(value), readers: Readers::new(Vec::new()) }
     }
 
-    /// A free lock around `value`.
+    /// Creates a free lock around `value`.
     #[cfg(not(feature = "shuttle"))]
     pub fn new(value: T) -> Self {
         Self { inner: model::RwLock::new(value), readers: Readers::new(Vec::new()) }
     }
 
-    /// Waits until nobody writes.
+    /// Waits until no thread writes.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.reading(self.inner.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
@@ -159,12 +161,12 @@ impl<T> RwLock<T> {
         RwLockReadGuard { inner, reader, readers: &self.readers }
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until no thread reads or writes.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard(self.inner.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Takes the lock for reading if nobody writes.
+    /// Takes the lock for reading if no thread writes.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         if self.readers.lock().contains(&backend::thread::current().id()) {
             return None;
@@ -178,7 +180,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Takes the lock for writing if nobody reads or writes.
+    /// Takes the lock for writing if no thread reads or writes.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         match self.inner.try_write() {
             Ok(guard) => Some(RwLockWriteGuard(guard)),
@@ -189,22 +191,22 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Takes the lock for reading; under a model checker the time to wait never passes.
+    /// Takes the lock for reading; under a model checker the timeout never passes.
     pub fn try_read_for(&self, _: Duration) -> Option<RwLockReadGuard<'_, T>> {
         Some(self.read())
     }
 
-    /// Takes the lock for writing; under a model checker the time to wait never passes.
+    /// Takes the lock for writing; under a model checker the timeout never passes.
     pub fn try_write_for(&self, _: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         Some(self.write())
     }
 
-    /// The value, through exclusive access.
+    /// Returns the value, through exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.inner.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -248,7 +250,7 @@ impl<T: fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// A place to wait for a change of what a [`Mutex`] guards.
+/// A place to wait for a change of the data that a [`Mutex`] guards.
 ///
 /// Waiters queue in a plain list: no scheduling point lies inside it, so it needs no modelled lock.
 #[derive(Default)]
@@ -261,19 +263,19 @@ struct Waiter {
     thread: backend::thread::Thread,
 }
 
-/// Whether a timed wait ended by its timeout.
+/// The result of a timed wait: whether its timeout ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// True when nobody notified in time.
+    /// Returns true when no notification came in time.
     pub fn timed_out(&self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// A place where nobody waits.
+    /// Creates a place without waiters.
     pub const fn new() -> Self {
         Self { waiters: parking_lot::Mutex::new(VecDeque::new()) }
     }
@@ -282,14 +284,14 @@ impl Condvar {
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let waiter = self.enqueue();
         guard.inner = None;
-        // Ends with the notification; a wake-up meant for something else parks again.
+        // Ends: the notification ends the loop; a wake-up meant for another wait parks again.
         while !waiter.notified() {
             backend::thread::park();
         }
         relock(guard);
     }
 
-    /// Like [`Condvar::wait`], ended by `timeout` at the latest (see the module's text).
+    /// Does the same as [`Condvar::wait`], for at most `timeout` (see the module's text).
     #[cfg(feature = "shuttle")]
     pub fn wait_for<T>(
         &self,
@@ -314,7 +316,7 @@ impl Condvar {
         WaitTimeoutResult(timed_out)
     }
 
-    /// Like [`Condvar::wait`]: the model checker knows no time.
+    /// Does the same as [`Condvar::wait`]: the model checker knows no time.
     #[cfg(not(feature = "shuttle"))]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitTimeoutResult {
         self.wait(guard);
@@ -332,7 +334,7 @@ impl Condvar {
         }
     }
 
-    /// Wakes the thread that has waited longest; false when nobody waits.
+    /// Wakes the thread that has waited longest. Returns false without a waiter.
     pub fn notify_one(&self) -> bool {
         let waiter = self.waiters.lock().pop_front();
         let found = waiter.is_some();
@@ -342,7 +344,7 @@ impl Condvar {
         found
     }
 
-    /// Wakes every waiting thread; how many there were.
+    /// Wakes every waiting thread. Returns their number.
     pub fn notify_all(&self) -> usize {
         let waiters = std::mem::take(&mut *self.waiters.lock());
         waiters.iter().for_each(|waiter| waiter.wake());
@@ -396,7 +398,7 @@ pub mod thread {
 
     use super::backend;
 
-    /// How many threads seem to run at the same time; the scheduler lets one of them run.
+    /// Returns a fixed number of processors; the scheduler runs one thread at a time.
     pub fn processors() -> usize {
         4
     }
@@ -404,7 +406,7 @@ pub mod thread {
     /// Starts a thread with a name.
     ///
     /// # Errors
-    /// None here; the real one may have no thread to give.
+    /// None here; the real function fails when the system has no thread to give.
     pub fn spawn_named<F, T>(name: &str, body: F) -> std::io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -416,7 +418,7 @@ pub mod thread {
     /// Starts a thread with a name; the scheduler's own setting decides about the stack.
     ///
     /// # Errors
-    /// None here; the real one may have no thread to give.
+    /// None here; the real function fails when the system has no thread to give.
     pub fn spawn_with_stack<F, T>(
         name: &str,
         _stack_bytes: usize,
@@ -429,10 +431,10 @@ pub mod thread {
         spawn_named(name, body)
     }
 
-    /// Starts a thread in a scope; the scheduler's own settings decide about its name and its stack.
+    /// Starts a thread in a scope; the scheduler's own settings decide about its name and stack.
     ///
     /// # Errors
-    /// None here; the real one may have no thread to give.
+    /// None here; the real function fails when the system has no thread to give.
     #[cfg(feature = "shuttle")]
     pub fn spawn_scoped<'scope, F, T>(
         scope: &'scope Scope<'scope, '_>,
@@ -453,17 +455,17 @@ std::thread_local! {
     static WAITED_US: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Simulated waiting time so far.
+/// Returns the simulated waiting time so far.
 pub(crate) fn waited_us() -> u64 {
     WAITED_US.get()
 }
 
-/// A hint inside a spin loop: lets the others run.
+/// Lets other threads run, inside a spin loop.
 pub fn spin_loop() {
     backend::thread::yield_now();
 }
 
-/// A point where the scheduler may switch threads, and nothing outside its executions.
+/// Lets the scheduler switch threads; does nothing outside its executions.
 #[cfg(feature = "shuttle")]
 pub fn yield_point() {
     if shuttle::current::try_get_current_task().is_some() && !std::thread::panicking() {
@@ -472,6 +474,6 @@ pub fn yield_point() {
     }
 }
 
-/// A point where the scheduler may switch threads; none under the model checker.
+/// Lets the scheduler switch threads; does nothing under the model checker.
 #[cfg(not(feature = "shuttle"))]
 pub fn yield_point() {}

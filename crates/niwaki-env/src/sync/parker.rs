@@ -1,4 +1,4 @@
-//! One thread waiting for one signal.
+//! A waiting place for one thread and one signal.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const PARKED: u8 = 1;
 const NOTIFIED: u8 = 2;
 
 /// A waiting place with one token: [`Parker::unpark`] leaves the token, [`Parker::park`] waits for
-/// it and takes it. A token left before the wait is not lost; two are one.
+/// it and takes it. A token left before the wait is not lost; two tokens count as one.
 ///
 /// At most one thread may park at a time; any number may unpark.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Parker {
 }
 
 impl Parker {
-    /// A parker without a token.
+    /// Creates a parker without a token.
     pub fn new() -> Self {
         Self { state: AtomicU8::new(EMPTY), lock: Mutex::new(()), wake: Condvar::new() }
     }
@@ -35,7 +35,7 @@ impl Parker {
         if !self.announce() {
             return;
         }
-        // Ends when somebody unparks; a wake-up without a token goes back to sleep.
+        // Ends: `unpark` ends the loop; a wake-up without a token goes back to sleep.
         loop {
             self.wake.wait(&mut guard);
             if self.take() {
@@ -44,8 +44,8 @@ impl Parker {
         }
     }
 
-    /// Waits for the token for at most `timeout`; true when it came. Without a token this may
-    /// return early.
+    /// Waits for the token for at most `timeout`. Returns true when the token came; may return
+    /// false early.
     pub fn park_timeout(&self, timeout: Duration) -> bool {
         if self.take() {
             return true;
@@ -64,10 +64,10 @@ impl Parker {
 
     /// Leaves the token and wakes the thread that waits for it.
     pub fn unpark(&self) {
-        // Release: what was written before is seen by the thread that takes the token.
+        // Release: the thread that takes the token sees everything written before.
         if self.state.swap(NOTIFIED, Ordering::Release) == PARKED {
-            // The waiter holds the lock from its announcement until it sleeps: having had the lock,
-            // the signal cannot fall between the two.
+            // The waiter holds the lock from its announcement until it sleeps. Since this thread
+            // had the lock, the notification cannot fall between the two.
             drop(self.lock.lock());
             self.wake.notify_one();
         }
@@ -78,7 +78,8 @@ impl Parker {
         self.state.compare_exchange(NOTIFIED, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Says that a thread is about to sleep; false when the token came first and was taken.
+    /// Announces that the thread is about to sleep. Returns false when the token came first and was
+    /// taken.
     fn announce(&self) -> bool {
         match self.state.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => true,

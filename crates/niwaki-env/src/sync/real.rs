@@ -14,7 +14,7 @@ pub mod thread {
         spawn, yield_now,
     };
 
-    /// Runs a thread's body, then tells the account of memory what is left of it.
+    /// Runs a thread's body, then adds the thread's rest to the account of memory.
     fn counted<T>(body: impl FnOnce() -> T) -> T {
         struct Ends;
         impl Drop for Ends {
@@ -26,15 +26,15 @@ pub mod thread {
         body()
     }
 
-    /// How many threads can run at the same time.
+    /// Returns the number of threads that can run at the same time.
     pub fn processors() -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// Starts a thread with a name (what `ps` and a debugger show; at most 15 bytes of it).
+    /// Starts a thread with a name; `ps` and a debugger show at most 15 bytes of it.
     ///
     /// # Errors
-    /// The system's, when it has no thread to give.
+    /// The system's error, when it has no thread to give.
     pub fn spawn_named<F, T>(name: &str, body: F) -> std::io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -46,7 +46,7 @@ pub mod thread {
     /// Starts a thread with a name and a stack of `stack_bytes`.
     ///
     /// # Errors
-    /// The system's, when it has no thread to give.
+    /// The system's error, when it has no thread to give.
     pub fn spawn_with_stack<F, T>(
         name: &str,
         stack_bytes: usize,
@@ -62,10 +62,10 @@ pub mod thread {
             .spawn(move || counted(body))
     }
 
-    /// As [`spawn_with_stack`], in a scope.
+    /// Does the same as [`spawn_with_stack`], in a scope.
     ///
     /// # Errors
-    /// The system's, when it has no thread to give.
+    /// The system's error, when it has no thread to give.
     pub fn spawn_scoped<'scope, F, T>(
         scope: &'scope Scope<'scope, '_>,
         name: &str,
@@ -81,17 +81,17 @@ pub mod thread {
     }
 }
 
-/// A hint to the processor inside a spin loop.
+/// Hints to the processor that a spin loop runs.
 #[inline]
 pub fn spin_loop() {
     std::hint::spin_loop();
 }
 
-/// A point where the deterministic scheduler may switch threads; nothing here.
+/// Lets the deterministic scheduler switch threads; does nothing here.
 #[inline]
 pub fn yield_point() {}
 
-/// Simulated waiting time; none here.
+/// Returns the simulated waiting time; zero here.
 #[inline]
 pub(crate) fn waited_us() -> u64 {
     0

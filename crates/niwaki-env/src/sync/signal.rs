@@ -1,11 +1,11 @@
-//! How a background thread is told to end, or to look around now.
+//! A signal to a background thread to stop, or to look for work now.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{Condvar, Mutex};
 
-/// Shared by a background thread, which waits, and by who owns it.
+/// A signal shared by a background thread, which waits, and its owner.
 #[derive(Default)]
 pub struct Signal {
     stop: Mutex<bool>,
@@ -13,8 +13,9 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Waits for a while, or until somebody calls [`Signal::wake`] or [`Signal::set_stop`]. Whether to stop: then it does not
-    /// wait at all. A wake-up that comes while nobody waits is not kept.
+    /// Waits for `time`, or until a thread calls [`Signal::wake`] or [`Signal::set_stop`]. Returns
+    /// whether to stop; if so already, it does not wait at all. A wake-up without a waiting thread
+    /// is not kept.
     pub fn wait(&self, time: Duration) -> bool {
         let mut stop = self.stop.lock();
         if !*stop {
@@ -23,18 +24,18 @@ impl Signal {
         *stop
     }
 
-    /// Ends all waits.
+    /// Ends all waits in progress.
     pub fn wake(&self) {
         self.changed.notify_all();
     }
 
-    /// Says whether those who wait are to stop, and ends all waits.
+    /// Sets whether the waiting threads have to stop, and ends all waits in progress.
     pub fn set_stop(&self, stop: bool) {
         *self.stop.lock() = stop;
         self.wake();
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub fn is_stopped(&self) -> bool {
         *self.stop.lock()
     }

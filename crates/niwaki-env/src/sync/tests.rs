@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::atomic::{AtomicUsize, Ordering};
 use super::{Arc, Condvar, Mutex, Parker, RwLock, Signal, thread};
 
-/// Runs a test under whatever chooses the interleaving in this build.
+/// Runs a test under the scheduler or model checker of this build, if any.
 fn run(body: impl Fn() + Send + Sync + 'static) {
     #[cfg(feature = "shuttle")]
     shuttle::check_random(body, 500);
@@ -35,7 +35,8 @@ fn who_is_to_stop_waits_no_more() {
     run(|| {
         let signal = Arc::new(Signal::default());
         let told = Arc::clone(&signal);
-        // Ends: by the word to stop, which is kept; the waits are for ever otherwise.
+        // Ends: `set_stop`, whose effect stays, ends the loop; each wait alone lasts practically
+        // for ever.
         let waiter = thread::spawn(move || while !told.wait(Duration::from_secs(3600)) {});
         signal.set_stop(true);
         waiter.join().unwrap();

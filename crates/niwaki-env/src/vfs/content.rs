@@ -5,8 +5,8 @@ use std::sync::Arc;
 /// Bytes of a chunk: one page, so that reading a page is one copy.
 const CHUNK: usize = 8192;
 
-/// A file's bytes. Cloning costs one pointer per chunk, which is what makes thousands of crash
-/// images of one database affordable.
+/// A file's bytes. Cloning costs one pointer per chunk, so that thousands of crash images of one
+/// database are affordable.
 ///
 /// Bytes past `len` inside the last chunk are zero, so that growing shows zeros.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ impl Content {
         self.len = len;
     }
 
-    /// All bytes at once.
+    /// Returns all bytes at once.
     pub(super) fn to_vec(&self) -> Vec<u8> {
         let mut all = vec![0; usize::try_from(self.len).expect("a file that fits in memory")];
         let read = self.read_at(&mut all, 0);

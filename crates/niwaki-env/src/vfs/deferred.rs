@@ -1,4 +1,4 @@
-//! Reads that are done when somebody asks for their end: a ring for files that no system reads by itself.
+//! A simulated ring, which does a read when a caller asks for its end.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSliceMut};
@@ -13,11 +13,11 @@ use super::{Operation, ReadDone, ReadRing, RingError, VfsFile};
 use crate::clock::{Clock, ManualClock};
 use crate::rng::{Rng, SeededRng};
 
-/// Most reads at a time: few, so that simulations meet a full ring.
+/// The greatest number of reads at a time: few, so that simulations meet a full ring.
 const READS_MAX: usize = 8;
 
-/// Simulated reads. They end in an order that has nothing to do with that in which they began; on a device that takes
-/// its time, in the order in which it gets them done.
+/// Simulated reads. Their order of ends is independent of their order of begins. On a device with
+/// latency, they end in the order in which the device finishes them.
 #[derive(Debug)]
 pub struct DeferredReads {
     order: SeededRng,
@@ -26,11 +26,11 @@ pub struct DeferredReads {
     reads: Mutex<Reads>,
 }
 
-/// What fails: asked at each call of the ring's ([`Operation::RingSubmit`], [`Operation::RingWait`]), and at the end of each
-/// read ([`Operation::RingEnd`]).
+/// The fault injector. The ring calls it at each of its own calls ([`Operation::RingSubmit`],
+/// [`Operation::RingWait`]), and at the end of each read ([`Operation::RingEnd`]).
 type Fails = Box<dyn Fn(Operation) -> io::Result<()> + Send + Sync>;
 
-/// By default nothing.
+/// The faults of a ring; by default none.
 struct Faults(Option<Fails>);
 
 impl Faults {
@@ -45,13 +45,13 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// Takes `latency` for a read, of which it does `width` at a time.
+/// A device that takes `latency` for a read and does `width` reads at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) clock: Arc<ManualClock>,
     pub(super) latency: Duration,
     pub(super) width: usize,
-    /// The time of what is read now has passed already.
+    /// True while the latency of the current read has passed already.
     pub(super) timed: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Device {
 struct Reads {
     added: Vec<Read>,
     under_way: Vec<Read>,
-    /// It begins nothing any more.
+    /// True if the ring begins no further read.
     broken: bool,
 }
 
@@ -69,15 +69,15 @@ struct Read {
     file: Arc<dyn VfsFile>,
     targets: Vec<(*mut u8, usize)>,
     offset: u64,
-    /// When it ends.
+    /// Time at which the read ends.
     end: Duration,
 }
 
-// SAFETY: the pointers are followed by one thread, the one that has taken the read out of the list.
+// SAFETY: only one thread follows the pointers, the one that has taken the read out of the list.
 unsafe impl Send for Read {}
 
 impl DeferredReads {
-    /// Without a device: a read ends when it is asked for.
+    /// Creates a ring without a device: a read ends when a caller asks for it.
     pub(super) fn new() -> Self {
         Self {
             order: SeededRng::new(1),
@@ -87,8 +87,8 @@ impl DeferredReads {
         }
     }
 
-    /// As [`DeferredReads::new`]; `fails` says what goes wrong. A call that fails begins nothing, and breaks the ring; if
-    /// nothing can be waited for then either, it is lost.
+    /// Creates a ring as [`DeferredReads::new`] does, whose faults `fails` injects. A call that
+    /// fails begins nothing, and breaks the ring. If a wait fails after that, the ring is lost.
     pub(super) fn failing(
         fails: impl Fn(Operation) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -99,7 +99,7 @@ impl DeferredReads {
         Self { device: Some(device), ..Self::new() }
     }
 
-    /// Begins what was added, unless the call fails.
+    /// Begins the added reads, unless the call fails.
     fn begin(&self, call: Operation) -> Result<(), RingError> {
         let mut reads = self.reads.lock();
         if reads.broken {
@@ -117,13 +117,13 @@ impl DeferredReads {
         Ok(())
     }
 
-    /// Gives back a read that is not begun any more.
+    /// Returns an added read that a broken ring does not begin any more.
     fn give_back(&self) -> Option<Read> {
         let mut reads = self.reads.lock();
         if reads.broken { reads.added.pop() } else { None }
     }
 
-    /// Lets the time come when something ends.
+    /// Begins the added reads before a wait; if the ring is broken, only checks whether it is lost.
     fn wait(&self) -> Result<(), RingError> {
         if self.reads.lock().broken {
             return self.faults.meet(Operation::RingWait).map_err(RingError::Lost);
@@ -131,7 +131,7 @@ impl DeferredReads {
         self.begin(Operation::RingWait)
     }
 
-    /// Takes a read out that has ended by now; with `wait` the time comes.
+    /// Takes out a read that has ended by now. With `wait` the clock moves to the next end.
     fn take(&self, wait: bool) -> Option<Read> {
         let mut reads = self.reads.lock();
         let count = reads.under_way.len();
@@ -155,9 +155,9 @@ impl DeferredReads {
 }
 
 impl Device {
-    /// Who reads waits for it.
+    /// Lets one synchronous read wait for the device.
     pub(super) fn wait(&self) {
-        // Relaxed: a device is used by one thread.
+        // Relaxed: one thread uses a device.
         if !self.timed.load(Ordering::Relaxed) {
             self.clock.advance(self.latency);
         }
@@ -167,12 +167,12 @@ impl Device {
         self.timed.store(timed, Ordering::Relaxed);
     }
 
-    /// When a read ends that begins now, beside others.
+    /// Returns the end of a read that begins now, beside others.
     fn end_of(&self, under_way: &[Read]) -> Duration {
         let mut ends: Vec<_> = under_way.iter().map(|read| read.end).collect();
         ends.sort_unstable_by(|a, b| b.cmp(a));
         let now = self.clock.monotonic();
-        // The place becomes free with the read that has so many later ones beside it.
+        // A place becomes free when only `width - 1` reads with later ends are left.
         let begins = ends.get(self.width - 1).map_or(now, |&end| end.max(now));
         begins + self.latency
     }
@@ -189,7 +189,8 @@ impl Read {
             .targets
             .iter()
             .map(|&(start, bytes)| {
-                // SAFETY: who added the read promised that the memory is there and nobody else's.
+                // SAFETY: the caller of `add` promised that the memory is allocated, and that no
+                // other code uses it.
                 IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(start, bytes) })
             })
             .collect();
@@ -237,13 +238,13 @@ impl ReadRing for DeferredReads {
         let result = read.finish();
         read.file.being_read(read.range(), true);
         self.device.iter().for_each(|device| device.set_timed(false));
-        // What was read by then lies in the buffers, whatever is said of it.
+        // The bytes read by then are in the buffers, even if the result is an error.
         let result = self.faults.meet(Operation::RingEnd).and(result);
         Ok(Some(ReadDone { token: read.token, result }))
     }
 }
 
-/// What is said of reads that a ring has not begun.
+/// Returns the error of reads that a ring has not begun.
 fn broken() -> io::Error {
     io::Error::new(ErrorKind::BrokenPipe, "the ring does not work any more")
 }

@@ -1,4 +1,4 @@
-//! Files on a simulated device that takes its time.
+//! Files on a simulated slow device.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use super::deferred::{DeferredReads, Device};
 use super::{DirectoryLock, OpenMode, ReadRing, Vfs, VfsFile};
 use crate::clock::ManualClock;
 
-/// Other files, whose reads each take `latency` on a clock that only moves when told: a read moves it as far itself, reads in a ring run beside
-/// each other, `width` at a time, and who waits for one moves the clock to its end. For one thread.
+/// Other files, each of whose reads takes `latency` on a clock that moves on request only. A
+/// synchronous read moves the clock by `latency`. Reads in a ring run beside each other, `width` at
+/// a time, and a wait for one moves the clock to its end. For one thread.
 #[derive(Debug)]
 pub struct SlowVfs {
     files: Arc<dyn Vfs>,
@@ -17,7 +18,7 @@ pub struct SlowVfs {
 }
 
 impl SlowVfs {
-    /// These files, on such a device.
+    /// Puts these files on such a device.
     ///
     /// # Panics
     /// If `width` is 0.

@@ -1,4 +1,4 @@
-//! What a disk holds for certain, and what it holds perhaps.
+//! The model of a disk: its durable state, and unsynced changes that may reach it.
 //!
 //! ```text
 //! program's view  =  durable state  +  every unsynced change, in order
@@ -23,7 +23,7 @@ pub(super) enum Change {
     SyncData(FileId),
     /// The folder's names are durable now.
     SyncDir(String),
-    /// The system says "clean" although nothing was written: what a failed fsync leaves behind.
+    /// An injected failed fsync: the system says "clean" although nothing was written.
     Forget(FileId),
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// A disk on which the given files are durable.
+    /// Creates a disk on which the given files are durable.
     pub(super) fn with_durable(
         files: BTreeMap<String, Content>,
         folders: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! A file system that crashes, fails and remembers.
+//! A simulated file system with crashes, injected faults and a record of all changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,40 +16,40 @@ use super::{
 };
 use crate::environment::Crashed;
 
-/// What a program asks of a file system.
+/// An operation that a program asks of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// A file came into being.
+    /// Creates a file.
     Create,
-    /// A file lost its name.
+    /// Removes a file's name.
     Remove,
-    /// A file got another name.
+    /// Renames a file.
     Rename,
-    /// A folder came into being.
+    /// Creates a folder.
     CreateDir,
-    /// Bytes were written.
+    /// Writes bytes.
     Write,
-    /// The length was set.
+    /// Sets the length.
     SetLen,
-    /// Space was reserved.
+    /// Reserves space.
     Allocate,
-    /// A file's bytes were made durable.
+    /// Makes a file's bytes durable.
     SyncData,
-    /// A folder's names were made durable.
+    /// Makes a folder's names durable.
     SyncDir,
-    /// Bytes were read.
+    /// Reads bytes.
     Read,
-    /// A ring for reads was asked for.
+    /// Asks for a ring for reads.
     Ring,
-    /// A ring was told to begin reads.
+    /// Makes a ring begin reads.
     RingSubmit,
-    /// A ring was asked to wait for the end of one.
+    /// Makes a ring wait for the end of a read.
     RingWait,
-    /// A read of a ring's ended.
+    /// Ends a read of a ring.
     RingEnd,
 }
 
-/// What goes wrong.
+/// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A sync fails; the bytes are not on disk, yet count as clean: the next sync "succeeds".
@@ -62,38 +62,39 @@ pub enum FaultKind {
     StorageFull,
     /// A write stops half-way, then fails for lack of space.
     ShortWrite,
-    /// The same, at the end of a sector, as a disk does it.
+    /// A write stops half-way, at the end of a sector as on a disk, then fails for lack of space.
     ShortWriteOfSectors,
-    /// The code that asked panics, and nothing changes.
+    /// The operation panics in its caller, and changes nothing.
     Panic,
 }
 
-/// A fault, and when it happens.
+/// A fault, and its condition.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What goes wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// Which operation it happens to.
+    /// The operation that fails.
     pub operation: Operation,
-    /// Only on paths that contain this; empty for all.
+    /// The fault hits only paths that contain this text; empty for all.
     pub path_contains: String,
-    /// How many matching operations pass first.
+    /// Number of matching operations that pass first.
     pub after: u64,
-    /// Whether it happens to every matching operation from then on.
+    /// True if the fault hits every matching operation from then on.
     pub sticky: bool,
 }
 
-/// Told of every write before it happens: path, offset in bytes, bytes. For checks such as "no page
-/// before its log".
+/// A function that receives every write before it happens: path, offset in bytes, bytes. For checks
+/// such as "no page before its log".
 pub type WriteObserver = Box<dyn Fn(&str, u64, &[u8]) + Send + Sync>;
 
-/// An in-memory file system that knows what is durable, produces the states a crash may leave
-/// behind, fails on request, and records every change so that one run yields the crash images of
-/// each of its moments.
+/// An in-memory file system that knows which bytes are durable, and produces the states that a
+/// crash may leave behind. It fails on request, and records every change, so that one run yields
+/// the crash images of each of its moments.
 ///
 /// Copies share everything. Every operation is a scheduling point of the deterministic scheduler.
-/// A buffer must not change while it is being written; if it does, the write panics. So does a write of, or a cut through,
-/// what one of its rings is reading.
+///
+/// A buffer must not change during its write; otherwise the write panics. A write to bytes that one
+/// of its rings is reading panics, and so does a cut through them.
 #[derive(Clone)]
 pub struct FaultyVfs {
     shared: Arc<Shared>,
@@ -113,18 +114,18 @@ struct State {
     crash_at: Option<u64>,
     crashed: bool,
     locks: Locks,
-    /// What rings read now.
+    /// Byte ranges that rings read now.
     reading: Vec<(FileId, Range<u64>)>,
 }
 
-/// Every change since [`FaultyVfs::record`], and the disk as it was then.
+/// The record: every change since [`FaultyVfs::record`], and the disk as it was then.
 #[derive(Clone, Debug)]
 pub struct History {
     start: Disk,
     changes: Vec<(Operation, Change)>,
 }
 
-/// Walks through a [`History`].
+/// A walk through a [`History`].
 #[derive(Debug)]
 pub struct Replay<'a> {
     history: &'a History,
@@ -133,12 +134,12 @@ pub struct Replay<'a> {
 }
 
 impl FaultyVfs {
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         Self::from_disk(Disk::default())
     }
 
-    /// A directory in which all of `files` is durable: what is found after a crash.
+    /// Creates a directory in which all of `files` is durable, as after a crash.
     pub fn from_memory(files: &MemoryVfs) -> Self {
         Self::from_disk(Disk::with_durable(files.contents(), files.folders()))
     }
@@ -165,23 +166,23 @@ impl FaultyVfs {
         state.recorded = Some(History { start: state.disk.clone(), changes: Vec::new() });
     }
 
-    /// What was recorded; recording goes on.
+    /// Returns the record so far; recording goes on.
     pub fn history(&self) -> Option<History> {
         self.shared.state.lock().recorded.clone()
     }
 
-    /// How many changing operations (all but reads) there were. An operation's number is the value
-    /// before it.
+    /// Returns the number of changing operations (all but reads). An operation's number is this
+    /// count before it.
     pub fn changes(&self) -> u64 {
         self.shared.state.lock().changes
     }
 
-    /// How often each operation was asked for.
+    /// Returns the number of requests of each operation.
     pub fn counts(&self) -> BTreeMap<Operation, u64> {
         self.shared.state.lock().counts.clone()
     }
 
-    /// Crashes at the changing operation of this number: it may or may not reach the disk, its
+    /// Crashes at the changing operation of this number, which may or may not reach the disk. Its
     /// caller gets an error, and so does every later operation.
     pub fn crash_at(&self, change: u64) {
         self.shared.state.lock().crash_at = Some(change);
@@ -192,7 +193,7 @@ impl FaultyVfs {
         self.shared.state.lock().crashed = true;
     }
 
-    /// Whether the crash has happened.
+    /// Returns whether the crash has happened.
     pub fn crashed(&self) -> bool {
         self.shared.state.lock().crashed
     }
@@ -207,30 +208,31 @@ impl FaultyVfs {
         self.shared.state.lock().faults.clear();
     }
 
-    /// Lets `observer` see every write.
+    /// Calls `observer` with every write.
     pub fn observe_writes(&self, observer: WriteObserver) {
         *self.shared.observer.lock() = Some(Arc::new(observer));
     }
 
-    /// The machine after the death of the process, and its next start: the system's memory is what it
-    /// was, so a program sees every write. What a failed sync lost is there, counts as clean, and
-    /// goes with a later power loss. No lock is held, no fault waits; this copy knows nothing of it.
+    /// Returns the machine after the death of the process and its next start. The system's cache is
+    /// unchanged, so a program sees every write. Writes that a failed sync lost are there, count as
+    /// clean, and go with a later power loss. No lock is held and no fault is set; this copy is
+    /// independent of the result.
     pub fn restarted(&self) -> Self {
         Self::from_disk(self.shared.state.lock().disk.clone())
     }
 
-    /// Gives the memory of all files back: a process that died is never dropped, and holds them.
+    /// Frees the memory of all files: a process that died is never dropped, and holds them.
     pub fn discard(&self) {
         self.shared.state.lock().disk = Disk::default();
     }
 
-    /// States in which a crash now may leave the disk.
+    /// Returns states in which a crash now may leave the disk.
     pub fn crash_images(&self, options: &CrashOptions) -> Vec<CrashImage> {
         let disk = self.shared.state.lock().disk.clone();
         image::images(&disk, options).collect()
     }
 
-    /// The files as programs see them now.
+    /// Returns the files as programs see them now.
     pub fn current(&self) -> MemoryVfs {
         let state = self.shared.state.lock();
         let names = &state.disk.names;
@@ -254,29 +256,29 @@ impl fmt::Debug for FaultyVfs {
 }
 
 impl History {
-    /// Number of recorded changes.
+    /// Returns the number of recorded changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Returns whether there is no recorded change.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The walk from the beginning.
+    /// Returns a walk from the beginning.
     pub fn replay(&self) -> Replay<'_> {
         Replay { history: self, disk: self.start.clone(), done: 0 }
     }
 }
 
 impl Replay<'_> {
-    /// How many changes were replayed.
+    /// Returns the number of replayed changes.
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// The last `count` changes in words, oldest first, for the report of a failure.
+    /// Returns the last `count` changes in words, oldest first, for the report of a failure.
     pub fn recent(&self, count: usize) -> Vec<String> {
         let first = self.done.saturating_sub(count);
         let changes = self.history.changes[first..self.done].iter().enumerate();
@@ -310,7 +312,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Replays one change, and says which; `None` at the end.
+    /// Replays one change, and returns its operation; `None` at the end.
     pub fn step(&mut self) -> Option<Operation> {
         let (operation, change) = self.history.changes.get(self.done)?;
         self.disk.apply(change);
@@ -318,13 +320,13 @@ impl Replay<'_> {
         Some(*operation)
     }
 
-    /// States in which a crash at this moment may leave the disk.
+    /// Returns states in which a crash at this moment may leave the disk.
     pub fn images(&self, options: &CrashOptions) -> impl Iterator<Item = CrashImage> {
         image::images(&self.disk, options)
     }
 }
 
-/// Whether an error says that the simulated machine has crashed.
+/// Returns whether an error says that the simulated machine has crashed.
 pub fn is_crash(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Crashed>())
 }
@@ -334,7 +336,7 @@ fn crash_error() -> io::Error {
 }
 
 impl State {
-    /// Counts an operation; answers what the system makes of it.
+    /// Counts an operation, and returns the fault that hits it, if any.
     fn begin(&mut self, operation: Operation, path: &str) -> io::Result<Option<FaultKind>> {
         if self.crashed {
             return Err(crash_error());
@@ -365,7 +367,8 @@ impl State {
         }
     }
 
-    /// [`State::begin`] for an open file, which may have another name than the one it was opened by.
+    /// Does the same as [`State::begin`] for an open file, which may have been renamed since it was
+    /// opened.
     fn begin_file(
         &mut self,
         operation: Operation,
@@ -379,20 +382,21 @@ impl State {
         self.begin(operation, &name)
     }
 
-    /// Nobody changes what a ring reads: what it gets would be neither the old nor the new.
+    /// Checks that no ring reads the changed bytes: the read would get neither the old bytes nor
+    /// the new ones.
     fn assert_unread(&self, file: &FaultyFile, changed: &Range<u64>) {
         let meets = |read: &Range<u64>| read.start < changed.end && changed.start < read.end;
         let read = self.reading.iter().find(|(id, read)| *id == file.id && meets(read));
         assert!(read.is_none(), "{}: {changed:?} changes while {read:?} is read", file.path);
     }
 
-    /// Makes a change. At the chosen moment the machine crashes instead of answering.
+    /// Makes a change. At the chosen moment the machine crashes instead.
     fn change(&mut self, operation: Operation, change: Change) -> io::Result<()> {
         let number = self.changes;
         self.changes += 1;
         if self.crash_at == Some(number) {
-            // What was asked for may be among what survives; a sync that did not return promised
-            // nothing, and its effect is one of the images without it.
+            // The change may be among the survivors. A sync that did not return promised nothing,
+            // and its effect is one of the images without it.
             self.crashed = true;
             if matches!(change, Change::Name(_) | Change::Body(..)) {
                 self.disk.apply(&change);
@@ -543,7 +547,7 @@ impl Vfs for FaultyVfs {
         let shared = Arc::clone(&self.shared);
         let fails = move |operation| {
             let mut state = shared.state.lock();
-            // After a crash it is the reads that fail, each for itself.
+            // After a crash the reads fail, each for itself.
             if state.crashed { Ok(()) } else { state.begin(operation, "").map(|_| ()) }
         };
         Ok(Arc::new(DeferredReads::failing(fails)))

@@ -259,7 +259,7 @@ fn a_ring_that_breaks_ends_what_it_has_begun() {
         let mut buffers = [[0_u8; 1]; 3];
         let mut add = |token: usize| {
             let mut slices = [IoSliceMut::new(&mut buffers[token])];
-            // SAFETY: the buffers live beyond the last look, which takes the last end.
+            // SAFETY: the buffers live beyond the last `complete`, which takes the last end.
             unsafe { ring.add(token, Arc::clone(&file), &mut slices, token as u64) };
         };
         add(0);
@@ -291,7 +291,7 @@ fn a_ring_whose_reads_do_not_end_is_lost() {
     let file = durable_file(&vfs, "a", b"x");
     let ring = vfs.read_ring().unwrap();
     let mut buffer = [0_u8; 1];
-    // SAFETY: the buffer lives beyond the last look, which takes its end.
+    // SAFETY: the buffer lives beyond the last `complete`, which takes its end.
     unsafe { ring.add(0, file, &mut [IoSliceMut::new(&mut buffer)], 0) };
     ring.submit().unwrap();
     vfs.inject(ring_fault(Operation::RingWait, true));
@@ -309,7 +309,8 @@ fn what_a_ring_reads_must_not_be_written() {
     let file = durable_file(&vfs, "a", b"abcdef");
     let ring = vfs.read_ring().unwrap();
     let mut buffer = [0_u8; 3];
-    // SAFETY: the buffer lives beyond the last look, which takes the last end; nobody looks after the panic.
+    // SAFETY: the buffer lives beyond the last `complete`, which takes the last end. After the
+    // panic no code calls it.
     unsafe { ring.add(0, Arc::clone(&file), &mut [IoSliceMut::new(&mut buffer)], 0) };
     ring.submit().unwrap();
     file.write_at(b"d", 3).unwrap();

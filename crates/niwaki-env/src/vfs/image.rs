@@ -1,9 +1,10 @@
 //! Crash images: the states in which a crash may leave a disk.
 //!
-//! Any part of the unsynced changes may have reached the disk, in any order across files (a data
-//! page before the log that describes it, for example), and each surviving write may be torn. With
-//! few unsynced changes all subsets are tried; otherwise none, all, prefixes, suffixes, all but one,
-//! only one, and random subsets, for each file by itself.
+//! Any part of the unsynced changes may have reached the disk, in any order across files. For
+//! example, a data page may precede the log that describes it. Each surviving write may be torn.
+//!
+//! With few unsynced changes all subsets are tried. Otherwise each file by itself gets none, all,
+//! prefixes, suffixes, all but one, only one, and random subsets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,27 +15,27 @@ use super::memory::MemoryVfs;
 use crate::hash::HashSet;
 use crate::rng::{Rng, SeededRng};
 
-/// What a disk writes whole.
+/// Bytes that a disk writes atomically: a sector.
 pub(super) const SECTOR_BYTES: u64 = 512;
-/// What most file systems write whole.
+/// Bytes that most file systems write atomically: a block.
 const BLOCK_BYTES: u64 = 4096;
 /// Up to this many unsynced changes of one file, each subset is equally likely.
 const ALL_SUBSETS_UP_TO: usize = 10;
-/// Tries per wanted image before giving up on finding another different one.
+/// Tries for each wanted image before the search for a different one ends.
 const TRIES_PER_IMAGE: usize = 8;
 
-/// How many crash images to make, and which.
+/// Number and kind of the crash images to make.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashOptions {
-    /// At most this many, all different in what survived.
+    /// The greatest number of images, which all differ in the surviving changes.
     pub images_max: usize,
-    /// Whether surviving writes may be torn at 512-byte sectors and 4096-byte blocks.
+    /// True if surviving writes may be torn at 512-byte sectors and 4096-byte blocks.
     pub torn_writes: bool,
-    /// Whether ranges by which a file grew may hold old bytes of the same file when what was
-    /// written there did not survive. Journalling file systems do not do that; a recycled log
-    /// segment shows the same.
+    /// True if a range by which a file grew may hold old bytes of the same file, when the write
+    /// there did not survive. Journalling file systems do not do that; a recycled log segment shows
+    /// the same.
     pub stale_bytes: bool,
-    /// Chooses the random ones.
+    /// Seed of the random images.
     pub seed: u64,
 }
 
@@ -49,16 +50,17 @@ impl Default for CrashOptions {
 pub struct CrashImage {
     /// The files.
     pub vfs: MemoryVfs,
-    /// Which of the unsynced changes survived, for the report of a failure.
+    /// The unsynced changes that survived, for the report of a failure.
     pub survivors: String,
 }
 
-/// What became of one unsynced change.
+/// Outcome of one unsynced change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Fate {
     Lost,
     Whole,
-    /// A write of which only these units (bit n: the n-th touched unit of `unit` bytes) survived.
+    /// A torn write: only some of its units survived (bit n: the n-th touched unit of `unit`
+    /// bytes).
     Torn {
         unit: u64,
         survived: Vec<bool>,
@@ -71,14 +73,14 @@ enum Fate {
     },
 }
 
-/// What became of every unsynced change: names first, then each body's, in order.
+/// Outcome of every unsynced change: names first, then each body's changes, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Choice {
     names: Vec<Fate>,
     bodies: Vec<Vec<Fate>>,
 }
 
-/// All images of `disk` that `options` ask for, built as they are taken.
+/// Returns all images of `disk` that `options` ask for, built as they are taken.
 pub(super) fn images(disk: &Disk, options: &CrashOptions) -> impl Iterator<Item = CrashImage> {
     choices(disk, options).into_iter().map(move |choice| build(disk, &choice))
 }
@@ -156,7 +158,8 @@ fn from_mask(mask: usize, names: usize, bodies: &[&[BodyChange]]) -> Choice {
     }
 }
 
-/// Names (index `usize::MAX`) and bodies, each with one fate for all of its changes.
+/// Returns a choice with one fate for all names (index `usize::MAX`), and one for all changes of
+/// each body.
 fn uniform<'f>(names: usize, bodies: &[&[BodyChange]], fate: impl Fn(usize) -> &'f Fate) -> Choice {
     Choice {
         names: vec![fate(usize::MAX).clone(); names],
@@ -183,7 +186,7 @@ fn random_choice(
         names: random_subset(names, rng),
         bodies: bodies.iter().map(|changes| random_subset(changes.len(), rng)).collect(),
     };
-    // Most interesting states need the names of the files they are in.
+    // Most interesting states need the names of their files.
     if rng.chance(1, 2) {
         choice.names.fill(Fate::Whole);
     }
@@ -210,7 +213,7 @@ fn random_subset(count: usize, rng: &SeededRng) -> Vec<Fate> {
     (0..count).map(|index| if survives(index) { Fate::Whole } else { Fate::Lost }).collect()
 }
 
-/// Tears some survivors, and lets some losses leave their length behind.
+/// Tears some survivors, and makes some lost writes leave their length behind.
 fn vary(fates: &mut [Fate], changes: &[BodyChange], options: &CrashOptions, rng: &SeededRng) {
     let tear_one = options.torn_writes && rng.chance(1, 2);
     let tear_all = tear_one && rng.chance(1, 8);
@@ -324,7 +327,7 @@ fn apply(change: &BodyChange, fate: &Fate, content: &mut Content) {
     }
 }
 
-/// Bytes as an earlier life of the disk may have left them: an older part of the same file.
+/// Returns bytes as an earlier use of the disk may have left them: an older part of the same file.
 fn stale_bytes(content: &Content, durable_len: u64, len: usize, seed: u64) -> Vec<u8> {
     let rng = SeededRng::new(seed);
     let mut bytes = vec![0; len];

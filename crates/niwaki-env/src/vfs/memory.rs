@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use super::content::Content;
 use super::{DirectoryLock, OpenMode, Vfs, VfsFile, check_path, error, parent};
 
-/// Files in memory: for `Database::in_memory()`, and as what a crash leaves behind in tests.
+/// Files in memory: for `Database::in_memory()`, and for the state after a crash in tests.
 ///
 /// Handles share one tree; a removed or renamed file stays readable through open handles, as on a
-/// real system. The locks inside are never those of the deterministic scheduler: no other file
+/// real system. The locks inside never belong to the deterministic scheduler. No other file
 /// system code runs while one is held, so a thread that holds one is never switched away.
 #[derive(Debug, Default)]
 pub struct MemoryVfs {
@@ -32,18 +32,18 @@ struct MemoryFile {
 }
 
 impl MemoryVfs {
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same files and folders again, in a directory of their own; no lock is held there.
-    /// Cheap: chunks are shared until written.
+    /// Copies the files and folders to a directory of their own, in which no lock is held. Cheap:
+    /// chunks are shared until written.
     pub fn fork(&self) -> Self {
         Self::from_parts(self.contents(), self.folders())
     }
 
-    /// Every file's path and bytes, in path order.
+    /// Returns every file's path and bytes, in path order.
     pub fn dump(&self) -> BTreeMap<String, Vec<u8>> {
         self.contents().into_iter().map(|(path, content)| (path, content.to_vec())).collect()
     }
@@ -174,7 +174,7 @@ impl MemoryVfs {
     }
 }
 
-/// Who holds the locks of simulated files: one alone, or a number of readers.
+/// Locks of simulated files: each has one exclusive holder, or a number of readers.
 #[derive(Debug, Default)]
 pub(super) struct Locks(BTreeMap<String, Option<usize>>);
 
@@ -194,7 +194,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Gives one back.
+    /// Releases a lock.
     pub(super) fn give_back(&mut self, path: &str) {
         match self.0.get_mut(path) {
             Some(Some(readers)) if *readers > 1 => *readers -= 1,

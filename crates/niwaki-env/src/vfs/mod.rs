@@ -1,8 +1,9 @@
-//! Files of one data directory.
+//! The file system interface: files of one data directory.
 //!
 //! Paths are relative to the directory, use `/`, and are created only below existing folders.
-//! Durability is explicit, as on a real disk: bytes become durable by [`VfsFile::sync_data`], names
-//! by [`Vfs::sync_dir`] of their folder (`docs/format.md`; reliability: crash-image model).
+//! Durability is explicit, as on a real disk. [`VfsFile::sync_data`] makes bytes durable, and
+//! [`Vfs::sync_dir`] of their folder makes names durable (`docs/format.md`; reliability:
+//! crash-image model).
 
 mod content;
 mod deferred;
@@ -38,7 +39,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// What [`Vfs::open`] does when the file is absent or present.
+/// Behaviour of [`Vfs::open`] for an absent or present file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// The file must exist.
@@ -47,7 +48,7 @@ pub enum OpenMode {
     CreateIfAbsent,
     /// The file must not exist.
     CreateNew,
-    /// The file must exist, and nobody writes to it through what is opened.
+    /// The file must exist, and cannot be written through the returned handle.
     ReadOnly,
 }
 
@@ -58,12 +59,12 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// `NotFound` or `AlreadyExists` by `mode`; any error of the system.
     fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>>;
-    /// [`Vfs::open`] for what a commit or a checkpoint needs: it may use a descriptor of a small
-    /// reserve when the process has no other left ([`is_out_of_descriptors`]). [`Vfs::sync_dir`] and
-    /// [`Vfs::list`] do, too.
+    /// Does the same as [`Vfs::open`] for a file that a commit or a checkpoint needs. It may use a
+    /// descriptor of a small reserve when the process has no other left
+    /// ([`is_out_of_descriptors`]). So may [`Vfs::sync_dir`] and [`Vfs::list`].
     ///
     /// # Errors
-    /// As [`Vfs::open`].
+    /// The errors of [`Vfs::open`].
     fn open_reserved(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         self.open(path, mode)
     }
@@ -72,17 +73,18 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// `NotFound`, or any error of the system.
     fn remove(&self, path: &str) -> io::Result<()>;
-    /// Renames a file, replacing `to` when present. Durable after [`Vfs::sync_dir`] of both folders.
+    /// Renames a file, replacing `to` when present. The renaming is durable after [`Vfs::sync_dir`]
+    /// of both folders.
     ///
     /// # Errors
     /// Any error of the system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Whether a file or folder of this name exists.
+    /// Returns whether a file or folder of this name exists.
     ///
     /// # Errors
     /// Any error of the system other than `NotFound`.
     fn exists(&self, path: &str) -> io::Result<bool>;
-    /// Whether an open file is still what `path` names: nobody has removed, moved or replaced it.
+    /// Returns whether `path` still names an open file: it was not removed, moved or replaced.
     ///
     /// # Errors
     /// Any error of the system other than `NotFound`.
@@ -90,7 +92,7 @@ pub trait Vfs: Send + Sync + Debug {
         let _ = file;
         self.exists(path)
     }
-    /// Names (without folder) of the files directly in `dir`, sorted. `""` is the root.
+    /// Returns the names (without folder) of the files directly in `dir`, sorted. `""` is the root.
     ///
     /// # Errors
     /// `NotFound`, or any error of the system.
@@ -105,53 +107,54 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// Any error of the system. The caller must treat it like a failed fsync: end the process.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
-    /// Takes the exclusive lock of the directory, by a lock file that holds the process id. It ends
-    /// when the returned guard is dropped, and with the process.
+    /// Takes the exclusive lock of the directory, by a lock file that holds the process id. The
+    /// lock ends when the returned guard is dropped, and with the process.
     ///
     /// # Errors
-    /// `WouldBlock`, with the holder's process id in the message, when somebody else has it.
+    /// `WouldBlock`, with the holder's process id in the message, when another holder has the lock.
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>>;
-    /// Takes a lock that others may share, and that no [`Vfs::lock_exclusive`] is beside. Nothing is
-    /// created or written; without a lock file there is nobody to lock out, but by the folder itself.
+    /// Takes the shared lock of the directory, which excludes [`Vfs::lock_exclusive`]. Creates and
+    /// writes nothing. Without a lock file only the folder itself is locked.
     ///
     /// # Errors
-    /// `WouldBlock`, with the holder's process id in the message, when somebody has it alone.
+    /// `WouldBlock`, with the holder's process id in the message, when another holder has the
+    /// exclusive lock.
     fn lock_shared(&self, path: &str) -> io::Result<Box<dyn DirectoryLock>>;
-    /// Makes sure that nobody else may look into the root folder; with `empty`, which says that it
-    /// holds nothing yet, by changing its mode to 0700.
+    /// Makes sure that other users cannot read the root folder. `empty` says that the folder holds
+    /// nothing yet: then its mode changes to 0700.
     ///
     /// # Errors
-    /// `PermissionDenied` when others may look into it; any error of the system.
+    /// `PermissionDenied` when other users may read the folder; any error of the system.
     fn keep_private(&self, empty: bool) -> io::Result<()> {
         let _ = empty;
         Ok(())
     }
-    /// Names of all files and folders directly in the root, sorted.
+    /// Returns the names of all files and folders directly in the root, sorted.
     ///
     /// # Errors
     /// Any error of the system.
     fn list_root(&self) -> io::Result<Vec<String>> {
         self.list("")
     }
-    /// How many files the process may have open, sockets and everything else included; `None` for
-    /// any number.
+    /// Returns the greatest number of descriptors that the process may have open, sockets included;
+    /// `None` without a limit.
     fn open_files_limit(&self) -> Option<u64> {
         None
     }
-    /// A place for reads of these files that go on while nobody waits for them. Where the system reads nothing by
-    /// itself, they are done when somebody asks for them.
+    /// Returns a ring for asynchronous reads of these files. If the system cannot read
+    /// asynchronously, the ring reads when a caller asks for the end of a read.
     ///
     /// # Errors
-    /// The system has no such thing, or refuses it to this process.
+    /// The system has no such ring, or refuses it to this process.
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
         Ok(Arc::new(DeferredReads::new()))
     }
 }
 
-/// The lock of a directory, as long as it lives.
+/// The lock of a directory; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync {
-    /// Whether the lock file is still the one that was locked: somebody who removes or replaces it
-    /// may let another process into the directory.
+    /// Returns whether the lock file is still the locked one. Removing or replacing it may let
+    /// another process into the directory.
     ///
     /// # Errors
     /// Any error of the system other than `NotFound`.
@@ -167,7 +170,7 @@ pub trait VfsFile: Send + Sync + Debug {
     /// # Errors
     /// Any error of the system; interrupted calls are repeated inside.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// [`VfsFile::read_at`] into several buffers, one after the other.
+    /// Does the same as [`VfsFile::read_at`] into several buffers, one after the other.
     ///
     /// # Errors
     /// Any error of the system; some buffers may be filled then.
@@ -182,8 +185,8 @@ pub trait VfsFile: Send + Sync + Debug {
         }
         Ok(done)
     }
-    /// As [`VfsFile::read_vectored_at`], as far as no device is needed: how many bytes came from the system's memory,
-    /// none where it cannot tell.
+    /// Does the same as [`VfsFile::read_vectored_at`], but only as far as the system's cache has
+    /// the bytes. Returns the number of bytes, or 0 if the system cannot tell.
     ///
     /// # Errors
     /// Any error of the system.
@@ -191,12 +194,12 @@ pub trait VfsFile: Send + Sync + Debug {
         let _ = (bufs, offset);
         Ok(0)
     }
-    /// A simulated ring reads these bytes from now on, or, with `ends`, no more: for files that look out for who writes
-    /// them meanwhile.
+    /// Notes that a simulated ring reads these bytes from now on or, with `ends`, no longer. For
+    /// files that check for writes during a read.
     fn being_read(&self, bytes: Range<u64>, ends: bool) {
         let _ = (bytes, ends);
     }
-    /// The system's descriptor, if the file has one.
+    /// Returns the system's descriptor, if the file has one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -215,12 +218,12 @@ pub trait VfsFile: Send + Sync + Debug {
     /// # Errors
     /// Any error of the system.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Length in bytes.
+    /// Returns the length in bytes.
     ///
     /// # Errors
     /// Any error of the system.
     fn len(&self) -> io::Result<u64>;
-    /// Whether the file has no byte.
+    /// Returns whether the file has no byte.
     ///
     /// # Errors
     /// Any error of the system.
@@ -251,7 +254,7 @@ fn check_path(path: &str) -> io::Result<()> {
     ))
 }
 
-/// The folder of a path; `""` when it lies in the root.
+/// Returns the folder of a path; `""` for a path in the root.
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }

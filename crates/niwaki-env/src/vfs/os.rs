@@ -21,11 +21,11 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Files below a folder of the machine. Files are created with mode 0600, folders with 0700; every
 /// descriptor is closed on exec.
 ///
-/// A few descriptors are kept in reserve while the directory is locked, so that a process that has
-/// used up all others can still sync a folder and open the log or the control file.
+/// A few descriptors are kept in reserve while the directory is locked. So a process that has used
+/// up all others can still sync a folder and open the log or the control file.
 ///
-/// The folder is the one that its path meant when this was made: a process that changes its working
-/// directory afterwards changes nothing here.
+/// The folder is the one that its path named when this value was made. A later change of the
+/// working directory has no effect here.
 #[derive(Debug)]
 pub struct OsVfs {
     root: PathBuf,
@@ -37,7 +37,8 @@ pub struct OsVfs {
 const RESERVE: usize = 8;
 
 impl OsVfs {
-    /// Files below `root`. Nothing is touched yet; `create_dir("")` makes the folder itself.
+    /// Creates the file system below `root`. Nothing is touched yet; `create_dir("")` makes the
+    /// folder itself.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root: PathBuf = root.into();
         // An empty path is the working directory. Without one, `full` refuses the path.
@@ -46,12 +47,12 @@ impl OsVfs {
         Self { root, reserve: Arc::default() }
     }
 
-    /// The folder that holds everything.
+    /// Returns the root folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Opens something, with a descriptor of the reserve if there is no other.
+    /// Calls `open`, with a descriptor of the reserve if the process has no other.
     fn with_reserve<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         // Ends: each turn takes one descriptor from the reserve.
         loop {
@@ -65,7 +66,7 @@ impl OsVfs {
         }
     }
 
-    /// Fills the reserve as far as the system lets it.
+    /// Fills the reserve as far as the system permits.
     fn fill_reserve(&self) {
         let mut reserve = self.reserve.lock();
         while reserve.len() < RESERVE {
@@ -94,8 +95,8 @@ impl OsVfs {
         opened.map_err(|error| with_path(&full, &error))
     }
 
-    /// Locks the lock file. The lock belongs to the open file, so it ends with the process however
-    /// that ends, and a second open in the same process is refused as well.
+    /// Locks the lock file. The lock belongs to the open file, so any end of the process ends it. A
+    /// second lock through another open file of the same process is refused as well.
     fn lock_file(&self, mut file: &File, path: &str, how: FlockOperation) -> io::Result<()> {
         let full = self.full(path)?;
         match rustix::fs::flock(file, how) {
@@ -105,7 +106,7 @@ impl OsVfs {
         }
         let (folder, lock) = (self.full(parent(path))?, full.display());
         let folder = folder.display();
-        // Readers do not say who they are.
+        // Readers do not write their process ids.
         if rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_ok() {
             let what = format!(
                 "data directory \"{folder}\" is in use by a process that reads it (lock file \"{lock}\")"
@@ -113,7 +114,7 @@ impl OsVfs {
             return Err(io::Error::new(ErrorKind::WouldBlock, what));
         }
         let mut holder = String::new();
-        // The holder may be just about to write its number.
+        // The holder may be about to write its process id.
         let read = file.read_to_string(&mut holder).is_ok();
         let holder = holder.trim();
         let holder = if read && !holder.is_empty() { holder } else { "unknown" };
@@ -123,7 +124,7 @@ impl OsVfs {
         Err(io::Error::new(ErrorKind::WouldBlock, what))
     }
 
-    /// Locks the folder itself, too: nobody can get by that by removing the lock file.
+    /// Locks the folder itself, too: so removing the lock file does not let another process in.
     fn lock_folder(&self, dir: &str, how: FlockOperation) -> io::Result<File> {
         let full = self.full(dir)?;
         let folder = File::open(&full).map_err(|error| with_path(&full, &error))?;
@@ -135,7 +136,7 @@ impl OsVfs {
                     full.display()
                 ),
             )),
-            // Some file systems lock no folders; there the lock file is all there is.
+            // Some file systems lock no folders; there the lock file alone counts.
             _ => Ok(folder),
         }
     }
@@ -155,12 +156,12 @@ impl OsVfs {
     }
 }
 
-/// What a lock file says.
+/// Returns the text of a lock file.
 fn lock_text() -> String {
     format!("{}\n", std::process::id())
 }
 
-/// Adds the file's name, which the system leaves out of its errors.
+/// Adds the file's name to an error, which the system leaves out.
 fn named(path: &Path, result: io::Result<()>) -> io::Result<()> {
     result.map_err(|error| with_path(path, &error))
 }
@@ -185,19 +186,20 @@ impl fmt::Display for OutOfDescriptors {
 
 impl std::error::Error for OutOfDescriptors {}
 
-/// Whether a file could not be opened because too many are open: then closing another one helps.
+/// Returns whether a file could not be opened because too many are open: then closing another one
+/// helps.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<OutOfDescriptors>())
 }
 
-/// The same for an error as the system gave it.
+/// Returns the same for an error of the system without a file's name.
 fn lacks_descriptor(error: &io::Error) -> bool {
     let lacks =
         |errno| errno == Errno::MFILE.raw_os_error() || errno == Errno::NFILE.raw_os_error();
     error.raw_os_error().is_some_and(lacks)
 }
 
-/// Raises the process's limit of open files to what the system allows it: the usual limit of 1,024
+/// Raises the process's limit of open files to the system's maximum. The usual limit of 1,024
 /// leaves little for relations beside the sockets of many sessions. For programs; a library leaves
 /// the limits of its process alone. Returns the limit, `None` when there is none.
 pub fn raise_open_files_limit() -> Option<u64> {
@@ -206,7 +208,7 @@ pub fn raise_open_files_limit() -> Option<u64> {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum,
-        // The old limit serves as well, only not as far.
+        // The old limit works as well, but not as far.
         Err(_) => limit.current,
     }
 }
@@ -219,7 +221,7 @@ impl Vfs for OsVfs {
 
     fn open_reserved(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let file = self.open_file(path, mode, true)?;
-        // What was taken comes back when others have closed theirs.
+        // The reserve is filled again when other descriptors have been closed.
         self.fill_reserve();
         Ok(Arc::new(OsFile { file }))
     }
@@ -259,7 +261,7 @@ impl Vfs for OsVfs {
             if entry.file_type()?.is_dir() {
                 continue;
             }
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 does not belong to a database.
             if let Ok(name) = entry.file_name().into_string() {
                 names.push(name);
             }
@@ -270,14 +272,15 @@ impl Vfs for OsVfs {
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         let full = self.full(dir)?;
-        // The root's name, and those of the folders above it, are made durable here: nobody else can.
+        // The root's name, and the names of the folders above it, are made durable here: no other
+        // code can.
         let missing: Vec<_> = self.root.ancestors().take_while(|above| !above.exists()).collect();
         named(&full, DirBuilder::new().recursive(true).mode(0o700).create(&full))?;
         missing.iter().filter_map(|folder| folder.parent()).try_for_each(|parent| {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             match File::open(parent) {
                 Ok(folder) => named(parent, folder.sync_all()),
-                // One that may be passed and not be read cannot be synced.
+                // A folder that may be passed but not read cannot be synced.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
                 Err(error) => Err(with_path(parent, &error)),
             }
@@ -374,7 +377,7 @@ impl Vfs for OsVfs {
 struct OsLock {
     file: File,
     path: PathBuf,
-    /// Goes with the lock.
+    /// Freed with the lock.
     reserve: Arc<Mutex<Vec<File>>>,
     _folder: File,
 }
@@ -385,7 +388,7 @@ impl Drop for OsLock {
     }
 }
 
-/// The same, shared with others that read.
+/// The lock file and its folder, locked together with other readers.
 struct SharedOsLock {
     _file: Option<File>,
     _folder: File,
@@ -401,7 +404,7 @@ impl DirectoryLock for OsLock {
             Err(error) => return Err(with_path(&self.path, &error)),
         };
         let mut text = String::new();
-        // What is no text was written by somebody else.
+        // A file that is not text was written by another program.
         let text = there.read_to_string(&mut text).map(|_| text).unwrap_or_default();
         let (mine, there) = (self.file.metadata()?, there.metadata()?);
         let same = (mine.dev(), mine.ino()) == (there.dev(), there.ino());
@@ -430,7 +433,7 @@ impl VfsFile for OsFile {
 
     fn read_vectored_at(&self, mut bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         let mut done = 0;
-        // Ends: each turn reads at least a byte of what is wanted, or was interrupted.
+        // Ends: each turn reads at least one wanted byte, or was interrupted.
         while !bufs.is_empty() {
             match preadv(&self.file, bufs, offset + done as u64) {
                 Ok(0) => break,
@@ -450,7 +453,7 @@ impl VfsFile for OsFile {
         use rustix::io::{ReadWriteFlags, preadv2};
         match preadv2(&self.file, bufs, offset, ReadWriteFlags::NOWAIT) {
             Ok(count) => Ok(count),
-            // It would have to wait, or the file system does not tell.
+            // The call would have to wait, or the file system does not tell.
             Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                 Ok(0)
             }
@@ -492,7 +495,8 @@ impl VfsFile for OsFile {
 }
 
 impl OsFile {
-    /// Reserves by writing, on file systems that cannot do otherwise. Bytes that exist are kept.
+    /// Reserves space by writing zeros, for file systems without `fallocate`. Existing bytes are
+    /// kept.
     fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
         let end = offset.checked_add(len).ok_or(ErrorKind::FileTooLarge)?;
         let before = self.len()?;

@@ -1,4 +1,4 @@
-//! A directory that is read, and never written: what is written stays in memory.
+//! A read-only directory with all changes in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -9,13 +9,13 @@ use parking_lot::{Mutex, RwLock};
 use super::memory::Locks;
 use super::{DirectoryLock, OpenMode, Vfs, VfsFile, check_path, error, parent};
 
-/// Bytes that memory holds together once one of them was written.
+/// Unit of changed bytes: memory holds a whole chunk once one of its bytes was written.
 const CHUNK: usize = 4096;
 
-/// The files of another file system with changes on top, which only this one sees, and which are gone
-/// with it. Nothing is created, written, removed or locked against reading below.
+/// The files of another file system with changes on top. Only this value sees the changes, which
+/// end with it. Below, nothing is created, written or removed, and no lock excludes readers.
 ///
-/// Who writes below meanwhile is kept out by a shared lock ([`Vfs::lock_shared`]).
+/// A shared lock ([`Vfs::lock_shared`]) keeps writers away from the files below.
 #[derive(Debug)]
 pub struct OverlayVfs {
     below: Arc<dyn Vfs>,
@@ -24,17 +24,17 @@ pub struct OverlayVfs {
 
 #[derive(Debug, Default)]
 struct Tree {
-    /// Files that were opened or made here, and `None` for those that were removed. For all others
-    /// what is below counts.
+    /// Files that were opened or created here, and `None` for removed files. For all other names
+    /// the files below count.
     files: BTreeMap<String, Option<Arc<Changed>>>,
     folders: BTreeSet<String>,
     locks: Arc<Mutex<Locks>>,
 }
 
-/// What became of a file.
+/// A file with its changes.
 #[derive(Debug)]
 struct Changed {
-    /// Its path below, if there is one.
+    /// The file's path below, if there is one.
     below: Option<String>,
     bytes: RwLock<Bytes>,
 }
@@ -42,26 +42,27 @@ struct Changed {
 #[derive(Debug, Default)]
 struct Bytes {
     len: u64,
-    /// Bytes in front of this, and in no chunk, are read from below; those behind it are zero.
+    /// End of the bytes below. A byte in no chunk is read from below if it is in front of this end,
+    /// and is zero behind it.
     below_len: u64,
-    /// By number; `None` for one of zeros.
+    /// Chunks by number; `None` for a chunk of zeros.
     chunks: BTreeMap<u64, Option<Box<[u8]>>>,
 }
 
 #[derive(Debug)]
 struct OverlayFile {
     changed: Arc<Changed>,
-    /// Open as long as this is.
+    /// The file below, open as long as this one.
     below: Option<Arc<dyn VfsFile>>,
 }
 
 impl OverlayVfs {
-    /// The files of `below`, which stay as they are.
+    /// Creates an overlay on the files of `below`, which stay as they are.
     pub fn new(below: Arc<dyn Vfs>) -> Self {
         Self { below, tree: Mutex::default() }
     }
 
-    /// What there is under this name, if there is something.
+    /// Returns the file of this name, if there is one.
     fn find(&self, tree: &mut Tree, path: &str) -> io::Result<Option<OverlayFile>> {
         let open = |path: &str| self.below.open(path, OpenMode::ReadOnly);
         match tree.files.get(path) {
@@ -204,7 +205,7 @@ impl OverlayVfs {
     }
 }
 
-/// A lock that is held here, and shared below in any case.
+/// A lock that is held here, alone or shared, and always shared below.
 struct Lock {
     locks: Arc<Mutex<Locks>>,
     path: String,
@@ -224,8 +225,8 @@ impl Drop for Lock {
     }
 }
 
-/// The parts of chunks that make up `len` bytes from `offset`: number, place in the chunk, place in
-/// the whole, bytes.
+/// Returns the parts of chunks that make up `len` bytes from `offset`: number, place in the chunk,
+/// place in the whole, bytes.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -306,7 +307,7 @@ impl VfsFile for OverlayFile {
         let mut bytes = self.changed.bytes.write();
         bytes.below_len = bytes.below_len.min(len);
         bytes.len = len;
-        // Whoever grows the file again finds zeros.
+        // Growing the file again must show zeros.
         let (last, inside) = (len / CHUNK as u64, usize::try_from(len % CHUNK as u64).unwrap_or(0));
         let gone = bytes.chunks.split_off(&last);
         if let Some(Some(mut chunk)) =

@@ -1,4 +1,4 @@
-//! Reads that go on while their caller does something else.
+//! Rings: asynchronous reads.
 
 use std::fmt::{self, Debug};
 use std::io::{self, IoSliceMut};
@@ -9,20 +9,21 @@ use super::VfsFile;
 /// A read that has ended.
 #[derive(Debug)]
 pub struct ReadDone {
-    /// What [`ReadRing::add`] was given.
+    /// The token given to [`ReadRing::add`].
     pub token: usize,
-    /// How many bytes were read, from the beginning of the first buffer on. Fewer than there is room for, and an error,
-    /// say nothing about the rest: who wants it reads it as usual.
+    /// The number of bytes read, from the beginning of the first buffer. Fewer bytes than the
+    /// buffers hold, or an error, say nothing about the rest: a caller that needs the rest reads it
+    /// as usual.
     pub result: io::Result<usize>,
 }
 
-/// Why a ring does not do what it is asked.
+/// Reason for the failure of a ring.
 #[derive(Debug)]
 pub enum RingError {
-    /// It begins nothing any more. Reads that it has begun end as ever, those that it has not begun with an error: both
-    /// are still asked for.
+    /// The ring begins no further read. Reads that it has begun end as ever, and the others end
+    /// with an error. The caller still has to ask for both.
     Broken(io::Error),
-    /// Nor can it tell when those end that it has begun: their buffers may be written at any time.
+    /// The ring also cannot tell when begun reads end: their buffers may be written at any time.
     Lost(io::Error),
 }
 
@@ -46,20 +47,23 @@ impl std::error::Error for RingError {}
 ///            +---------+--- broken: complete, with an error -----+
 /// ```
 ///
-/// Reads end in any order. A ring may be used by several threads at once; those that ask for ends take turns.
+/// Reads end in any order. Several threads may use a ring at once; threads that ask for ends take
+/// turns.
 ///
-/// A ring that breaks stays so, and lets go of no buffer early: what the system may have begun is waited for. Where that is in
-/// vain the ring is lost, and there is no way on for who owns the buffers.
+/// A broken ring stays broken, and frees no buffer early: it waits for reads that the system may
+/// have begun. If that wait fails, the ring is lost, and the owner of the buffers cannot go on.
 pub trait ReadRing: Send + Sync + Debug {
-    /// Most reads at a time.
+    /// Returns the greatest number of reads at a time.
     fn capacity(&self) -> usize;
 
-    /// Adds a read of `bufs`, one after the other, at `offset`: the next [`ReadRing::submit`], of whichever thread, begins it. The ring keeps
-    /// the file open until the read has ended. `token` is below [`ReadRing::capacity`] and names no other read that has not ended.
+    /// Adds a read of `bufs`, one after the other, at `offset`. The next [`ReadRing::submit`], of
+    /// any thread, begins it. The ring keeps the file open until the read has ended. `token` is
+    /// below [`ReadRing::capacity`] and names no other read that has not ended.
     ///
     /// # Safety
-    /// Until [`ReadRing::complete`] has returned the token, the memory of the buffers stays allocated, and nobody reads
-    /// or writes it, whatever happens to the caller: it may be written at any moment.
+    /// Until [`ReadRing::complete`] has returned the token, the memory of the buffers stays
+    /// allocated. No code reads or writes it, even if the caller fails: the ring may write it
+    /// at any moment.
     unsafe fn add(
         &self,
         token: usize,
@@ -71,12 +75,14 @@ pub trait ReadRing: Send + Sync + Debug {
     /// Begins the reads that were added.
     ///
     /// # Errors
-    /// [`RingError::Broken`], now and from then on. What was added may be under way.
+    /// [`RingError::Broken`], now and from then on. Added reads may be under way.
     fn submit(&self) -> Result<(), RingError>;
 
-    /// A read that has ended, if there is one; with `wait` this begins what was added and waits for an end, so something must be there to end.
+    /// Returns a read that has ended, if there is one. With `wait` the call begins the added reads
+    /// and waits for an end, so there must be a read that can end.
     ///
     /// # Errors
-    /// [`RingError::Broken`], to who meets it, and may ask again; [`RingError::Lost`].
+    /// [`RingError::Broken`] for the caller that meets the failure, which may ask again;
+    /// [`RingError::Lost`].
     fn complete(&self, wait: bool) -> Result<Option<ReadDone>, RingError>;
 }

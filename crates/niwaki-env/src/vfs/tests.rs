@@ -2,7 +2,7 @@ use super::*;
 
 /// Reads several places of a file by a ring: whole, at the end, and beyond it.
 fn reads_by_themselves(vfs: &dyn Vfs) {
-    // Where the system has none there is nothing to see.
+    // Without a ring of the system there is nothing to test.
     let Ok(ring) = vfs.read_ring() else { return };
     let file = vfs.open("ring", OpenMode::CreateNew).unwrap();
     let bytes: Vec<u8> = (0..100_u8).collect();
@@ -35,7 +35,7 @@ fn reads_by_themselves(vfs: &dyn Vfs) {
     vfs.remove("ring").unwrap();
 }
 
-/// What every file system must do.
+/// Checks the duties of every file system.
 pub(super) fn behaves(vfs: &dyn Vfs) {
     vfs.create_dir("").unwrap();
     reads_by_themselves(vfs);
@@ -74,7 +74,7 @@ pub(super) fn behaves(vfs: &dyn Vfs) {
     let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
     assert_eq!(file.read_vectored_at(&mut slices, 10_996).unwrap(), 4, "up to the end");
     let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
-    // As many as are in memory, whatever that is; and those are right.
+    // Any number of bytes may be in memory; those that are must be right.
     let cached = file.read_cached_at(&mut slices, 9_999).unwrap();
     assert!(cached <= 7 && one[..cached.min(3)] == b"\0he"[..cached.min(3)]);
     file.sync_data().unwrap();
@@ -104,7 +104,7 @@ pub(super) fn behaves(vfs: &dyn Vfs) {
     drop(vfs.lock_exclusive("base/lock").unwrap());
 }
 
-/// Readers share a lock, and keep those out that want it alone.
+/// Readers share a lock, and exclude an exclusive holder.
 fn locks_are_shared(vfs: &dyn Vfs) {
     let readers = [vfs.lock_shared("lock").unwrap(), vfs.lock_shared("lock").unwrap()];
     for reader in readers {
@@ -126,7 +126,7 @@ fn an_overlay_behaves() {
     behaves(&OverlayVfs::new(Arc::new(MemoryVfs::new())));
 }
 
-/// What is done on top is there on top, and what lies below stays as it was.
+/// Changes through an overlay are visible in it, and the files below stay as they were.
 #[test]
 fn an_overlay_changes_nothing_below() {
     let mut seed = 7_u64;

@@ -1,17 +1,21 @@
 //! Reads by Linux's io_uring.
 //!
-//! The kernel and the process share two queues: of what is to be done and of what is done. Several reads are begun by
-//! one system call, and an end that is there already is found without any.
+//! The kernel and the process share two queues: of requests, and of completions. One system call
+//! begins several reads, and a completion that is there already is found without a call.
 //!
-//! What is not in the system's memory is read while nobody waits: the file systems that people use wait for the device
-//! without a thread, the others get one of the kernel's. A read may end with fewer bytes than wanted, or with an
-//! error that is none of the file's, for instance when the thread that began it has ended meanwhile.
+//! Bytes that are not in the system's cache are read asynchronously. The common file systems wait
+//! for the device without a thread; the others get a thread of the kernel. A read may end with
+//! fewer bytes than wanted, or with an error that is not the file's. That happens, for instance,
+//! when the thread that began the read has ended meanwhile.
 //!
-//! When the system call fails for good, nobody makes it again. The kernel takes entries in their order, and only during the
-//! call; so those that it has not taken by then it never takes, and their buffers are free. Those that it has taken end
-//! without a call: the queue of ends is memory, and has room for all. They are looked for there. If one does not come
-//! within a time in which any disk answers, nobody can say when the kernel writes to its buffers: closing the ring does not
-//! tell either, as it does not wait.
+//! When the system call fails for good, no thread makes it again. The kernel takes entries in their
+//! order, and only during the call. So it never takes the entries that it has not taken by then,
+//! and their buffers are free. Taken entries end without a call: the queue of completions is
+//! memory, and has room for all of them.
+//!
+//! The ring looks for their completions there. If one does not come within a time in which any disk
+//! answers, the moment when the kernel writes to its buffers is unknown. Closing the ring does not
+//! tell either, as closing does not wait.
 
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -23,15 +27,17 @@ use parking_lot::Mutex;
 
 use super::{ReadDone, ReadRing, RingError, VfsFile};
 
-/// Most reads at a time. The kernel's queue of ends has twice as many places, so it never overflows.
+/// The greatest number of reads at a time. The kernel's queue of completions has twice as many
+/// places, so it never overflows.
 const READS_MAX: u32 = 256;
-/// How often the kernel may say that it lacks memory right now.
+/// Attempts of a call for which the kernel lacks memory at the moment.
 const TRIES_MAX: u32 = 100_000;
-/// How often, and how many times in a row, a ring that does not work any more is looked at for an end: for a minute.
+/// Interval, and greatest number in a row, of looks for a completion at a broken ring: one minute
+/// in all.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const LOOKS_MAX: u32 = 60_000;
 
-/// Where bytes go, as the kernel reads it (`struct iovec`).
+/// A buffer, as the kernel reads its address (`struct iovec`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Target {
@@ -39,33 +45,33 @@ struct Target {
     bytes: usize,
 }
 
-/// What a read needs until it has ended.
+/// Data that a read needs until it has ended.
 struct UnderWay {
-    /// Its place among all that were added.
+    /// The read's place among all that were added.
     number: u64,
-    /// Its descriptor stays open.
+    /// Keeps the descriptor open.
     _file: Arc<dyn VfsFile>,
-    /// Stay where they are: the kernel may look at them until the end, if it is an old one.
+    /// The targets stay in place: an old kernel may read them until the end.
     _targets: Box<[Target]>,
 }
 
-// SAFETY: the pointers are the kernel's to use; this process never follows them.
+// SAFETY: only the kernel uses the pointers; this process never follows them.
 unsafe impl Send for UnderWay {}
 
-/// What was added, and what became of it.
+/// The reads that were added, and their progress.
 struct State {
-    /// By token.
+    /// Reads by token.
     reads: Box<[Option<UnderWay>]>,
-    /// How many were added; and how many entries the kernel has taken, the first ones.
+    /// Number of added entries, and number of entries that the kernel has taken: the first ones.
     added: u64,
     taken: u64,
-    /// Threads that are in the kernel, which may be taking some.
+    /// Threads that are in the kernel, which may be taking entries.
     entering: usize,
-    /// No thread enters it again.
+    /// True if no thread enters the kernel again.
     broken: bool,
 }
 
-/// A ring of the kernel's.
+/// A ring of the kernel.
 pub(super) struct UringReads {
     ring: IoUring,
     /// Held while a read is added: one thread at a time.
@@ -81,9 +87,9 @@ impl std::fmt::Debug for UringReads {
 }
 
 impl UringReads {
-    /// A ring, once it was seen to work.
+    /// Creates a ring, and checks that it works.
     pub(super) fn new() -> io::Result<Self> {
-        // Children get no copy of the queues.
+        // A child process gets no copy of the queues.
         let ring = IoUring::builder().dontfork().setup_clamp().build(READS_MAX)?;
         let capacity = ring.params().sq_entries().min(READS_MAX) as usize;
         let reads = (0..capacity).map(|_| None).collect();
@@ -93,7 +99,7 @@ impl UringReads {
         Ok(ring)
     }
 
-    /// What filters system calls may permit to make a ring and not to use it.
+    /// Tries the ring: filters of system calls may permit making a ring but not using it.
     fn try_out(&self) -> io::Result<()> {
         self.push(&mut self.state.lock(), &opcode::Nop::new().build());
         match self.enter(1) {
@@ -109,14 +115,16 @@ impl UringReads {
     fn push(&self, state: &mut State, entry: &io_uring::squeue::Entry) {
         // SAFETY: no other queue of submissions exists now: the caller has locked the state.
         let mut queue = unsafe { self.ring.submission_shared() };
-        // SAFETY: what the entry points to stays until the end is taken: `UnderWay`, and the promise of `add`.
+        // SAFETY: the memory behind the entry stays until the end is taken: `UnderWay`, and the
+        // promise of `add`.
         let pushed = unsafe { queue.push(entry) };
-        // As many places as tokens; entries leave the queue before they end.
+        // The queue has as many places as there are tokens, and entries leave the queue before they
+        // end.
         pushed.expect("a place for each read");
         state.added += 1;
     }
 
-    /// Takes an end out of the queue.
+    /// Takes a completion out of the queue.
     fn take(&self) -> Option<io_uring::cqueue::Entry> {
         let _alone = self.taking.lock();
         // SAFETY: no other queue of completions exists while the lock is held.
@@ -124,8 +132,8 @@ impl UringReads {
         queue.next()
     }
 
-    /// Lets the kernel begin what was added, and waits until there are `ends`. Returns how many it began; `None`: the ring
-    /// was broken before.
+    /// Lets the kernel begin the added reads, and waits until there are `ends` completions. Returns
+    /// the number of reads it began; `None` if the ring was broken before.
     fn enter(&self, ends: usize) -> Result<Option<usize>, RingError> {
         {
             let mut state = self.state.lock();
@@ -142,7 +150,7 @@ impl UringReads {
                 state.taken += begun as u64;
                 Ok(Some(begun))
             }
-            // A call that takes something says so instead.
+            // A call that takes an entry returns their number instead of an error.
             Err(error) => {
                 state.broken = true;
                 Err(RingError::Broken(error))
@@ -165,7 +173,7 @@ impl UringReads {
         Err(io::Error::new(ErrorKind::OutOfMemory, "io_uring begins nothing"))
     }
 
-    /// Gives back a read that the kernel has not taken, and never will.
+    /// Returns a read that the kernel has not taken, and never will.
     fn give_back(&self) -> Option<ReadDone> {
         let mut state = self.state.lock();
         if !state.broken || state.entering > 0 {
@@ -179,7 +187,7 @@ impl UringReads {
     }
 }
 
-/// What is said of reads that a ring has not begun.
+/// Returns the error of reads that a ring has not begun.
 fn broken() -> io::Error {
     io::Error::new(ErrorKind::BrokenPipe, "io_uring does not work any more")
 }
@@ -217,7 +225,8 @@ impl ReadRing for UringReads {
     }
 
     fn submit(&self) -> Result<(), RingError> {
-        // Ends: nothing is left, or each turn begins something. What others added meanwhile is begun by them.
+        // Ends: no read is left, or each turn begins a read. Threads that added reads meanwhile
+        // begin them.
         loop {
             match self.enter(0)? {
                 Some(0) => return Ok(()),
@@ -229,7 +238,8 @@ impl ReadRing for UringReads {
 
     fn complete(&self, wait: bool) -> Result<Option<ReadDone>, RingError> {
         let mut looks = 0;
-        // Ends with an end (something is under way, as the caller said), or after so many looks.
+        // Ends: with a completion (a read is under way, as the caller said), or after `LOOKS_MAX`
+        // looks.
         loop {
             if let Some(end) = self.take() {
                 let token = end.user_data() as usize;
@@ -262,10 +272,11 @@ mod tests {
     use super::*;
     use crate::vfs::{OpenMode, OsVfs, Vfs};
 
-    /// As if a call had failed: what the kernel has taken ends, what it has not is given back untouched.
+    /// Behaves as if a call had failed: reads that the kernel has taken end, and the others are
+    /// returned untouched.
     #[test]
     fn a_ring_that_breaks_ends_what_it_has_begun() {
-        // Where there is none there is nothing to see.
+        // Without io_uring there is nothing to test.
         let Ok(ring) = UringReads::new() else { return };
         let folder = std::env::temp_dir().join(format!("niwaki-uring-{}", std::process::id()));
         let vfs = OsVfs::new(&folder);
@@ -275,7 +286,7 @@ mod tests {
         let mut buffers = [[0_u8; 4]; 4];
         let mut add = |token: usize| {
             let mut slices = [IoSliceMut::new(&mut buffers[token])];
-            // SAFETY: the buffers live beyond the last look, which takes the last end.
+            // SAFETY: the buffers live beyond the last `complete`, which takes the last end.
             unsafe { ring.add(token, Arc::clone(&file), &mut slices, 2) };
         };
         add(0);

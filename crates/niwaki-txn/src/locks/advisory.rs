@@ -1,9 +1,11 @@
-//! Advisory locks: on numbers whose meaning only clients know.
+//! Advisory locks: locks on numbers whose meaning only clients know.
 //!
-//! They are locks of the lock table like all others, so that waits for them time out, are seen and are part of the search for
-//! deadlocks. One that is taken for the transaction is released with it. One that is taken for the session is counted here, and
-//! outlives transactions and rollbacks. A session that has one lock in both ways holds it in the lock table once: whoever gives
-//! up one of the two leaves it to the other.
+//! Advisory locks are in the lock table like all others. So their waits time out, are shown, and
+//! take part in the deadlock search. A lock taken for the transaction is released with it. A lock
+//! taken for the session is counted here, and outlives transactions and rollbacks.
+//!
+//! A session that has one lock in both ways holds it in the lock table once. Releasing one of the
+//! two leaves the lock to the other.
 
 use std::sync::Arc;
 
@@ -14,7 +16,8 @@ use crate::error::Result;
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
 
-/// What an advisory lock is on: one number of 64 bits, or two of 32, which are never the same. Each database has numbers of its own.
+/// The object of an advisory lock: one number of 64 bits, or two of 32, which are never the same.
+/// Each database has numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdvisoryKey {
     /// Number of the database.
@@ -28,7 +31,7 @@ pub struct AdvisoryKey {
 }
 
 impl AdvisoryKey {
-    /// One number, in a database.
+    /// Returns the key of one number in a database.
     pub fn one(database: u32, number: i64) -> Self {
         let bits = number.cast_unsigned();
         // The halves of 64 bits have 32 each.
@@ -36,14 +39,15 @@ impl AdvisoryKey {
         Self { database, class: half(bits >> 32), object: half(bits), parts: 1 }
     }
 
-    /// Two numbers, in a database.
+    /// Returns the key of two numbers in a database.
     pub fn two(database: u32, first: i32, second: i32) -> Self {
         let (class, object) = (first.cast_unsigned(), second.cast_unsigned());
         Self { database, class, object, parts: 2 }
     }
 }
 
-/// The advisory locks that a session holds for itself, whatever its transactions do. Dropping it releases them.
+/// The advisory locks that a session holds for itself, independent of its transactions. Dropping
+/// the value releases them.
 #[derive(Debug)]
 pub struct AdvisoryLocks {
     session: Arc<SessionControl>,
@@ -54,9 +58,9 @@ pub struct AdvisoryLocks {
 struct Held {
     key: AdvisoryKey,
     mode: Mode,
-    /// How often it was taken, and not given back; at least 1.
+    /// Number of acquisitions that were not released; at least 1.
     count: u64,
-    /// The running transaction has it too.
+    /// True if the running transaction has the lock too.
     by_transaction: bool,
 }
 
@@ -65,7 +69,7 @@ fn mode_of(shared: bool) -> Mode {
 }
 
 impl AdvisoryLocks {
-    /// None yet.
+    /// Creates an empty list of locks.
     pub fn new(session: &Arc<SessionControl>) -> Self {
         Self { session: Arc::clone(session), held: Vec::new() }
     }
@@ -77,7 +81,7 @@ impl AdvisoryLocks {
     /// Takes a lock for the session. Returns false only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// Those of a wait.
+    /// The errors of a wait.
     pub fn lock(
         &mut self,
         transaction: &Transaction,
@@ -100,7 +104,8 @@ impl AdvisoryLocks {
         )? {
             Acquired::Skipped => return Ok(false),
             Acquired::Now => false,
-            // The transaction's, which must not release it when it ends.
+            // The transaction held the lock. Its note is removed, so that its end does not release
+            // the lock.
             Acquired::Before => transaction.held.forget(LockKey::Advisory(key), mode.bit),
         };
         self.held.push(Held { key, mode, count: 1, by_transaction });
@@ -110,7 +115,7 @@ impl AdvisoryLocks {
     /// Takes a lock for the transaction. Returns false only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// Those of a wait.
+    /// The errors of a wait.
     pub fn lock_in_transaction(
         &mut self,
         transaction: &Transaction,
@@ -129,7 +134,7 @@ impl AdvisoryLocks {
         Ok(acquired != Acquired::Skipped)
     }
 
-    /// Gives back a lock of the session once; false when it has none.
+    /// Releases a lock of the session once. Returns false when the session has none.
     pub fn unlock(&mut self, transaction: &Transaction, key: AdvisoryKey, shared: bool) -> bool {
         let Some(at) = self.find(key, mode_of(shared)) else { return false };
         let Some(held) = self.held.get_mut(at) else { return false };
@@ -142,7 +147,7 @@ impl AdvisoryLocks {
         true
     }
 
-    /// Gives back all locks of the session.
+    /// Releases all locks of the session.
     pub fn unlock_all(&mut self, transaction: Option<&Transaction>) {
         for held in std::mem::take(&mut self.held) {
             self.give_up(transaction, &held);
@@ -157,7 +162,8 @@ impl AdvisoryLocks {
         }
     }
 
-    /// The transaction ended: what it had beside the session is the session's alone.
+    /// Notes that the transaction ended: a lock that the transaction also had belongs to the
+    /// session alone now.
     pub fn transaction_ended(&mut self) {
         self.held.iter_mut().for_each(|held| held.by_transaction = false);
     }

@@ -1,22 +1,23 @@
-//! Deadlocks: cycles in the graph of who waits for whom.
+//! Deadlocks: cycles in the graph of waits.
 //!
-//! One session looks at a time, with the whole lock table locked, so the queues stand still. Waits for
-//! transactions do not pass through the table; a cycle is therefore read twice, and counts only if
-//! every wait in it is the same wait both times: then all of them existed at one moment, and since
-//! each waits for the next, none can end.
+//! One session looks at a time, with the whole lock table locked, so the queues stand still. Waits
+//! for transactions do not pass through the table. A cycle is therefore read twice, and counts only
+//! if every wait in it is the same wait both times. Then all of the waits existed at one moment,
+//! and since each waits for the next, none can end.
 //!
-//! Who looks also cancels the holders of what it waits for that give way: autovacuum's.
+//! The session that looks also cancels the holders of its awaited lock that give way: autovacuum's
+//! sessions.
 //!
-//! Waiting behind another *waiter* is a soft edge: the queue can be put into another order. Such a
-//! cycle is mended that way, if it can be, and nobody has to die.
+//! Waiting behind another *waiter* is a soft edge: the queue can be put into another order. If
+//! another order removes the cycle, no session becomes the victim.
 //!
 //! **The victim** is the session that looks first, as in PostgreSQL: `deadlock_timeout` of the
-//! sessions decides. There a session looks once in a wait. Here it looks again and again, but then
-//! leaves a cycle to sessions on it that have not looked yet. Of two sessions that hold one lock and
-//! both want more of it, the second one looks at once.
+//! sessions decides. In PostgreSQL a session looks once in a wait. Here it looks again and again,
+//! but then leaves a cycle to sessions on it that have not looked yet. Of two sessions that hold
+//! one lock and both want more of it, the second one looks at once.
 //!
-//! A wait that somebody has interrupted is part of no cycle, although its session may not have
-//! woken: one victim is enough.
+//! An interrupted wait is part of no cycle, although its session may not have woken: one victim is
+//! enough.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -37,29 +38,29 @@ use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::session::SessionControl;
 
-/// Moves of waiters that are tried before a victim is chosen after all. So many readers may wait
-/// behind one writer; more would take long, and the lock table is locked meanwhile.
+/// The greatest number of waiters that the search moves before it chooses a victim. It lets as many
+/// readers wait behind one writer. More moves would take long while the lock table is locked.
 const MOVES_MAX: usize = 100;
 
-/// Who waits for whom, now.
+/// The graph of waits between sessions at this moment.
 pub(super) struct Graph<'a> {
     locks: &'a LockManager,
     sessions: &'a [Arc<SessionControl>],
-    /// The place of each session.
+    /// The index of each session in `sessions`.
     indexes: HashMap<*const SessionControl, usize>,
-    /// The sessions of the transactions that were waited for when the search began.
+    /// The sessions of the awaited transactions, as of the beginning of the search.
     owners: HashMap<Xid, usize>,
     partitions: Vec<MutexGuard<'a, Partition>>,
 }
 
-/// A wait for `to`. `soft`: `to` only stands ahead in the queue.
+/// A wait for `to`. A wait is `soft` if `to` only stands ahead in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edge {
     pub(super) to: usize,
     soft: bool,
 }
 
-/// One wait of a cycle: `from` waits for the next one's `from`.
+/// One wait of a cycle: `from` waits for the next link's `from`.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     from: usize,
@@ -67,7 +68,7 @@ struct Link {
     wait: u64,
 }
 
-/// A `waiter` that moves to the place of another one, `ahead` of it in its queue.
+/// A move of `waiter` to the place of `ahead`, which is ahead of it in its queue.
 #[derive(Clone, Copy, Debug)]
 struct Move {
     waiter: usize,
@@ -84,7 +85,7 @@ impl Move {
 }
 
 impl<'a> Graph<'a> {
-    /// Locks the lock table until dropped.
+    /// Builds the graph. The lock table stays locked until the graph is dropped.
     pub(super) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
         let indexes = sessions.iter().enumerate().map(|(at, session)| (Arc::as_ptr(session), at));
         let (indexes, owners) = (indexes.collect(), Registry::owners(sessions));
@@ -95,15 +96,15 @@ impl<'a> Graph<'a> {
         self.indexes.get(&std::ptr::from_ref(session)).copied()
     }
 
-    /// The session that runs the transaction. A wait that began after the search did may have none:
-    /// its own session looks later.
+    /// Returns the session that runs the transaction. A wait that began after the search may find
+    /// none: its own session looks later.
     fn owner(&self, xid: Xid) -> Option<usize> {
         let owner = self.owners.get(&xid).copied();
-        // It may have ended since.
+        // The transaction may have ended since.
         owner.filter(|at| self.sessions[*at].owns(xid))
     }
 
-    /// For whom the session waits.
+    /// Returns the sessions for which the session waits.
     pub(super) fn edges(&self, from: usize) -> Vec<Edge> {
         let session = &self.sessions[from];
         let Some(wait) = session.current_wait() else { return Vec::new() };
@@ -138,8 +139,8 @@ impl<'a> Graph<'a> {
             .collect()
     }
 
-    /// Cancels those who hold the lock that the session waits for, and give way. They cannot release it before the graph
-    /// is dropped, so that what is cancelled is what they hold it for.
+    /// Cancels the holders of the session's awaited lock that give way. They cannot release the
+    /// lock before the graph is dropped, so the cancel hits the work for which they hold the lock.
     fn cancel_who_give_way(&self, from: usize) {
         let wait = self.sessions[from].current_wait();
         if wait.is_none_or(|wait| matches!(wait.key, LockKey::Transaction(_))) {
@@ -153,13 +154,13 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The wait of a session, unless it is about to end: granted, or interrupted.
+    /// Returns the wait of a session, unless the wait is about to end: granted, or interrupted.
     fn wait(&self, of: usize) -> Option<WaitInfo> {
         let session = &self.sessions[of];
         session.current_wait().filter(|_| !session.is_interrupted())
     }
 
-    /// A cycle through `start`, as the waits on it.
+    /// Returns a cycle through `start`, as the waits on it.
     fn cycle(&self, start: usize) -> Option<Vec<Link>> {
         let mut visited = vec![false; self.sessions.len()];
         let mut path = Vec::new();
@@ -188,35 +189,35 @@ impl<'a> Graph<'a> {
         false
     }
 
-    /// Whether every wait of the cycle is still the same.
+    /// Returns whether every wait of the cycle is still the same.
     fn stands(&self, cycle: &[Link]) -> bool {
         cycle.iter().all(|link| self.wait(link.from).is_some_and(|wait| wait.number == link.wait))
     }
 
-    /// Whether all sessions of the cycle have looked for deadlocks in these waits.
+    /// Returns whether all sessions of the cycle have looked for deadlocks in these waits.
     fn all_have_looked(&self, cycle: &[Link]) -> bool {
         cycle.iter().all(|link| self.wait(link.from).is_some_and(|wait| wait.looked))
     }
 
-    /// Removes the cycles through `start` by moving waiters ahead in their queues; false when that
-    /// is impossible, and then the queues are as before. The session that looks moves last, if no
-    /// other move helps, as in PostgreSQL. `moves` are those made so far, which this adds to, and
-    /// `left` is how many more may be tried.
+    /// Removes the cycles through `start` by moving waiters ahead in their queues. Returns false
+    /// when that is impossible; then the queues are as before. The session that looks moves last,
+    /// if no other move helps, as in PostgreSQL. The function adds to the `moves` made so far;
+    /// `left` is the number of further moves that it may try.
     fn rearrange(&mut self, start: usize, left: &mut usize, moves: &mut Vec<Move>) -> bool {
         let Some(cycle) = self.cycle(start) else { return true };
         let before = moves.len();
-        // Ends, and is not deeper than that: each turn takes one of those that are left.
+        // Ends: each turn takes one of the moves that are `left`, which also bounds the recursion.
         for link in cycle.iter().rev().filter(|link| link.edge.soft) {
             let next = self.places(link).filter(|next| !moves.iter().any(|it| next.undoes(it)));
             let Some(next) = next.filter(|_| *left > 0) else { continue };
             *left -= 1;
             self.move_waiter(&next.key, next.from, next.to);
             moves.push(next);
-            // The others in this queue must not be driven into a cycle instead.
+            // The move must not create a cycle for the other waiters in this queue.
             if self.rearrange(start, left, moves) && self.queue_is_free_of_cycles(&next.key) {
                 return true;
             }
-            // Moves in other queues too, which helped only together with this one.
+            // Undoes the moves in other queues too: they helped only together with this one.
             for back in moves.drain(before..).rev() {
                 self.move_waiter(&back.key, back.to, back.from);
             }
@@ -224,7 +225,7 @@ impl<'a> Graph<'a> {
         false
     }
 
-    /// The move that removes a wait behind another waiter.
+    /// Returns the move that removes a wait behind another waiter.
     fn places(&self, link: &Link) -> Option<Move> {
         let session = &self.sessions[link.from];
         let key = session.current_wait()?.key;
@@ -251,7 +252,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Grants what the new order allows.
+    /// Grants the locks that the new order allows.
     fn grant_all(&mut self) {
         for partition in &mut self.partitions {
             for entry in partition.entries.values_mut() {
@@ -260,7 +261,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Takes the session out of its queue; the others may move on.
+    /// Takes the session out of its queue, and grants locks to the others.
     fn abandon(&mut self, session: &SessionControl) {
         let Some(wait) = session.current_wait() else { return };
         let partition = &mut self.partitions[self.locks.partition_of(&wait.key)];
@@ -272,7 +273,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// PostgreSQL's words for the cycle, one line per wait.
+    /// Returns PostgreSQL's description of the cycle, one line per wait.
     fn describe(&self, cycle: &[Link]) -> String {
         let mut text = String::new();
         for link in cycle {
@@ -301,21 +302,22 @@ impl<'a> Graph<'a> {
 }
 
 impl LockManager {
-    /// Looks for a deadlock that `session`, which waits, is to end.
+    /// Looks for a deadlock whose victim is `session`, which waits.
     ///
     /// # Errors
-    /// [`Error::Deadlock`]: it is the victim, and has left its queue.
+    /// [`Error::Deadlock`]: the session is the victim, and has left its queue.
     pub(super) fn look_for_deadlock(&self, session: &SessionControl) -> Result<()> {
         let Some(detail) = self.find_deadlock(session) else { return Ok(()) };
         session.note_deadlock();
         Err(Error::Deadlock { detail })
     }
 
-    /// Looks for a cycle of waits through `session`, which waits, and cancels those who give way to
-    /// it. Mends a soft one; otherwise takes the session out of its queue and describes the cycle.
-    /// `None`: no deadlock, or one that somebody else is to end.
+    /// Looks for a cycle of waits through `session`, which waits, and cancels the holders that give
+    /// way to it. Reorders the queues to remove a soft cycle. Otherwise takes the session out of
+    /// its queue and describes the cycle. `None`: no deadlock, or one that another session has to
+    /// end.
     fn find_deadlock(&self, session: &SessionControl) -> Option<String> {
-        // One at a time: the next one sees that the victim waits no more.
+        // One search at a time: the next search sees that the victim no longer waits.
         let _detecting = self.detecting.lock();
         let sessions = self.registry.all();
         let mut graph = Graph::new(self, &sessions);
@@ -331,7 +333,7 @@ impl LockManager {
             graph.grant_all();
             return None;
         }
-        // One of its waits may have been interrupted while other orders were tried.
+        // One of the cycle's waits may have been interrupted during the attempts to reorder.
         if !graph.stands(&cycle) {
             return None;
         }
@@ -363,7 +365,7 @@ mod tests {
         LockKey::Table(TableId(table))
     }
 
-    /// A transaction that has a table.
+    /// Begins a transaction that holds a table.
     fn holder(manager: &Arc<TransactionManager>, table: u64) -> Transaction {
         let session = manager.register_session().unwrap();
         let holder = manager.begin(&session, BeginOptions::default()).unwrap();
@@ -372,7 +374,7 @@ mod tests {
         holder
     }
 
-    /// The transaction stands in the queue of a table, as if its thread slept there.
+    /// Puts the transaction into the queue of a table, as if its thread slept there.
     fn wait(transaction: &Transaction, table: u64) {
         wait_in(transaction, table, MODE);
     }
@@ -384,13 +386,13 @@ mod tests {
         partition.entry(key(table)).enqueue(session, mode.into(), true);
     }
 
-    /// The transaction has a table in a mode, as if the lock had been moved from the fast path.
+    /// Gives the transaction a table in a mode, as if the lock had been moved from the fast path.
     fn hold(transaction: &Transaction, table: u64, mode: TableLockMode) {
         let mut partition = transaction.manager().locks().partition(&key(table)).lock();
         partition.entry(key(table)).add_modes(transaction.session(), Mode::from(mode).bit);
     }
 
-    /// Backends of those who wait for a table, in order.
+    /// Returns the backends of the waiters for a table, in order.
     fn queue(manager: &TransactionManager, table: u64) -> Vec<i32> {
         let partition = manager.locks().partition(&key(table)).lock();
         let entry = partition.entries.get(&key(table)).expect("an entry");
@@ -421,7 +423,7 @@ mod tests {
         wait(&first, 2);
         wait(&second, 3);
         assert!(!is_victim(&first) && !is_victim(&second));
-        // As where a row moves, and takes its locks along.
+        // As when a row moves and takes its locks along.
         let mut partition = manager.locks().partition(&key(3)).lock();
         partition.entry(key(3)).add_modes(first.session(), Mode::from(MODE).bit);
         drop(partition);
@@ -437,18 +439,18 @@ mod tests {
         wait(&second, 1);
         second.session().cancel();
         assert!(!is_victim(&first), "the second one has not woken, and will fail");
-        // Had it not been cancelled.
+        // Resets the cancel request.
         second.session().begin_statement(None);
         assert!(is_victim(&second));
     }
 
-    /// What moved in a second queue stayed moved: the waiter that was then the first of it slept
-    /// although nobody was in its way.
+    /// Once, moves in a second queue were not undone. The waiter that was then first in that queue
+    /// slept although no session was in its way.
     #[test]
     fn queues_that_no_order_mends_are_as_before() {
         use TableLockMode::{AccessExclusive, AccessShare, Share};
         let manager = manager();
-        // Tables 1 to 4 are those of the cycles; the others are held and not asked for.
+        // Tables 1 to 4 belong to the cycles; the others are held and not asked for.
         let [start, first, second] = [11, 12, 13].map(|table| holder(&manager, table));
         let [ahead_of_first, ahead_of_second] = [14, 15].map(|table| holder(&manager, table));
         let (crossed, crossing) = (holder(&manager, 16), holder(&manager, 4));
@@ -461,7 +463,8 @@ mod tests {
             wait_in(waiter, table, AccessShare);
         }
         wait(&start, 1);
-        // Behind them in the first queue, a deadlock of two others, which nobody has found yet.
+        // Behind them in the first queue is a deadlock of two others, which no session has found
+        // yet.
         hold(&crossed, 2, AccessShare);
         wait_in(&crossing, 2, AccessExclusive);
         wait(&crossed, 4);
@@ -473,8 +476,8 @@ mod tests {
         assert_eq!(queue(&manager, 3), backends(&[&ahead_of_second, &second]));
     }
 
-    /// The search looks at all sessions once, not once for each wait: a session that several wait
-    /// for, by its own and by a subtransaction's number, is found all the same.
+    /// The search looks at all sessions once, not once for each wait. It still finds a session that
+    /// several sessions wait for, by its own and by a subtransaction's number.
     #[test]
     fn waits_for_transactions_and_subtransactions_lead_to_who_runs_them() {
         let env = Env::memory();
@@ -509,7 +512,7 @@ mod tests {
         assert!(blocking(&third).is_empty());
     }
 
-    /// Where more than eight had to move, the session that looked was the victim.
+    /// Once, the session that looked was the victim if more than eight waiters had to move.
     #[test]
     fn an_order_is_found_however_many_readers_wait_behind_a_writer() {
         use TableLockMode::{AccessExclusive, AccessShare, Share};

@@ -1,4 +1,4 @@
-//! One lock: who holds it in which modes, and who waits, in order.
+//! One lock of the lock table: its holders with their modes, and its waiters in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use super::LockKey;
 use super::mode::Mode;
 use crate::session::SessionControl;
 
-/// A lock that somebody holds or waits for.
+/// A lock that sessions hold or wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) granted: Vec<Grant>,
     pub(crate) waiters: VecDeque<Waiter>,
-    /// Those who wait for the holders of a moment, and stand in nobody's way.
+    /// Sessions that wait for the holders of one moment, and block no other session.
     pub(crate) observers: Vec<Observer>,
-    /// What a row that moved to another page took along to its new place.
+    /// Locks that a row took along when it moved to another page.
     pub(crate) carried: Vec<Carried>,
 }
 
-/// A lock that is held in another place too, and released there with this one.
+/// A lock that is held in another place too, and released there together with this one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried {
     pub(crate) to: LockKey,
@@ -38,33 +38,35 @@ pub(crate) struct Grant {
 pub(crate) struct Waiter {
     pub(crate) session: Arc<SessionControl>,
     pub(crate) mode: Mode,
-    /// Wants the lock; else it only wants to know that it could have it. (Were a lock taken for that
-    /// and given back, two who ask could find each other's for ever.)
+    /// True if the waiter takes the lock. False for a probe, which only waits until it could take
+    /// the lock. (If probes took the lock and gave it back, two probes could meet each other's lock
+    /// for ever.)
     pub(crate) keeps: bool,
 }
 
-/// A session that waits until those who held the lock at one moment have let go of it. Who comes later
-/// is not waited for, and does not wait.
+/// A session that waits until the holders of one moment have released the lock. It does not wait
+/// for later holders, and later holders do not wait for it.
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) session: Arc<SessionControl>,
-    /// What it does not take: holders of a mode that this excludes matter.
+    /// The mode that the observer does not take: it waits for holders of the modes that this mode
+    /// excludes.
     pub(crate) mode: Mode,
-    /// Holders that have not let go since.
+    /// Holders that have not released the lock since.
     pub(crate) holders: Vec<Arc<SessionControl>>,
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt to take a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// The session held it before.
+    /// The session held the lock before.
     Held,
     Granted,
     Busy,
 }
 
 impl Entry {
-    /// The modes in which those sessions hold it.
+    /// Returns the modes in which the sessions that `whose` selects hold the lock.
     pub(crate) fn modes(&self, whose: impl Fn(&SessionControl) -> bool) -> u8 {
         let grants = self.granted.iter().filter(|grant| whose(&grant.session));
         grants.fold(0, |modes, grant| modes | grant.modes)
@@ -78,7 +80,8 @@ impl Entry {
         self.modes(|holder| !is(holder, session))
     }
 
-    /// Grants the lock if nobody excludes it and, unless it `jumps` the queue, nobody is to have it before.
+    /// Grants the lock if no other session holds an excluding mode. Unless the session `jumps` the
+    /// queue, no waiter that comes first may exclude it either.
     pub(crate) fn attempt(
         &mut self,
         session: &Arc<SessionControl>,
@@ -93,8 +96,8 @@ impl Entry {
         if self.modes_of_others(session) & mode.excludes != 0 {
             return Attempt::Busy;
         }
-        // Behind the waiters that would exclude it, unless they wait for what this session holds:
-        // then waiting for them would never end.
+        // The session queues behind the waiters that would exclude it. It does not queue behind a
+        // waiter that waits for this session's own modes: that wait would never end.
         let mut waiters = self.waiters.iter();
         let queued = !jumps
             && waiters.any(|waiter| {
@@ -116,8 +119,8 @@ impl Entry {
         }
     }
 
-    /// Whether the session would wait for a waiter that waits for it, each for what the other one
-    /// holds of this lock.
+    /// Returns whether the session would wait for a waiter that waits for the session. Each of the
+    /// two waits for modes that the other holds of this lock.
     pub(crate) fn crosses(&self, session: &SessionControl, mode: Mode) -> bool {
         let own = self.modes_of(session);
         self.waiters.iter().any(|waiter| {
@@ -125,8 +128,8 @@ impl Entry {
         })
     }
 
-    /// Puts the session into the queue: before the first waiter that waits for what it holds already,
-    /// else at the end.
+    /// Puts the session into the queue: before the first waiter that waits for modes the session
+    /// holds already, else at the end.
     pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode, keeps: bool) {
         let own = self.modes_of(session);
         let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
@@ -134,7 +137,7 @@ impl Entry {
         self.waiters.insert(at, Waiter { session: Arc::clone(session), mode, keeps });
     }
 
-    /// What the session waits to see gone, if it is an observer.
+    /// Returns the session's observers of this lock, with the holders it waits for.
     pub(crate) fn observed_by<'e>(
         &'e self,
         session: &'e SessionControl,
@@ -142,12 +145,13 @@ impl Entry {
         self.observers.iter().filter(move |observer| is(&observer.session, session))
     }
 
-    /// The session's place in the queue.
+    /// Returns the session's place in the queue.
     pub(crate) fn place_of(&self, session: &SessionControl) -> Option<usize> {
         self.waiters.iter().position(|waiter| is(&waiter.session, session))
     }
 
-    /// Grants what can be granted, in order: nobody passes a waiter ahead that excludes it.
+    /// Grants what can be granted, in order: no waiter passes a waiter ahead whose mode it
+    /// excludes.
     pub(crate) fn grant_waiters(&mut self) {
         let mut ahead = 0;
         let mut at = 0;
@@ -167,7 +171,7 @@ impl Entry {
         }
     }
 
-    /// Other sessions that hold one of these modes.
+    /// Returns the other sessions that hold one of these modes.
     pub(crate) fn other_holders(
         &self,
         session: &SessionControl,
@@ -180,8 +184,9 @@ impl Entry {
             .collect()
     }
 
-    /// Tells the observers that the session has let go of what it has no more. Called with every
-    /// release, so that a session that locks again at once is not taken for one that never let go.
+    /// Tells the observers which modes the session no longer holds. Called with every release.
+    /// Otherwise a session that locks again at once would look like one that never released the
+    /// lock.
     fn tell_observers(&mut self, session: &SessionControl) {
         let left = self.modes_of(session);
         self.observers.retain_mut(|observer| {
@@ -194,7 +199,7 @@ impl Entry {
         });
     }
 
-    /// Takes modes away from the session and grants what that frees.
+    /// Takes modes away from the session and grants the locks that this frees.
     pub(crate) fn remove_modes(&mut self, session: &SessionControl, modes: u8) {
         if let Some(at) = self.granted.iter().position(|grant| is(&grant.session, session)) {
             self.granted[at].modes &= !modes;
@@ -206,20 +211,21 @@ impl Entry {
         self.grant_waiters();
     }
 
-    /// What was carried along of these modes of the session, which releases them.
+    /// Removes and returns the carried locks of the session in these modes; the caller releases
+    /// them.
     pub(crate) fn take_carried(&mut self, session: &SessionControl, modes: u8) -> Vec<Carried> {
         let backend = session.backend();
         let goes = |carried: &mut Carried| carried.backend == backend && carried.modes & modes != 0;
         self.carried.extract_if(.., goes).collect()
     }
 
-    /// Whether it says more than who holds it.
+    /// Returns whether the entry has waiters, observers or carried locks, beside its holders.
     pub(crate) fn is_wanted(&self) -> bool {
         !(self.waiters.is_empty() && self.observers.is_empty() && self.carried.is_empty())
     }
 }
 
-/// Whether the two are one session.
+/// Returns whether the two are one session.
 pub(crate) fn is(one: &SessionControl, other: &SessionControl) -> bool {
     std::ptr::eq(one, other)
 }

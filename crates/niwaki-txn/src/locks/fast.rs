@@ -1,5 +1,6 @@
-//! The fast path of table locks: the weak modes, which exclude no other weak mode, without a shared
-//! write.
+//! The fast path of table locks: weak modes, without a write to shared memory lines.
+//!
+//! A weak mode excludes no other weak mode.
 //!
 //! ```text
 //! weak locker                            strong locker
@@ -10,10 +11,10 @@
 //!   else own slot := 0, queue              move it to the lock table if it is held
 //! ```
 //!
-//! Either the weak locker sees the count, or the strong one sees the slot. Only held locks are moved:
-//! a tentative one may belong to a session that is about to see an older strong lock than the mover's.
-//! A held slot is emptied by compare-and-exchange from both sides, so a lock is in the slot or in the
-//! table, never in both and never in neither.
+//! Either the weak locker sees the count, or the strong one sees the slot. The mover moves only
+//! held locks. A tentative slot may belong to a session that is about to see a strong lock older
+//! than the mover's. Both sides empty a held slot by compare-and-exchange. So a lock is in the slot
+//! or in the table, never in both and never in neither.
 
 use std::sync::Arc;
 
@@ -30,13 +31,14 @@ use super::{LockKey, LockManager, LockMark, TableId, TableLockMode};
 use crate::session::SessionControl;
 use crate::xact::limit;
 
-/// Counters of strong locks; tables share one when their numbers collide, which costs only speed.
+/// Counters of strong locks. Tables share a counter when their numbers collide, which costs only
+/// speed.
 const STRONG_COUNTERS: usize = limit(1024, 8, 2);
 
-/// How often a mover looks at a tentative slot before it offers the processor to its owner.
+/// Looks of a mover at a tentative slot before it offers the processor to the slot's owner.
 const TENTATIVE_SPINS: u32 = 100;
 
-/// How many strong locks are held or wanted, by table.
+/// Numbers of strong locks that are held or wanted, by table.
 #[derive(Debug)]
 pub(crate) struct StrongCounts(Box<[AtomicU32]>);
 
@@ -53,22 +55,22 @@ impl StrongCounts {
     }
 }
 
-/// Whether the mode goes through the fast path.
+/// Returns whether the mode goes through the fast path.
 pub(crate) fn is_weak(mode: TableLockMode) -> bool {
     mode <= TableLockMode::RowExclusive
 }
 
-/// Whether the mode, given as its bit, excludes any weak one.
+/// Returns whether the mode, given as its bit, excludes any weak mode.
 pub(crate) fn is_strong(mode: Mode) -> bool {
     u64::from(mode.excludes) & WEAK_MODES != 0 && u64::from(mode.bit) & WEAK_MODES == 0
 }
 
-/// What the fast path gave.
+/// Answer of the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fast {
     /// The transaction has the lock.
     Held,
-    /// It must ask the lock table.
+    /// The transaction must ask the lock table.
     Ask,
 }
 
@@ -87,7 +89,7 @@ impl LockManager {
         for at in 0..used {
             let word = held.fast[at].get();
             if fast_table(word) == table && word & WEAK_MODES != 0 {
-                // A stronger weak mode excludes whatever a weaker one does.
+                // A stronger weak mode excludes everything that a weaker one excludes.
                 if word & WEAK_MODES >= bit {
                     return Fast::Held;
                 }
@@ -98,7 +100,7 @@ impl LockManager {
             return Fast::Ask;
         }
         let word = fast_word(table, bit);
-        // Relaxed: the fence orders it, and nobody acts on a tentative slot.
+        // Relaxed: the fence orders the store, and no thread acts on a tentative slot.
         session.fast.0[used].store(word | TENTATIVE, Ordering::Relaxed);
         self.settle_fast(session, held, used, 0, word)
     }
@@ -110,14 +112,14 @@ impl LockManager {
         let slot = &session.fast.0[at];
         let widened = word | TENTATIVE;
         if slot.compare_exchange(before, widened, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // It was moved to the lock table; the new mode goes there too.
+            // The slot was moved to the lock table, and the new mode goes there too.
             return Fast::Ask;
         }
         self.settle_fast(session, held, at, before, word)
     }
 
-    /// Ends the tentative state of a slot: `word` is held if nobody wants a strong lock, else the slot
-    /// is what it was `before`.
+    /// Ends the tentative state of a slot. The slot becomes `word`, held, if no session wants a
+    /// strong lock; otherwise it becomes `before`.
     #[inline]
     fn settle_fast(
         &self,
@@ -129,11 +131,12 @@ impl LockManager {
     ) -> Fast {
         // Pairs with the fence in `announce`.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release when a strong lock goes; its holder's work is seen.
+        // Acquire: pairs with the release when a strong lock goes, so its holder's work is visible
+        // here.
         let strong = self.strong.of(fast_table(word)).load(Ordering::Acquire) != 0
             && !seeded_bug!("fast_lock_without_check");
         let slot = &session.fast.0[at];
-        // Release: who moves the lock sees what its owner did before.
+        // Release: a session that moves the lock sees the earlier work of its owner.
         slot.store(if strong { before } else { word }, Ordering::Release);
         if strong {
             return Fast::Ask;
@@ -197,7 +200,7 @@ impl LockManager {
             }
             held.fast[at].set(kept);
             let slot = &session.fast.0[at];
-            // Release: the transaction's work comes before whoever finds the table free.
+            // Release: the transaction's work comes before a session that finds the table free.
             if slot.compare_exchange(word, kept, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 let modes = (word & WEAK_MODES & !kept) as u8;
                 self.release(session, &LockKey::Table(fast_table(word)), modes);

@@ -1,4 +1,4 @@
-//! What one transaction holds, so that it can give it back.
+//! The locks that one transaction holds, for their release.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,16 +7,17 @@ use niwaki_env::sync::atomic::AtomicU64;
 use super::page::PageNote;
 use super::{LockKey, TableId};
 
-/// Tables a session can lock on the fast path at a time; two cache lines.
+/// Tables that a session can lock on the fast path at a time: two cache lines.
 pub(crate) const FAST_SLOTS: usize = 16;
 /// Low bits of a slot: the weak modes held.
 pub(crate) const WEAK_MODES: u64 = 0b111;
-/// Bit of a slot: its session has not looked yet whether anybody wants a strong lock.
+/// Bit of a slot: its session has not yet checked for strong locks that are wanted.
 pub(crate) const TENTATIVE: u64 = 0b1000;
 const LOW_BITS: u32 = 4;
 
-/// A session's fast-path locks: table and weak modes in one word each, 0 when free. Written by the
-/// session; those who want a strong lock empty what is not tentative, moving it to the lock table.
+/// A session's fast-path locks: table and weak modes in one word each, 0 when free. The session
+/// writes them. A session that wants a strong lock empties the slots that are not tentative, and
+/// moves their locks to the lock table.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct FastSlots(pub(crate) [AtomicU64; FAST_SLOTS]);
@@ -27,17 +28,17 @@ impl FastSlots {
     }
 }
 
-/// The word of a table and a set of weak modes.
+/// Returns the word of a table and a set of weak modes.
 pub(crate) fn fast_word(table: TableId, modes: u64) -> u64 {
     table.0 << LOW_BITS | modes
 }
 
-/// The table of a word.
+/// Returns the table of a word.
 pub(crate) fn fast_table(word: u64) -> TableId {
     TableId(word >> LOW_BITS)
 }
 
-/// Whether the number fits in a fast-path word.
+/// Returns whether the number fits in a fast-path word.
 pub(crate) fn fits_fast_word(table: TableId) -> bool {
     table.0.leading_zeros() >= LOW_BITS
 }
@@ -45,26 +46,26 @@ pub(crate) fn fits_fast_word(table: TableId) -> bool {
 /// Locks of one transaction.
 #[derive(Debug)]
 pub(crate) struct HeldLocks {
-    /// What the transaction put into its session's fast slots, whether it is still there or was
-    /// moved to the lock table meanwhile.
+    /// The words that the transaction stored in its session's fast slots, even if a lock was moved
+    /// to the lock table meanwhile.
     pub(crate) fast: [Cell<u64>; FAST_SLOTS],
     /// Fast slots in use; later ones are free.
     pub(crate) fast_used: Cell<usize>,
-    /// Locks in the lock table, in the order in which they were taken.
+    /// Locks in the lock table, in the order of their acquisition.
     pub(crate) queued: RefCell<Vec<(LockKey, u8)>>,
-    /// How many of them are on tables.
+    /// Number of table locks among `queued`.
     queued_tables: Cell<usize>,
-    /// Row locks, a note for each set of bits, by level.
+    /// Row locks: a note for each set of bits, ordered by level.
     pages: RefCell<Vec<PageNote>>,
 }
 
-/// A place in [`HeldLocks`]: what was taken after it goes when a savepoint is rolled back.
+/// A position in [`HeldLocks`]: rolling back a savepoint releases the locks taken after its mark.
 #[derive(Clone, Debug)]
 pub(crate) struct LockMark {
     pub(crate) fast: [u64; FAST_SLOTS],
     pub(crate) fast_used: usize,
     pub(crate) queued: usize,
-    /// Savepoints that are open, this one included: the level of the row locks taken after it.
+    /// Number of open savepoints, this one included: the level of row locks taken after the mark.
     pub(crate) level: u32,
 }
 
@@ -79,13 +80,13 @@ impl HeldLocks {
         }
     }
 
-    /// Whether the lock table has any lock of this transaction on the table.
+    /// Returns whether the transaction has a lock on the table in the lock table.
     pub(crate) fn is_queued(&self, table: TableId) -> bool {
         self.queued_tables.get() > 0
             && self.queued.borrow().iter().any(|(key, _)| *key == LockKey::Table(table))
     }
 
-    /// Locks in the lock table; row locks count by their notes.
+    /// Counts the locks in the lock table; each set of row locks counts once.
     pub(crate) fn count(&self) -> usize {
         self.queued.borrow().len() + self.pages.borrow().len()
     }
@@ -94,7 +95,7 @@ impl HeldLocks {
     pub(super) fn push_page(&self, note: PageNote) {
         let mut pages = self.pages.borrow_mut();
         let at = match pages.last() {
-            // For an outer savepoint.
+            // The note belongs to an outer savepoint.
             Some(last) if last.level > note.level => {
                 pages.partition_point(|other| other.level <= note.level)
             }
@@ -103,21 +104,22 @@ impl HeldLocks {
         pages.insert(at, note);
     }
 
-    /// Takes back the last note of a set of bits of this level or an inner one.
+    /// Removes the last note of a set of bits of this level or an inner one.
     pub(super) fn pop_page(&self, level: u32) -> Option<PageNote> {
         self.pages.borrow_mut().pop_if(|note| note.level >= level)
     }
 
-    /// Takes back the note of a set that is gone.
+    /// Removes the note of a set that is gone.
     pub(super) fn forget_page(&self, note: &PageNote) {
         let mut pages = self.pages.borrow_mut();
-        // The newest one in all likelihood.
+        // The note is the newest one in all likelihood.
         if let Some(at) = pages.iter().rposition(|other| other == note) {
             pages.remove(at);
         }
     }
 
-    /// Makes all of inner levels notes of `level`; `merges` says for each whether its set goes.
+    /// Moves all notes of inner levels to `level`. `merges` returns true for a note whose set
+    /// merged into another; such a note is removed.
     pub(super) fn lower_pages(&self, level: u32, merges: impl Fn(&PageNote) -> bool) {
         let mut pages = self.pages.borrow_mut();
         let first = pages.iter().rposition(|note| note.level <= level).map_or(0, |at| at + 1);
@@ -138,7 +140,7 @@ impl HeldLocks {
         self.queued.borrow_mut().push((key, modes));
     }
 
-    /// Takes back the last note, down to `keep` of them.
+    /// Removes the last note, unless only `keep` are left.
     pub(crate) fn pop(&self, keep: usize) -> Option<(LockKey, u8)> {
         let mut queued = self.queued.borrow_mut();
         let popped = if queued.len() > keep { queued.pop() } else { None };
@@ -148,8 +150,8 @@ impl HeldLocks {
         popped
     }
 
-    /// Takes back the note of one lock, wherever it stands. False if there is none. No mark was taken
-    /// after it.
+    /// Removes the note of one lock, at any position. Returns false if there is none. The caller
+    /// makes sure that no mark was taken after the lock.
     pub(crate) fn forget(&self, key: LockKey, mode: u8) -> bool {
         let mut queued = self.queued.borrow_mut();
         let Some(at) = queued.iter().rposition(|lock| *lock == (key, mode)) else { return false };
@@ -160,7 +162,7 @@ impl HeldLocks {
         true
     }
 
-    /// Whether some set of modes held on the table satisfies `covers`.
+    /// Returns whether a set of modes held on the table satisfies `covers`.
     pub(crate) fn table_modes(&self, table: TableId, covers: &dyn Fn(u8) -> bool) -> bool {
         let fast = &self.fast[..self.fast_used.get()];
         let fast = fast.iter().map(Cell::get).filter(|word| fast_table(*word) == table);
@@ -170,7 +172,7 @@ impl HeldLocks {
             || queued.any(|(_, modes)| covers(*modes))
     }
 
-    /// What is held when a savepoint is opened, beside `outer` others.
+    /// Returns the mark of a savepoint that is opened inside `outer` others.
     pub(crate) fn mark(&self, outer: usize) -> LockMark {
         LockMark {
             fast: std::array::from_fn(|at| self.fast[at].get()),
@@ -181,8 +183,8 @@ impl HeldLocks {
     }
 }
 
-/// The level of a lock that is taken while this number of savepoints is open.
+/// Returns the level of a lock that is taken while this number of savepoints is open.
 pub(super) fn level(savepoints: usize) -> u32 {
-    // More of them find no memory.
+    // A transaction runs out of memory before it has more savepoints than this.
     u32::try_from(savepoints).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What monitoring sees of locks.
+//! Locks, as monitoring shows them.
 
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::OffsetNumber;
@@ -9,14 +9,14 @@ use super::queue::bits;
 use super::{LockInfo, LockKey, LockManager, RowLockMode, TableLockMode};
 
 impl LockManager {
-    /// Everything held and waited for (`pg_locks`). Not one moment's picture: each part is looked at
-    /// on its own.
+    /// Returns all locks held and waited for (`pg_locks`). The list is no picture of one moment:
+    /// each part is read on its own.
     pub fn infos(&self) -> Vec<LockInfo> {
         self.list().collect()
     }
 
-    /// As [`LockManager::infos`], one at a time: the locked rows of large tables fit in memory as
-    /// bits, and not as lines.
+    /// Returns the same as [`LockManager::infos`], one line at a time. The locked rows of large
+    /// tables fit in memory as bits, but not as lines.
     pub fn list(&self) -> impl Iterator<Item = LockInfo> + use<> {
         let sessions = self.registry.all();
         let mut infos = Vec::new();
@@ -63,8 +63,8 @@ impl LockManager {
         }))
     }
 
-    /// Who keeps this session waiting: holders of what it waits for, and those ahead of it in the
-    /// queue (`pg_blocking_pids`). Empty when it does not wait.
+    /// Returns the sessions that block this one: holders of the awaited lock, and waiters ahead in
+    /// its queue (`pg_blocking_pids`). Empty when the session does not wait.
     pub fn blocking_backends(&self, backend: i32) -> Vec<i32> {
         let sessions = self.registry.all();
         let Some(at) = sessions.iter().position(|session| session.backend() == backend) else {
@@ -83,7 +83,7 @@ fn info(backend: i32, key: LockKey, bit: u8, granted: bool) -> LockInfo {
     LockInfo { backend, key, mode: mode_name(&key, bit, granted), granted, fast_path: false }
 }
 
-/// PostgreSQL's name of the mode with this bit.
+/// Returns PostgreSQL's name of the mode with this bit.
 pub(super) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
     let at = bit.trailing_zeros() as usize;
     match key {

@@ -7,9 +7,9 @@ use super::{LockKey, TableId, TableLockMode};
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
 
-/// A table lock that a session holds until this is dropped, over as many transactions as it likes: for
-/// work in several steps. The session's transactions count as its holders too: what they lock in the same
-/// mode is theirs already.
+/// A table lock that a session holds until this value is dropped, across any number of
+/// transactions: for work in several steps. The session's transactions count as holders too: a lock
+/// request of theirs in the same mode is granted at once.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
 pub struct KeptLock {
@@ -19,11 +19,12 @@ pub struct KeptLock {
 }
 
 impl Transaction {
-    /// Makes a table lock of this transaction outlive it. `None` if the transaction did not take the lock
-    /// itself in just this mode. No savepoint is open.
+    /// Makes a table lock of this transaction outlive it. `None` if the transaction did not take
+    /// the lock itself in exactly this mode. No savepoint may be open.
     ///
     /// # Panics
-    /// For the weak modes, which exclude too little to keep anybody out between transactions.
+    /// For the weak modes, which exclude too little to keep other sessions out between
+    /// transactions.
     pub fn keep_table_lock(&self, table: TableId, mode: TableLockMode) -> Option<KeptLock> {
         assert!(mode > TableLockMode::RowExclusive, "a weak lock is not kept");
         debug_assert_eq!(self.savepoint_depth(), 0, "a rollback would not know of it");

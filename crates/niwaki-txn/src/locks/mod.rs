@@ -1,4 +1,4 @@
-//! Locks that belong to transactions, and every way one transaction waits for another.
+//! Locks that belong to transactions, and the waits of transactions for each other.
 
 mod advisory;
 mod deadlock;
@@ -26,15 +26,16 @@ pub use queue::LockManager;
 pub use row::TupleGuard;
 pub(crate) use wait::WaitInfo;
 
-/// The number of a relation among those of all databases: its own number, with its database in it.
+/// The number of a relation among all databases: its number in its own database, combined with the
+/// database.
 ///
-/// Locks, counters and lists of changes know a table by it. A relation's number in its own database is
-/// another type, in the catalog, which alone turns one into the other.
+/// Locks, counters and lists of changes identify a table by this number. A relation's number in its
+/// own database is another type, in the catalog. Only the catalog converts one into the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);
 
-/// A row, as locks in memory know it: its root line pointer, and which row of those that ever had
-/// this line pointer (rule 9b.15).
+/// A row, as locks in memory know it: its chain root and the incarnation of that line pointer. The
+/// incarnation distinguishes the rows that used the line pointer one after another (rule 9b.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// The heap's file.
@@ -45,29 +46,29 @@ pub struct RowKey {
     pub incarnation: u64,
 }
 
-/// What can be waited for.
+/// The objects that a session can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKey {
     /// A table.
     Table(TableId),
-    /// A row, for the shared modes, which live in memory.
+    /// A row, for the shared modes, whose locks are in memory.
     Row(RowKey),
-    /// The right to be the next who waits for a row.
+    /// The right to be the next waiter for a row.
     Tuple {
         /// The heap's file.
         file: RelFileId,
-        /// The row's version that is waited for.
+        /// The row's version that sessions wait for.
         tid: Tid,
     },
     /// The end of a transaction or subtransaction.
     Transaction(Xid),
-    /// What clients agree on.
+    /// An advisory lock, whose meaning clients agree on.
     Advisory(AdvisoryKey),
-    /// The right to be the next whose notifications are delivered.
+    /// The right to be the next transaction whose notifications are delivered.
     Notifications,
 }
 
-/// What to do when a lock is not free.
+/// Reaction to a lock that is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WaitPolicy {
     /// Wait for it, within `lock_timeout`.
@@ -82,14 +83,14 @@ pub enum WaitPolicy {
 /// One line of `pg_locks`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockInfo {
-    /// Whose.
+    /// The session that holds the lock or waits for it.
     pub backend: i32,
-    /// On what.
+    /// The locked object.
     pub key: LockKey,
     /// PostgreSQL's name of the mode.
     pub mode: &'static str,
-    /// Held, or waited for.
+    /// True if held, false if waited for.
     pub granted: bool,
-    /// Held on the fast path.
+    /// True if held on the fast path.
     pub fast_path: bool,
 }

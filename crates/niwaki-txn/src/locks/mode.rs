@@ -1,8 +1,8 @@
-//! Lock modes and which of them exclude each other.
+//! Lock modes and their conflicts.
 
 use super::LockKey;
 
-/// Modes of a table lock, PostgreSQL's, from weak to strong.
+/// Modes of a table lock, as in PostgreSQL, from weak to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TableLockMode {
@@ -49,12 +49,12 @@ impl TableLockMode {
         Self::AccessExclusive,
     ];
 
-    /// Whether two sessions cannot hold these at the same time.
+    /// Returns whether two sessions cannot hold these modes at the same time.
     pub fn conflicts_with(self, other: Self) -> bool {
         TABLE_CONFLICTS[self as usize] & 1 << other as u8 != 0
     }
 
-    /// PostgreSQL's name of it, as `pg_locks.mode` shows.
+    /// Returns PostgreSQL's name of the mode, as `pg_locks.mode` shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::AccessShare => "AccessShareLock",
@@ -95,13 +95,13 @@ impl RowLockMode {
     /// All modes, from weak to strong.
     pub const ALL: [Self; 4] = [Self::KeyShare, Self::Share, Self::NoKeyUpdate, Self::Update];
 
-    /// Whether two transactions cannot hold these on one row at the same time.
+    /// Returns whether two transactions cannot hold these modes on one row at the same time.
     pub fn conflicts_with(self, other: Self) -> bool {
         ROW_CONFLICTS[self as usize] & 1 << other as u8 != 0
     }
 }
 
-/// Any mode, as the queue sees it: a bit, and the bits it excludes.
+/// Any mode, as the lock table sees it: a bit, and the bits it excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) bit: u8,
@@ -109,7 +109,7 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    /// The mode of a lock on `key` with this bit.
+    /// Returns the mode of a lock on `key` with this bit.
     pub(crate) fn of(key: &LockKey, bit: u8) -> Self {
         let at = bit.trailing_zeros() as usize;
         match key {

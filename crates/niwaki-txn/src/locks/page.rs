@@ -1,4 +1,4 @@
-//! Row locks that nobody waits for: a bit each, in sets for one page.
+//! Row locks without waiters: one bit each, in sets for one page.
 //!
 //! ```text
 //! page ─┬─ session A, FOR SHARE,     level 0: rows {1, 2, 3, …}
@@ -7,12 +7,14 @@
 //!       └─ promoted: rows {2}  ──►  entry of row 2: A and B hold it, C waits
 //! ```
 //!
-//! A row that somebody must wait for is promoted: it gets an entry, and who holds it holds the
-//! entry too. The bits stay, so its holders need not know: who gives a bit of a promoted row back
-//! gives back the entry's mode as well. Sets and entries of a page's rows are under one mutex.
+//! A row with a waiter is promoted: it gets an entry, and the holders of its bits hold the entry
+//! too. The bits stay, so the holders need not know about the entry. A release of a promoted row's
+//! bit releases the entry's mode as well. One mutex protects the sets and the entries of a page's
+//! rows.
 //!
-//! A row's bit is in one set of a session and mode. The entry of a promoted row has, beside what
-//! the bits say, modes that were carried along with a row, and those that a waiter was just given.
+//! For each session and mode, a row's bit is in at most one set. The entry of a promoted row has
+//! the modes of the bits. It also has modes that were carried along with a row, and modes just
+//! granted to a waiter.
 
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ use super::mode::Mode;
 use super::row_set::RowSet;
 use crate::session::SessionControl;
 
-/// The rows of one page: what [`RowKey`] says of all of them.
+/// The rows of one page: the parts of [`RowKey`] that all of them share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     file: RelFileId,
@@ -38,19 +40,19 @@ impl PageKey {
         Self { file: row.file, block: row.root.block, incarnation: row.incarnation }
     }
 
-    /// The row with this line pointer.
+    /// Returns the row with this line pointer.
     pub(super) fn row(&self, offset: OffsetNumber) -> RowKey {
         let root = Tid { block: self.block, offset };
         RowKey { file: self.file, root, incarnation: self.incarnation }
     }
 }
 
-/// One set of bits, as its transaction knows it.
+/// One set of bits, as its transaction notes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageNote {
     pub(super) page: PageKey,
     pub(super) mode: u8,
-    /// How many savepoints were open when the locks were taken.
+    /// Number of open savepoints when the locks were taken.
     pub(super) level: u32,
 }
 
@@ -62,7 +64,7 @@ pub(crate) struct PageLocks {
     promoted: RowSet,
 }
 
-/// Rows that one session holds in one mode, and took at one level of savepoints.
+/// Rows that one session holds in one mode, taken at one savepoint level.
 #[derive(Debug)]
 struct PageGrant {
     session: Arc<SessionControl>,
@@ -72,7 +74,8 @@ struct PageGrant {
 }
 
 impl PageLocks {
-    /// The modes in which those sessions hold the row. Bits alone: a promoted row has an entry.
+    /// Returns the modes in which the sessions that `whose` selects hold the row. Reads the bits
+    /// only: a promoted row has an entry.
     pub(super) fn modes(&self, row: OffsetNumber, whose: impl Fn(&SessionControl) -> bool) -> u8 {
         let grants = self.grants.iter().filter(|it| whose(&it.session) && it.rows.contains(row));
         grants.fold(0, |modes, grant| modes | grant.mode)
@@ -82,7 +85,7 @@ impl PageLocks {
         self.promoted.contains(row)
     }
 
-    /// The entry of a row that has none yet.
+    /// Creates the entry of a row that has none yet, and marks the row as promoted.
     pub(super) fn promote(&mut self, row: OffsetNumber) -> Entry {
         self.promoted.insert(row);
         let mut entry = Entry::default();
@@ -94,12 +97,12 @@ impl PageLocks {
         entry
     }
 
-    /// The row's entry is gone.
+    /// Marks the row as not promoted: its entry is gone.
     pub(super) fn demote(&mut self, row: OffsetNumber) {
         self.promoted.remove(row);
     }
 
-    /// The sets, without rows that have an entry: whose, in which mode, which rows.
+    /// Returns the sets, without promoted rows: session, mode and rows of each.
     pub(super) fn sets(&self) -> impl Iterator<Item = (i32, u8, RowSet)> {
         self.grants.iter().map(|grant| {
             let mut rows = grant.rows.clone();
@@ -108,10 +111,10 @@ impl PageLocks {
         })
     }
 
-    /// Whether the session can have a row that is not promoted, and the set that the bit goes to,
-    /// if there is one.
+    /// Returns whether the session can have a row that is not promoted, and the set for the bit, if
+    /// there is one.
     ///
-    /// One look at each set, since a small table's page may have one of every session.
+    /// One pass over the sets, since a small table's page may have a set of every session.
     pub(super) fn attempt(
         &self,
         session: &SessionControl,
@@ -136,9 +139,9 @@ impl PageLocks {
         (Attempt::Granted, set)
     }
 
-    /// The set of a note, if there is one.
+    /// Returns the set of a note, if there is one.
     pub(super) fn find(&self, session: &SessionControl, mode: u8, level: u32) -> Option<usize> {
-        // The newest one in all likelihood.
+        // The set is the newest one in all likelihood.
         self.grants.iter().rposition(|grant| {
             grant.mode == mode && grant.level == level && is(&grant.session, session)
         })
@@ -158,13 +161,13 @@ impl PageLocks {
     ) {
         let mut rows = RowSet::default();
         rows.insert(row);
-        // One set is all that most pages have.
+        // Most pages have one set only.
         self.grants.reserve_exact(usize::from(self.grants.is_empty()));
         let PageNote { mode, level, .. } = *note;
         self.grants.push(PageGrant { session: Arc::clone(session), mode, level, rows });
     }
 
-    /// The level at which the session took the row in this mode.
+    /// Returns the level at which the session took the row in this mode.
     pub(super) fn level_of(
         &self,
         session: &SessionControl,
@@ -176,7 +179,8 @@ impl PageLocks {
         self.grants.iter().find(has).map(|grant| grant.level)
     }
 
-    /// Takes a row out of a set; true if that was the set's last one, and the set is gone.
+    /// Takes a row out of a set. Returns true if the row was the set's last one; then the set is
+    /// removed.
     pub(super) fn clear(
         &mut self,
         session: &SessionControl,
@@ -192,7 +196,7 @@ impl PageLocks {
         last
     }
 
-    /// Takes a set away. Returns its rows, and those of them that have an entry.
+    /// Removes a set. Returns its rows, and the promoted ones among them.
     pub(super) fn take(
         &mut self,
         session: &SessionControl,
@@ -210,8 +214,8 @@ impl PageLocks {
         (rows, promoted)
     }
 
-    /// The savepoint of a set is released: its rows belong to `level`, which is an outer one. True
-    /// if there was a set of that level, and this one is gone.
+    /// Moves a set to the outer level `level`, because its savepoint is released. Returns true if a
+    /// set of that level absorbed the rows; then this set is removed.
     pub(super) fn lower(&mut self, session: &SessionControl, note: &PageNote, level: u32) -> bool {
         let Some(at) = self.find(session, note.mode, note.level) else { return false };
         let Some(into) = self.find(session, note.mode, level) else {

@@ -1,4 +1,4 @@
-//! A part of the lock table, under one mutex.
+//! A part of the lock table under one mutex.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -10,24 +10,24 @@ use super::row_set::RowSet;
 use super::{LockKey, RowKey};
 use crate::session::SessionControl;
 
-/// Pages, and keys, for which a partition keeps room when it has few: about 40 kB.
+/// Pages, and keys, for which a nearly empty partition keeps room: about 40 kB.
 const ROOM_KEPT: usize = 256;
 
-/// Gives up most of the room of a map that had many more keys: a million locks of one transaction
-/// would keep 100 MB for ever.
+/// Gives up most of the room of a map that had many more keys. Otherwise a million locks of one
+/// transaction would keep 100 MB for ever.
 fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     if map.capacity() > ROOM_KEPT * 2 && map.len() < map.capacity() / 8 {
         map.shrink_to(ROOM_KEPT.max(map.len() * 2));
     }
 }
 
-/// The number of a key's partition, below `partitions`.
+/// Returns the number of a key's partition, below `partitions`.
 pub(super) fn place(key: &LockKey, partitions: usize) -> usize {
     fn hash(of: impl Hash) -> u64 {
         FixedHash::default().hash_one(of)
     }
     let hash = match key {
-        // With the page's other rows.
+        // All rows of a page are in one partition.
         LockKey::Row(row) => hash(PageKey::of(row)),
         other => hash(other),
     };
@@ -43,7 +43,7 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// The entry of a key. A row that has none is promoted.
+    /// Returns the entry of a key. A row without an entry is promoted.
     pub(super) fn entry(&mut self, key: LockKey) -> &mut Entry {
         self.entries.entry(key).or_insert_with(|| match key {
             LockKey::Row(row) => {
@@ -53,7 +53,8 @@ impl Partition {
         })
     }
 
-    /// The page of a row, and the row's entry if it is promoted. The page may be an empty one.
+    /// Returns the page of a row, and the row's entry if it is promoted. The page may be new and
+    /// empty.
     pub(super) fn page(&mut self, row: &RowKey) -> (&mut PageLocks, Option<&mut Entry>) {
         let page = self.pages.entry(PageKey::of(row)).or_default();
         let promoted = page.is_promoted(row.root.offset);
@@ -61,7 +62,7 @@ impl Partition {
         (page, entry)
     }
 
-    /// The modes in which those sessions hold the key.
+    /// Returns the modes in which the sessions that `whose` selects hold the key.
     pub(super) fn modes(&self, key: &LockKey, whose: impl Fn(&SessionControl) -> bool) -> u8 {
         if let LockKey::Row(row) = key {
             match self.pages.get(&PageKey::of(row)) {
@@ -75,8 +76,8 @@ impl Partition {
         self.entries.get(key).map_or(0, |entry| entry.modes(whose))
     }
 
-    /// Removes an entry that nobody needs: nobody waits, and its page has the bits of all who hold
-    /// it.
+    /// Removes an entry that is not needed: no session waits, and for a row, the page has the bits
+    /// of all holders.
     pub(super) fn remove_if_idle(&mut self, key: &LockKey) {
         let Some(entry) = self.entries.get(key).filter(|entry| !entry.is_wanted()) else { return };
         let LockKey::Row(row) = key else {
@@ -104,7 +105,8 @@ impl Partition {
         }
     }
 
-    /// Takes modes of an entry away from the session. Returns what it is to release with them.
+    /// Takes modes of an entry away from the session. Returns the carried locks that the session
+    /// must release with them.
     pub(super) fn drop_modes(
         &mut self,
         session: &SessionControl,
@@ -118,8 +120,8 @@ impl Partition {
         carried
     }
 
-    /// Takes a set of bits away from the session. Returns its rows, and what it is to release with
-    /// them.
+    /// Takes a set of bits away from the session. Returns its rows, and the carried locks that the
+    /// session must release with them.
     pub(super) fn drop_bits(
         &mut self,
         session: &SessionControl,

@@ -1,4 +1,4 @@
-//! The lock table: taking, waiting, releasing.
+//! The lock table: taking, awaiting and releasing locks.
 
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ pub struct LockManager {
     pub(super) luck: Luck,
 }
 
-/// How a lock was got.
+/// Outcome of a successful call: the way in which a lock was acquired, or that it was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// The transaction held it before, in this mode.
     Before,
-    /// It holds it now.
+    /// The transaction holds the lock now.
     Now,
-    /// It is not free, and the caller does not want to wait.
+    /// The lock is not free, and the caller does not want to wait.
     Skipped,
 }
 
@@ -73,7 +73,7 @@ impl LockManager {
     /// Locks a table until the transaction ends or the savepoint is rolled back. Returns false only
     /// under [`WaitPolicy::Skip`].
     ///
-    /// Costs some ten nanoseconds for the three weak modes while nobody wants a strong lock.
+    /// Costs some ten nanoseconds for the three weak modes while no session wants a strong lock.
     ///
     /// # Errors
     /// [`Error::LockNotAvailable`] under [`WaitPolicy::NoWait`]; [`Error::Deadlock`] and the
@@ -96,7 +96,7 @@ impl LockManager {
         Ok(acquired != Acquired::Skipped)
     }
 
-    /// Whether the transaction holds the table in this mode or one that includes it.
+    /// Returns whether the transaction holds the table in this mode or one that includes it.
     pub fn holds_table(
         &self,
         transaction: &Transaction,
@@ -113,15 +113,16 @@ impl LockManager {
         transaction.held.table_modes(table, &covers)
     }
 
-    /// Whether anybody waits for the table, in whatever mode: for who holds it and can do the rest later.
+    /// Returns whether a session waits for the table, in any mode. For a holder of the table that
+    /// can do the rest of its work later.
     pub fn is_wanted(&self, table: TableId) -> bool {
         let key = LockKey::Table(table);
         let partition = self.partition(&key).lock();
         partition.entries.get(&key).is_some_and(|entry| !entry.waiters.is_empty())
     }
 
-    /// Whether anybody waits for the table in a mode that `held` excludes: for who holds it in that mode, and whom the
-    /// other one waits for as long.
+    /// Returns whether a session waits for the table in a mode that `held` excludes. For a holder
+    /// of the table in the mode `held`, which keeps that session waiting.
     pub fn is_wanted_beside(&self, table: TableId, held: TableLockMode) -> bool {
         let (key, excludes) = (LockKey::Table(table), Mode::from(held).excludes);
         let partition = self.partition(&key).lock();
@@ -129,14 +130,16 @@ impl LockManager {
         entry.is_some_and(|entry| entry.waiters.iter().any(|it| excludes & it.mode.bit != 0))
     }
 
-    /// Waits until every other transaction that holds the table now in a mode that excludes `mode` has
-    /// let go of it: ended, or rolled back to before it locked. Takes no lock, and keeps nobody from
-    /// taking one meanwhile; who locks the table later is not waited for. `told` hears how many there
-    /// were, how many are left, and the backend of one of them.
+    /// Waits until every other transaction that holds the table now in a mode that excludes `mode`
+    /// has released it. Such a transaction ends, or rolls back to a point before it locked.
+    ///
+    /// Takes no lock, and keeps no session from taking one meanwhile. Later holders are not waited
+    /// for. `told` receives the number of holders at first, the number left, and the backend of one
+    /// of them.
     ///
     /// # Errors
-    /// [`Error::Deadlock`], if one of them waits for what this session holds; the interrupts, and
-    /// `lock_timeout`'s.
+    /// [`Error::Deadlock`], if a holder waits for a lock of this session; the interrupts, and
+    /// `lock_timeout`'s error.
     pub fn wait_for_holders(
         &self,
         transaction: &Transaction,
@@ -167,7 +170,7 @@ impl LockManager {
             let entry = partition.entry(key);
             let holders = entry.other_holders(session, mode.excludes);
             for holder in &holders {
-                // One at a time, so that progress can be told.
+                // One observer for each holder, so that progress can be reported.
                 entry.observers.push(Observer {
                     session: Arc::clone(session),
                     mode,
@@ -181,7 +184,7 @@ impl LockManager {
         let mut result = Ok(());
         while !holders.is_empty() {
             session.prepare_wait(key);
-            // Those who let go before the wait began would not wake it.
+            // A holder that released the table before the wait began would not wake the session.
             holders.retain(|holder| self.is_observed(session, &key, holder));
             let Some(first) = holders.first() else { break };
             told(total, holders.len(), first.backend());
@@ -200,7 +203,7 @@ impl LockManager {
         result
     }
 
-    /// Whether the session still waits for this holder.
+    /// Returns whether the session still waits for this holder.
     fn is_observed(
         &self,
         session: &SessionControl,
@@ -232,7 +235,8 @@ impl LockManager {
         Ok(acquired)
     }
 
-    /// Takes a lock that the caller notes, and gives back. `held`: locks that its transaction has.
+    /// Takes a lock that the caller notes and releases. `held`: the number of locks that its
+    /// transaction has.
     pub(super) fn acquire_for_session(
         &self,
         session: &Arc<SessionControl>,
@@ -249,11 +253,11 @@ impl LockManager {
         result
     }
 
-    /// Waits until the transaction is the next whose notifications are delivered; it stays that until it ends. Who
-    /// has it waits for nobody but the log.
+    /// Waits until the transaction is the next one whose notifications are delivered. It keeps this
+    /// right until it ends. The holder waits only for the log.
     ///
     /// # Errors
-    /// Those of a wait.
+    /// The errors of a wait.
     pub fn acquire_notifications(&self, transaction: &Transaction) -> Result<()> {
         let mode = TableLockMode::Exclusive.into();
         self.acquire(transaction, LockKey::Notifications, mode, WaitPolicy::Block)?;
@@ -292,8 +296,9 @@ impl LockManager {
                 Self::move_fast_locks(&sessions, &mut partition, table);
             }
             let entry = partition.entry(key);
-            // As in PostgreSQL, who goes along with the holders of a row does not wait for those who wait for them:
-            // waiters keep the order of the row's queue (`LockKey::Tuple`).
+            // As in PostgreSQL, a request that is compatible with the holders of a row does not
+            // wait behind the row's waiters. Waiters keep the order of the row's queue
+            // (`LockKey::Tuple`).
             let jumps = matches!(key, LockKey::Row(_));
             match entry.attempt(session, mode, keeps, jumps) {
                 Attempt::Held => return Ok(Acquired::Before),
@@ -307,7 +312,7 @@ impl LockManager {
                 return Ok(Acquired::Skipped);
             }
             session.prepare_wait(key);
-            // Not rows: for their holders PostgreSQL waits as for any transaction.
+            // Not for rows: PostgreSQL waits for their holders as for any transaction.
             let crosses = !jumps && entry.crosses(session, mode);
             entry.enqueue(session, mode, keeps);
             crosses
@@ -316,15 +321,15 @@ impl LockManager {
         let wait = |()| session.wait_granted(|| self.look_for_deadlock(session));
         let result = looked.and_then(wait);
         if result.is_err() && !self.leave_queue(session, &key) && keeps {
-            // Granted in the same moment: given back, since the caller fails.
+            // The lock was granted at the same moment: it is released, since the caller fails.
             self.drop_modes(session, &key, mode.bit);
         }
         session.end_wait();
         result.map(|()| Acquired::Now)
     }
 
-    /// Counts a lock before it is looked for, so that a zero means that there is none. `held`: locks
-    /// that its transaction has.
+    /// Counts a lock before the lookup, so that a zero count means that there is no lock. `held`:
+    /// the number of locks that its transaction has.
     fn announce(&self, key: &LockKey, mode: Mode, held: usize) -> Result<()> {
         match key {
             LockKey::Table(table) if is_strong(mode) => {
@@ -349,29 +354,30 @@ impl LockManager {
         }
     }
 
-    /// Whether no other session holds `key` in a mode that excludes `mode`.
+    /// Returns whether no other session holds `key` in a mode that excludes `mode`.
     pub(crate) fn is_free(&self, session: &SessionControl, key: &LockKey, mode: Mode) -> bool {
         let others = self.partition(key).lock().modes(key, |holder| !is(holder, session));
         others & mode.excludes == 0
     }
 
-    /// Whether the session holds `key`.
+    /// Returns whether the session holds `key`.
     pub(crate) fn is_held_by(&self, session: &SessionControl, key: &LockKey) -> bool {
         self.partition(key).lock().modes(key, |holder| is(holder, session)) != 0
     }
 
-    /// Whether anybody holds `key`.
+    /// Returns whether any session holds `key`.
     pub(crate) fn is_held(&self, key: &LockKey) -> bool {
         self.partition(key).lock().modes(key, |_| true) != 0
     }
 
-    /// Leaves the queue after a wait that failed; false when the lock was granted meanwhile.
+    /// Leaves the queue after a wait that failed. Returns false when the lock was granted
+    /// meanwhile.
     fn leave_queue(&self, session: &SessionControl, key: &LockKey) -> bool {
         let mut partition = self.partition(key).lock();
         let Some(entry) = partition.entries.get_mut(key) else { return false };
         let Some(at) = entry.place_of(session) else { return false };
         entry.waiters.remove(at);
-        // Those behind may have waited for this one only.
+        // Waiters behind this one may have waited for this one only.
         entry.grant_waiters();
         partition.remove_if_idle(key);
         true
@@ -390,7 +396,7 @@ impl LockManager {
         self.release_carried(session, carried);
     }
 
-    /// Releases what went along with locks that the session released.
+    /// Releases the locks that were carried along with locks that the session released.
     pub(super) fn release_carried(&self, session: &SessionControl, carried: Vec<Carried>) {
         // Ends: a row is carried to younger rows only.
         for Carried { to, modes, .. } in carried {
@@ -398,16 +404,16 @@ impl LockManager {
         }
     }
 
-    /// Lets everyone who holds `from` hold `to` too, until it releases `from`.
+    /// Lets every holder of `from` hold `to` too, until it releases `from`.
     pub(super) fn copy_grants(&self, from: LockKey, to: LockKey) -> Result<()> {
-        // The whole table, so that no holder slips away in between; rows that move are rare.
+        // Locks the whole table, so that no holder disappears in between; rows that move are rare.
         let mut partitions = self.lock_all();
         let source = self.partition_of(&from);
         let entry = partitions[source].entry(from);
         let mut carried = Vec::new();
         for grant in &entry.granted {
             for bit in bits(grant.modes) {
-                // It was theirs before, and somebody else moves it.
+                // The lock belonged to the holder before, and another transaction moves it.
                 if let Err(error) = self.announce(&to, Mode::of(&to, bit), 0) {
                     carried.iter().for_each(|(_, bit)| self.retract(&to, Mode::of(&to, *bit)));
                     partitions[source].remove_if_idle(&from);
@@ -429,12 +435,12 @@ impl LockManager {
         Ok(())
     }
 
-    /// All partitions, in order.
+    /// Locks all partitions, in order.
     pub(super) fn lock_all(&self) -> Vec<MutexGuard<'_, Partition>> {
         self.partitions.iter().map(|partition| partition.lock()).collect()
     }
 
-    /// Releases everything; the transaction ended.
+    /// Releases all locks of a transaction that ended.
     #[inline]
     pub(crate) fn release_all(&self, session: &SessionControl, held: &HeldLocks) {
         self.release_fast(session, held, None);
@@ -443,7 +449,7 @@ impl LockManager {
         }
     }
 
-    /// Releases what was taken after `mark`.
+    /// Releases the locks taken after `mark`.
     pub(crate) fn release_since(
         &self,
         session: &SessionControl,
@@ -454,8 +460,8 @@ impl LockManager {
         self.release_noted(session, held, mark.queued, mark.level);
     }
 
-    /// Releases all locks in the lock table but the first `keep`, and the bits of `level` and of
-    /// inner levels.
+    /// Releases all locks in the lock table except the first `keep`, and the row bits of `level`
+    /// and of inner levels.
     fn release_noted(&self, session: &SessionControl, held: &HeldLocks, keep: usize, level: u32) {
         while let Some((key, modes)) = held.pop(keep) {
             self.release(session, &key, modes);
@@ -467,7 +473,7 @@ impl LockManager {
 }
 
 impl WaitPolicy {
-    /// Whether to wait for this lock, which is not free.
+    /// Returns whether to wait for this lock, which is not free.
     pub(super) fn waits(self, key: &LockKey) -> Result<bool> {
         match self {
             Self::Block => Ok(true),
@@ -477,7 +483,7 @@ impl WaitPolicy {
     }
 }
 
-/// The modes of a set, each as its bit.
+/// Returns the modes of a set, each as its bit.
 pub(super) fn bits(modes: u8) -> impl Iterator<Item = u8> {
     (0..u8::BITS).map(|bit| 1 << bit).filter(move |bit| modes & bit != 0)
 }

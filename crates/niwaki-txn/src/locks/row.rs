@@ -1,7 +1,8 @@
-//! Row locks that live in memory, and the queue in front of a contended row.
+//! Row locks in memory, and the queue in front of a contended row.
 //!
-//! An exclusive locker, and an updater, is written into the tuple (xmax). What cannot be written there,
-//! because several may hold it at once, is kept here until the holder ends.
+//! An exclusive locker or an updater writes its id into the tuple (xmax). Several transactions may
+//! hold a shared lock at once, so the tuple has no room for them. Such locks are kept here until
+//! the holder ends.
 
 use std::fmt;
 
@@ -19,10 +20,10 @@ use crate::session::SessionControl;
 use crate::transaction::Transaction;
 use crate::xact::limit;
 
-/// The right to be the next who waits for a row; given back when dropped.
+/// The right to be the next waiter for a row; released when dropped.
 pub struct TupleGuard<'t> {
     transaction: &'t Transaction,
-    /// `None` when the transaction had it already.
+    /// `None` when the transaction had the right already.
     key: Option<(LockKey, u8)>,
 }
 
@@ -36,7 +37,8 @@ impl Drop for TupleGuard<'_> {
     fn drop(&mut self) {
         let Some((key, bit)) = self.key else { return };
         let mut queued = self.transaction.held.queued.borrow_mut();
-        // The newest lock in all likelihood. Missing when a rollback released it meanwhile.
+        // The lock is the newest one in all likelihood. It is missing when a rollback released it
+        // meanwhile.
         if let Some(at) = queued.iter().rposition(|held| *held == (key, bit)) {
             queued.remove(at);
             drop(queued);
@@ -45,23 +47,25 @@ impl Drop for TupleGuard<'_> {
     }
 }
 
-/// Counters of row locks; rows share one when their keys collide, which costs only speed.
+/// Counters of row locks. Rows share a counter when their keys collide, which costs only speed.
 const ROW_COUNTERS: usize = limit(4096, 8, 2);
 
-/// This part of all row locks, one in eight, is kept for transactions that hold few.
+/// The reserved part of all row locks, one in eight: only transactions that hold few locks may use
+/// it.
 const RESERVED: usize = 8;
-/// Most locks, sets of row locks or others, of a transaction that counts as holding few: what is
-/// kept has room for a hundred such sessions.
+/// The greatest number of locks of a transaction that counts as holding few. Sets of row locks
+/// count once. The reserved part has room for a hundred such sessions.
 const FEW: usize = 1_000;
 
-/// How many row locks are kept or wanted. The total counts what takes memory: a transaction's locks
-/// on one page, in one mode and at one level, count once, and so does a lock that is waited for or
-/// was carried along.
+/// Numbers of row locks that are kept or wanted. The total counts the units that take memory. A
+/// transaction's locks on one page, in one mode and at one level, count once. A lock that is waited
+/// for or was carried along counts once, too.
 #[derive(Debug)]
 pub(crate) struct RowCounts {
     pub(crate) total: AtomicUsize,
     total_max: usize,
-    /// Most of them when one more comes to a transaction that holds many: it leaves some to others.
+    /// The limit of `total` for a transaction that holds many locks: the rest is reserved for
+    /// others.
     shared_max: usize,
     counters: Box<[AtomicU32]>,
 }
@@ -82,7 +86,7 @@ impl RowCounts {
         &self.counters[(mixed >> (u64::BITS - ROW_COUNTERS.trailing_zeros())) as usize]
     }
 
-    /// Counts a lock, before it is taken by a transaction that has `held` locks already.
+    /// Counts a lock before the transaction, which has `held` locks already, takes it.
     pub(crate) fn add(&self, row: &RowKey, held: usize) -> Result<()> {
         self.reserve(held)?;
         self.count(row);
@@ -108,7 +112,7 @@ impl RowCounts {
         self.total.fetch_sub(1, Ordering::Release);
     }
 
-    /// Counts a row of what the total has.
+    /// Counts a row whose lock the total includes.
     fn count(&self, row: &RowKey) {
         self.counter(row).fetch_add(1, Ordering::AcqRel);
     }
@@ -117,27 +121,27 @@ impl RowCounts {
         self.counter(row).fetch_sub(1, Ordering::Release);
     }
 
-    /// False when nobody has a lock on the row.
+    /// Returns false when no session has a lock on the row.
     #[inline]
     pub(crate) fn maybe(&self, row: &RowKey) -> bool {
-        // Acquire: pairs with `reserve` and `count`. Two loads: the first is of a line that hardly
-        // ever changes.
+        // Acquire: pairs with `reserve` and `count`. Two loads: the first reads a cache line that
+        // hardly ever changes.
         self.total.load(Ordering::Acquire) != 0 && self.counter(row).load(Ordering::Acquire) != 0
     }
 }
 
 impl LockManager {
-    /// Whether any row lock is kept in memory. False is the usual case. Stable, for a row, while the
-    /// caller holds its page's exclusive latch.
+    /// Returns whether any row lock is kept in memory. False is the usual case. The answer is
+    /// stable for a row while the caller holds its page's exclusive latch.
     #[inline]
     pub fn any_row_locks(&self) -> bool {
         // Acquire: pairs with the increment in `RowCounts::reserve`.
         self.rows.total.load(Ordering::Acquire) != 0
     }
 
-    /// Locks a row in memory until the transaction ends, if nobody holds it in a mode that excludes
-    /// it; false if somebody does. Never waits, so it may be called under the page's latch, and must
-    /// be for the answer to stay true.
+    /// Locks a row in memory until the transaction ends. Returns false if another transaction holds
+    /// the row in an excluding mode. Never waits, so the caller may hold the page's latch. The
+    /// answer stays true only under that latch.
     ///
     /// # Errors
     /// [`Error::TooManyRowLocks`].
@@ -150,11 +154,12 @@ impl LockManager {
         self.lock_row(transaction, row, mode, WaitPolicy::Skip)
     }
 
-    /// Like [`LockManager::try_lock_row`], waiting as `policy` says. When it may wait, no latch may be
-    /// held, and the caller looks at the row again afterwards. False only under [`WaitPolicy::Skip`].
+    /// Does the same as [`LockManager::try_lock_row`], but waits as `policy` says. If it may wait,
+    /// no latch may be held, and the caller checks the row again afterwards. Returns false only
+    /// under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// As [`LockManager::acquire_table`], and [`Error::TooManyRowLocks`].
+    /// The errors of [`LockManager::acquire_table`], and [`Error::TooManyRowLocks`].
     pub fn lock_row(
         &self,
         transaction: &Transaction,
@@ -176,7 +181,7 @@ impl LockManager {
         Ok(true)
     }
 
-    /// Locks a row if nobody is in the way.
+    /// Locks a row if no other transaction's lock or wait prevents it.
     fn take_bit(&self, transaction: &Transaction, row: &RowKey, mode: Mode) -> Result<bool> {
         let (session, held) = (transaction.session(), &transaction.held);
         let (level, offset) = (level(transaction.savepoint_depth()), row.root.offset);
@@ -207,7 +212,7 @@ impl LockManager {
         Ok(true)
     }
 
-    /// Makes a bit of a lock that the session waited for, and has: it is counted.
+    /// Sets the bit of a lock that the session waited for and has now. The lock is counted already.
     fn note_bit(&self, transaction: &Transaction, row: &RowKey, mode: u8) {
         let (session, level) = (transaction.session(), level(transaction.savepoint_depth()));
         let key = LockKey::Row(*row);
@@ -224,7 +229,7 @@ impl LockManager {
         partition.remove_if_idle(&key);
     }
 
-    /// Makes a row lock of the transaction outlive rollbacks to all savepoints but the first
+    /// Makes a row lock of the transaction survive rollbacks to all savepoints except the first
     /// `outer`.
     ///
     /// # Errors
@@ -240,7 +245,8 @@ impl LockManager {
         let (mode, level, offset) = (Mode::from(mode).bit, level(outer), row.root.offset);
         let mut partition = self.partition(&LockKey::Row(row)).lock();
         let Some(page) = partition.pages.get_mut(&PageKey::of(&row)) else { return Ok(()) };
-        // Without a bit, the lock came along with another row, and goes with that one's.
+        // Without a bit, the lock was carried along with another row, and goes with that row's
+        // lock.
         let Some(inner) = page.level_of(session, mode, offset) else { return Ok(()) };
         if inner <= level {
             return Ok(());
@@ -257,7 +263,7 @@ impl LockManager {
         Ok(())
     }
 
-    /// Takes a bit out of its set, which goes with its last one.
+    /// Takes a bit out of its set. The set goes with its last bit.
     fn clear_bit(
         &self,
         transaction: &Transaction,
@@ -271,8 +277,8 @@ impl LockManager {
         }
     }
 
-    /// Gives back a lock of [`LockManager::try_lock_row`] that the transaction did not hold before, in
-    /// this mode.
+    /// Releases a lock that [`LockManager::try_lock_row`] took and that the transaction did not
+    /// hold before in this mode.
     pub fn unlock_row(&self, transaction: &Transaction, row: RowKey, mode: RowLockMode) {
         let session = transaction.session();
         let (key, mode, offset) = (LockKey::Row(row), Mode::from(mode).bit, row.root.offset);
@@ -288,7 +294,7 @@ impl LockManager {
         self.release_carried(session, carried);
     }
 
-    /// Gives back all bits of a set.
+    /// Releases all bits of a set.
     pub(super) fn release_page(&self, session: &SessionControl, note: &PageNote) {
         let key = LockKey::Row(note.page.row(OffsetNumber::INVALID));
         let (rows, carried) = self.partition(&key).lock().drop_bits(session, note);
@@ -297,8 +303,8 @@ impl LockManager {
         self.release_carried(session, carried);
     }
 
-    /// Savepoints are released, all but the first `outer`: what was locked since belongs to the
-    /// last of these.
+    /// Moves the row locks of all savepoints except the first `outer`, which are being released, to
+    /// the last of those `outer`.
     pub(crate) fn lower_rows(&self, session: &SessionControl, held: &HeldLocks, outer: usize) {
         let level = level(outer);
         held.lower_pages(level, |note| {
@@ -313,30 +319,30 @@ impl LockManager {
         });
     }
 
-    /// Whether no other transaction holds the row in memory in a mode that excludes `mode`. Stays
-    /// true while the caller holds the page's exclusive latch.
+    /// Returns whether no other transaction holds the row in memory in a mode that excludes `mode`.
+    /// The answer stays true while the caller holds the page's exclusive latch.
     #[inline]
     pub fn row_is_free(&self, transaction: &Transaction, row: RowKey, mode: RowLockMode) -> bool {
         !self.rows.maybe(&row)
             || self.is_free(transaction.session(), &LockKey::Row(row), Mode::from(mode))
     }
 
-    /// Whether the transaction holds the row in memory, in any mode.
+    /// Returns whether the transaction holds the row in memory, in any mode.
     pub fn holds_row(&self, transaction: &Transaction, row: RowKey) -> bool {
         self.rows.maybe(&row) && self.is_held_by(transaction.session(), &LockKey::Row(row))
     }
 
-    /// Whether anybody, the own transaction included, holds the row in memory: then its line pointer
-    /// is not freed (rule 9b.15).
+    /// Returns whether any transaction, the own one included, holds the row in memory. If so, its
+    /// line pointer is not freed (rule 9b.15).
     pub fn row_is_locked(&self, row: RowKey) -> bool {
         self.rows.maybe(&row) && self.is_held(&LockKey::Row(row))
     }
 
-    /// Waits until no other transaction holds the row in memory in a mode that excludes `mode`,
-    /// without keeping it. False only under [`WaitPolicy::Skip`].
+    /// Waits until no other transaction holds the row in memory in a mode that excludes `mode`.
+    /// Does not take the lock. Returns false only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// As [`LockManager::acquire_table`].
+    /// The errors of [`LockManager::acquire_table`].
     pub fn wait_for_row(
         &self,
         transaction: &Transaction,
@@ -355,8 +361,9 @@ impl LockManager {
         Ok(true)
     }
 
-    /// A row moves to a root on another page: who holds `from` in memory holds `to` too. Called under
-    /// both pages' exclusive latches (rule 9b.15).
+    /// Copies the row locks in memory when a row moves to a chain root on another page: every
+    /// holder of `from` holds `to` too. The caller holds both pages' exclusive latches (rule
+    /// 9b.15).
     ///
     /// # Errors
     /// [`Error::TooManyRowLocks`].
@@ -367,12 +374,13 @@ impl LockManager {
         self.copy_grants(LockKey::Row(from), LockKey::Row(to))
     }
 
-    /// Takes a place in the queue of those who want the row of `tid`, whom its holder makes wait, so
-    /// that they get it in the order in which they came. Taken before waiting for the holder's end and
-    /// kept until the row is marked. `None` only under [`WaitPolicy::Skip`].
+    /// Takes a place in the queue for the row of `tid`, whose holder makes others wait. The queue
+    /// hands the row to the waiters in the order of their arrival. Take the place before the wait
+    /// for the holder's end, and keep it until the row is marked. Returns `None` only under
+    /// [`WaitPolicy::Skip`].
     ///
     /// # Errors
-    /// As [`LockManager::acquire_table`].
+    /// The errors of [`LockManager::acquire_table`].
     pub fn lock_tuple<'t>(
         &self,
         transaction: &'t Transaction,

@@ -4,7 +4,7 @@ use niwaki_storage::OffsetNumber;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Rows of one page. Line pointers below 128 need no memory beside the set: most pages have no
+/// Rows of one page. Line pointers below 128 need no memory beside the set, and most pages have no
 /// more.
 #[derive(Clone, Debug)]
 pub(super) enum RowSet {
@@ -26,7 +26,7 @@ impl RowSet {
         }
     }
 
-    /// The words up to this one at least, and the place of the row's bit among them.
+    /// Returns the word with the row's bit, and the bit as a mask. Grows the set if necessary.
     fn word(&mut self, row: OffsetNumber) -> (&mut u64, u64) {
         let (at, bit) = place(row);
         if at >= self.words().len() {
@@ -62,14 +62,14 @@ impl RowSet {
         self.words().iter().all(|word| *word == 0)
     }
 
-    /// The rows, in order.
+    /// Returns the rows, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = OffsetNumber> {
         (0_u16..).zip(self.words()).flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {
                 let bit = u16::try_from(left.trailing_zeros()).ok().filter(|_| left != 0)?;
                 left &= left - 1;
-                // At most the greatest row that was put in.
+                // The offset is at most the greatest row that was inserted.
                 Some(OffsetNumber(at * WORD_BITS as u16 + bit))
             })
         })
@@ -94,7 +94,7 @@ mod tests {
         fn it_is_a_set(steps in proptest::collection::vec((any::<bool>(), any::<u16>(), 0..300_u16), 1..60)) {
             let (mut set, mut model) = (RowSet::default(), BTreeSet::new());
             for (inserts, any, low) in steps {
-                // Mostly what a page has, and now and then what no page has.
+                // Mostly a row that a page has, and now and then a row that no page has.
                 let row = if any % 50 == 0 { any } else { low };
                 if inserts {
                     set.insert(OffsetNumber(row));

@@ -13,31 +13,31 @@ use crate::session::SessionControl;
 
 /// Signal: the wait goes on.
 const WAITING: u8 = 0;
-/// Signal: what was waited for is there.
+/// Signal: the awaited lock or event is there.
 const GRANTED: u8 = 1;
-/// Looks at the signal between two looks at the clock.
+/// Looks at the signal between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 32;
-/// A wait that goes on is looked at again after this many deadlock timeouts: an edge may have
+/// Number of deadlock timeouts after which a wait is checked for deadlocks again: an edge may have
 /// come from a row that moved.
 const RECHECK_AFTER: u32 = 4;
-/// Until the time to the next look is so long, it doubles with each look: that locks the lock table,
-/// and a session may say that its timeout is a millisecond.
+/// Limit of the growing interval between two searches: below it, the interval doubles with each
+/// search. A search locks the lock table, and a session may set its timeout to a millisecond.
 const RECHECK_OFTEN: Duration = Duration::from_secs(10);
 
-/// What a session waits for.
+/// A session's current wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitInfo {
     pub(crate) key: LockKey,
     /// Monotonic time at which the wait began.
     pub(crate) since: Duration,
-    /// Number of this wait among those of the session.
+    /// Number of this wait among the waits of the session.
     pub(crate) number: u64,
-    /// The session has looked for deadlocks since the wait began.
+    /// True if the session has looked for deadlocks since the wait began.
     pub(crate) looked: bool,
 }
 
 impl SessionControl {
-    /// Arms the signal; before the session enters any queue.
+    /// Arms the signal. Call it before the session enters any queue.
     pub(crate) fn prepare_wait(&self, key: LockKey) {
         self.signal.store(WAITING, Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
@@ -45,13 +45,13 @@ impl SessionControl {
         *self.waiting.lock() = Some(WaitInfo { key, since, number, looked: false });
     }
 
-    /// The wait is over. From here on it is part of no cycle, even if the session has not left its
+    /// Ends the wait. From here on it is part of no cycle, even if the session has not left its
     /// queue yet.
     pub(crate) fn end_wait(&self) {
         *self.waiting.lock() = None;
     }
 
-    /// Notes that the session looks for deadlocks. Returns whether it did so in this wait before.
+    /// Notes that the session looks for deadlocks. Returns whether it did so earlier in this wait.
     pub(super) fn note_look(&self) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.as_mut().is_some_and(|wait| std::mem::replace(&mut wait.looked, true))
@@ -68,13 +68,13 @@ impl SessionControl {
         self.signal.load(Ordering::Acquire) == GRANTED
     }
 
-    /// The wait in progress, unless it was granted already.
+    /// Returns the wait in progress, unless it was granted already.
     pub(crate) fn current_wait(&self) -> Option<WaitInfo> {
         let wait = *self.waiting.lock();
         wait.filter(|_| !self.granted())
     }
 
-    /// The transaction whose end it waits for.
+    /// Returns the transaction whose end the session waits for.
     pub(crate) fn awaited_xid(&self) -> Option<Xid> {
         match self.current_wait()?.key {
             LockKey::Transaction(xid) => Some(xid),
@@ -82,8 +82,8 @@ impl SessionControl {
         }
     }
 
-    /// Waits for [`SessionControl::grant`]. When `look_for_deadlock` fails, the session is in no queue
-    /// any more.
+    /// Waits for [`SessionControl::grant`]. When `look_for_deadlock` fails, the session is in no
+    /// queue any more.
     pub(crate) fn wait_granted(&self, look_for_deadlock: impl Fn() -> Result<()>) -> Result<()> {
         let options = self.manager().options();
         if self.spin(self.manager().locks(), options.spin, options.spinners_max) {
@@ -100,7 +100,8 @@ impl SessionControl {
                 return Ok(());
             }
             if self.is_interrupted() && !seeded_bug!("waits_uncancelled") {
-                // First, or a search would take the wait, which ends now, for part of a deadlock.
+                // The wait ends first. Otherwise a search would take this wait, which ends now, for
+                // part of a deadlock.
                 self.end_wait();
                 self.interrupted()?;
             }
@@ -122,9 +123,9 @@ impl SessionControl {
         }
     }
 
-    /// Looks at the signal for a short while, since a thread that sleeps is slow to wake. Few may do
-    /// so at a time: whoever is waited for needs a processor too. Where it hardly ever helps it is
-    /// done hardly ever.
+    /// Polls the signal for a short while, since a sleeping thread is slow to wake. Only a few
+    /// sessions may do so at a time: the awaited session needs a processor too. If spinning hardly
+    /// ever helps, the session hardly ever spins.
     fn spin(&self, locks: &LockManager, limit: Duration, spinners_max: usize) -> bool {
         if limit.is_zero() || !locks.luck.is_worth_it() {
             return false;
@@ -148,20 +149,22 @@ impl SessionControl {
     }
 }
 
-/// How often spinning was rewarded of late.
+/// Statistics of recent spinning: the share that was rewarded.
 #[derive(Debug)]
 pub(crate) struct Luck {
     /// Moving average of rewarded spins, in 1024ths.
     average: AtomicU32,
-    /// Waits that were not spun for, since spinning is not worth it.
+    /// Waits that began while spinning was not worth it. One in [`TRY_ONE_OF`] of them spins
+    /// nevertheless.
     skipped: AtomicU32,
 }
 
 const LUCK_ONE: u32 = 1024;
-/// Below this share, one wait in [`TRY_ONE_OF`] is spun for, to see whether times have changed.
+/// The least share of rewarded spins for which every wait spins. Below it, one wait in
+/// [`TRY_ONE_OF`] spins, to see whether times have changed.
 const LUCK_MIN: u32 = LUCK_ONE / 5;
 const TRY_ONE_OF: u32 = 16;
-/// Weight of one more wait in the average: one in this many.
+/// Weight of one more spin in the average: one in this many.
 const LUCK_WEIGHT: u32 = 8;
 
 impl Luck {
@@ -193,7 +196,8 @@ mod tests {
     use super::*;
     use crate::{TransactionManager, TxnOptions};
 
-    /// A session with `deadlock_timeout = '1ms'` locked the lock table every 4 ms.
+    /// Without the growing interval, a session with `deadlock_timeout = '1ms'` locked the lock
+    /// table every 4 ms.
     #[test]
     fn looks_for_deadlocks_become_rare() {
         const MICROSECOND: Duration = Duration::from_micros(1);

@@ -17,7 +17,7 @@ use crate::xact::limit;
 
 const SHARDS: usize = limit(64, 4, 1);
 
-/// Who waits for which transaction.
+/// Waiters for the end of transactions.
 #[derive(Debug)]
 pub(crate) struct XidWaits {
     /// Waiters in all shards.
@@ -27,7 +27,7 @@ pub(crate) struct XidWaits {
 
 #[derive(Debug)]
 struct Shard {
-    /// Waiters in this shard; zero lets those who end pass without the lock.
+    /// Waiters in this shard. With zero, a transaction that ends does not take the mutex.
     count: AtomicUsize,
     waiters: Mutex<HashMap<Xid, Vec<Arc<SessionControl>>>>,
 }
@@ -45,12 +45,12 @@ impl XidWaits {
 }
 
 impl LockManager {
-    /// Waits until `xid`, another's transaction or subtransaction, has ended; then its end is
-    /// published (rule 9b.1). No latch may be held. False only under [`WaitPolicy::Skip`], when it
-    /// has not.
+    /// Waits until `xid`, a transaction or subtransaction of another session, has ended. Its end is
+    /// published then (rule 9b.1). No latch may be held. Returns false only under
+    /// [`WaitPolicy::Skip`], when `xid` has not ended.
     ///
     /// # Errors
-    /// As [`LockManager::acquire_table`].
+    /// The errors of [`LockManager::acquire_table`].
     pub fn wait_for_xid(
         &self,
         transaction: &Transaction,
@@ -71,7 +71,8 @@ impl LockManager {
         self.xids.total.fetch_add(1, Ordering::SeqCst);
         shard.count.fetch_add(1, Ordering::SeqCst);
         shard.waiters.lock().entry(xid).or_default().push(Arc::clone(session));
-        // Pairs with the fence in `xid_ended`: either it sees the count, or this sees the end.
+        // Pairs with the fence in `xid_ended`: either `xid_ended` sees the count, or this thread
+        // sees the end.
         fence(Ordering::SeqCst);
         let result = if ended() && !seeded_bug!("xid_wait_without_second_look") {
             Ok(())
@@ -92,14 +93,16 @@ impl LockManager {
         result.map(|()| true)
     }
 
-    /// Whether the end of any transaction is waited for. Asked after the end is published.
+    /// Returns whether a session waits for the end of any transaction. Call it after the end is
+    /// published.
     pub(crate) fn anybody_waits_for_a_transaction(&self) -> bool {
-        // Pairs with the fence in `wait_for_xid`: either this sees the waiter, or it sees the end.
+        // Pairs with the fence in `wait_for_xid`: either this thread sees the waiter, or the waiter
+        // sees the end.
         fence(Ordering::SeqCst);
         self.xids.total.load(Ordering::Relaxed) != 0
     }
 
-    /// Wakes those who wait for `xid`, whose end is published.
+    /// Wakes the sessions that wait for `xid`, whose end is published.
     pub(crate) fn xid_ended(&self, xid: Xid) {
         let shard = self.xids.shard(xid);
         fence(Ordering::SeqCst);

@@ -6,8 +6,8 @@
 //!     frames[frame][xid % 32672]  <─────────────────────┘      0 running, 1 aborted, else CSN
 //! ```
 //!
-//! A frame is reused for another segment once its own was shrunk. A reader that read a value looks
-//! at the entry again: if it is unchanged, the value belonged to the segment it wanted.
+//! A frame is reused for another segment once its own was shrunk or spilled. A reader that read a
+//! value looks at the entry again: if it is unchanged, the value belonged to the wanted segment.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ use super::spill::Spilled;
 use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::{Error, Result};
 
-/// State: not ended, or not yet visible to anybody.
+/// State: not ended, or not yet visible to other transactions.
 pub(crate) const RUNNING: u64 = 0;
 /// State: rolled back, or lost in a crash.
 pub(crate) const ABORTED: u64 = 1;
@@ -29,12 +29,12 @@ pub(crate) const ABORTED: u64 = 1;
 /// State: committed before every snapshot.
 pub(crate) const ANCIENT: u64 = 2;
 
-/// Entries of the directory: 2.1 thousand million transactions at once.
+/// Entries of the directory, one per segment: 2.1 thousand million transactions at once.
 const ENTRIES: usize = limit(1 << 16, 1024, 2);
-/// Segments that are not shrunk, in frames and spilled: reached only when thousands of transactions or snapshots
-/// stay open for days.
+/// The greatest number of segments that are not shrunk, in frames or spilled. Reached only when
+/// thousands of transactions or snapshots stay open for days.
 const FRAMES: usize = limit(4096, 1024, 2);
-/// Segments that stay in frames: 16 MiB. The next older ones are spilled.
+/// Segments that stay in frames: 16 MiB. Older segments beyond this number are spilled.
 pub(crate) const FRAMES_KEPT: usize = limit(64, 0, 2);
 const FRAME_BITS: u32 = 12;
 
@@ -46,7 +46,7 @@ pub(crate) struct XactStates {
     entries: Box<[AtomicU64]>,
     frames: Box<[OnceLock<Frame>]>,
     allocator: Mutex<Allocator>,
-    /// States of segments for which there were no frames.
+    /// States of the segments that were spilled from their frames to the file.
     pub(super) spilled: Spilled,
 }
 
@@ -69,7 +69,7 @@ impl XactStates {
         }
     }
 
-    /// The state of `xid`, or `None` when its segment is not in memory.
+    /// Returns the state of `xid`, or `None` when its segment is not in memory.
     #[inline]
     pub(crate) fn get(&self, xid: Xid) -> Option<u64> {
         let segment = segment_of(xid);
@@ -80,7 +80,7 @@ impl XactStates {
         // Acquire: pairs with the release of the state's writer, and keeps the second look at the
         // entry behind this load.
         let value = frame[place_of(xid)].load(Ordering::Acquire);
-        // Acquire: who finds the entry changed finds the states where they are now.
+        // Acquire: a reader that finds the entry changed finds the states in their new place.
         (entry.load(Ordering::Acquire) == word).then_some(value)
     }
 
@@ -98,18 +98,21 @@ impl XactStates {
         self.frames[(packed & ((1 << FRAME_BITS) - 1)) as usize].get()
     }
 
-    /// The states of a segment in memory. The caller knows that it is not shrunk meanwhile.
+    /// Returns the states of a segment in memory. The caller makes sure that the segment is not
+    /// shrunk meanwhile.
     pub(crate) fn segment(&self, segment: u64) -> Option<&[AtomicU64]> {
         let word = self.entry(segment).load(Ordering::Acquire);
         self.frame_of(word, segment).map(|frame| &frame[..])
     }
 
-    /// Stores that `xid` committed, which was running until now. The caller keeps segments from moving.
+    /// Stores that `xid`, which was running until now, committed. The caller keeps segments from
+    /// moving.
     pub(crate) fn commit(&self, xid: Xid, csn: Csn) {
         self.store(xid, csn.0);
     }
 
-    /// Stores that `xid` aborted, likewise.
+    /// Stores that `xid`, which was running until now, aborted. The caller keeps segments from
+    /// moving.
     pub(crate) fn abort(&self, xid: Xid) {
         self.store(xid, ABORTED);
     }
@@ -122,25 +125,25 @@ impl XactStates {
         }
     }
 
-    /// Numbers of the segments in memory, ascending.
+    /// Returns the numbers of the segments in memory, ascending.
     pub(crate) fn live(&self) -> Vec<u64> {
         self.allocator.lock().live.keys().copied().collect()
     }
 
-    /// Numbers of the segments that are not shrunk.
+    /// Returns the numbers of the segments that are not shrunk.
     pub(crate) fn unshrunk(&self) -> Vec<u64> {
         let spilled = self.spilled.all().into_iter().map(|(segment, _)| segment);
         spilled.chain(self.live()).collect()
     }
 
-    /// Bytes of memory that frames and spilled segments take.
+    /// Returns the bytes of memory that frames and spilled segments take.
     pub(crate) fn bytes(&self) -> usize {
         let frame = XIDS_PER_SEGMENT as usize * size_of::<u64>();
         self.allocator.lock().used * frame + self.spilled.bytes()
     }
 
-    /// Gives a segment a frame if it has none and is not spilled. `announce` logs that there is a new segment, before
-    /// any of its transactions can be seen by anybody.
+    /// Gives a segment a frame if it has none and is not spilled. `announce` logs the new segment
+    /// before any of its transactions can be seen.
     pub(crate) fn open_segment(
         &self,
         segment: u64,
@@ -149,7 +152,7 @@ impl XactStates {
         let mut allocator = self.allocator.lock();
         let entry = self.entry(segment);
         let word = entry.load(Ordering::Acquire);
-        // Who was given an id may come so late that its segment was spilled meanwhile.
+        // A transaction may use its id so late that the id's segment was spilled meanwhile.
         let spilled = self.spilled.has(segment) && !seeded_bug!("spilled_opened_again");
         if self.frame_of(word, segment).is_some() || spilled {
             return Ok(());
@@ -168,7 +171,7 @@ impl XactStates {
         let fresh = || (0..XIDS_PER_SEGMENT).map(|_| AtomicU64::new(RUNNING)).collect();
         let states = self.frames[frame].get_or_init(fresh);
         if reused.is_some() {
-            // Release: who reads such a value sees that the entry changed before.
+            // Release: a reader of such a value sees that the entry changed before.
             states.iter().for_each(|state| state.store(RUNNING, Ordering::Release));
         }
         if segment == 0 {
@@ -182,18 +185,18 @@ impl XactStates {
         Ok(())
     }
 
-    /// Forgets a segment whose states are found elsewhere from now on.
+    /// Frees the frame of a segment whose states are found elsewhere from now on.
     pub(crate) fn close_segment(&self, segment: u64) {
         let mut allocator = self.allocator.lock();
         if let Some(frame) = allocator.live.remove(&segment) {
-            // Release: the states elsewhere are in place for who finds the entry gone.
+            // Release: a reader that finds the entry gone finds the states in their new place.
             self.entry(segment).store(0, Ordering::Release);
             allocator.free.push(frame);
         }
     }
 }
 
-/// Place of the transaction in its segment.
+/// Returns the place of the transaction in its segment.
 #[inline]
 pub(crate) fn place_of(xid: Xid) -> usize {
     (xid.0 % XIDS_PER_SEGMENT) as usize

@@ -1,12 +1,13 @@
-//! How transaction states survive: status pages, checkpoints, redo.
+//! Durability of transaction states: status pages, checkpoints, redo.
 //!
-//! - A commit record says that a transaction committed; what has none is aborted after a crash.
-//! - A segment whose transactions have all ended, and whose commits no snapshot stands between, is
-//!   *shrunk*: its states go to the status page of the same number, two bits each, and one CSN is
-//!   kept in memory for all of them, as long as a snapshot is older than that.
-//! - A checkpoint logs, in two bits each, the states that are not shrunk yet.
-//! - Recovery after a crash shrinks everything and begins a new segment, so that ids of transactions
-//!   that were lost are not given again. After a clean shutdown the segment goes on.
+//! - A commit record says that a transaction committed. After a crash, a transaction without a
+//!   commit record is aborted.
+//! - A segment is *shrunk* when its transactions have all ended and no snapshot stands between its
+//!   commits. Its states go to the status page of the same number, two bits each. Memory keeps one
+//!   CSN for all its commits, as long as a snapshot is older than that.
+//! - A checkpoint logs the states that are not shrunk yet, in two bits each.
+//! - Recovery after a crash shrinks everything and begins a new segment, so that the ids of lost
+//!   transactions are not assigned again. After a clean shutdown the segment goes on.
 
 use std::collections::BTreeMap;
 
@@ -34,29 +35,29 @@ use crate::snapshot::Horizon;
 /// The relation of the status pages; its number is reserved.
 pub(crate) const STATUS_FILE: RelFile = RelFile { id: RelFileId(1), logged: true };
 
-/// Stands for commits that every snapshot sees.
+/// CSN of commits that every snapshot sees.
 const ANCIENT_CSN: Csn = Csn(ANCIENT);
-/// How often a pool without a free frame is asked again.
+/// Attempts to pin a status page while the pool has no free frame.
 const PIN_TRIES: u32 = 10_000;
 
-/// What is known of shrunk segments.
+/// The state of the shrinking: shrunk segments, and facts that recovery collected.
 #[derive(Debug, Default)]
 pub(crate) struct Shrunk {
     /// One CSN for all commits of a segment, while some snapshot may be older.
     recent: RwLock<BTreeMap<u64, Csn>>,
-    /// A segment was opened since the last look for segments to shrink.
+    /// True if a segment was opened since the last look for segments to shrink.
     pub(crate) due: AtomicBool,
-    /// Held by the one thread that shrinks, and while the states of all that are not shrunk are logged.
+    /// Held by the one thread that shrinks, and while a thread logs the states that are not shrunk.
     shrinking: Mutex<()>,
-    /// Highest segment that recovery met.
+    /// The highest segment that recovery met.
     highest: Mutex<Option<u64>>,
-    /// What the last checkpoint that recovery met knew of the next id.
+    /// The next id according to the last checkpoint that recovery met.
     logged_next: Mutex<Option<Xid>>,
-    /// Copies of status pages: a look at one pins nothing and cannot fail.
+    /// Copies of status pages: reading a copy pins no frame and cannot fail.
     ended: EndedSegments,
 }
 
-/// What a segment holds.
+/// Summary of a segment's states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(super) running: bool,
@@ -65,7 +66,7 @@ pub(crate) struct Summary {
 }
 
 impl TransactionManager {
-    /// The state of a transaction whose segment is not in memory.
+    /// Returns the state of a transaction whose segment is not in memory.
     #[cold]
     pub(crate) fn state_elsewhere(&self, xid: Xid) -> u64 {
         match self.states.spilled_state(xid) {
@@ -86,12 +87,12 @@ impl TransactionManager {
         }
     }
 
-    /// Every answer would be invented, and the caller may hold latches.
+    /// Ends the process: every answer would be invented, and the caller may hold latches.
     fn unreadable(&self, xid: Xid, error: &crate::error::Error) -> ! {
         self.env().abort(&format!("could not read the status of transaction {xid}: {error}"))
     }
 
-    /// Shrinks what can be shrunk. No latch may be held.
+    /// Shrinks every segment that can be shrunk. No latch may be held.
     pub(crate) fn shrink_segments(&self) -> Result<()> {
         let Some(storage) = self.storage.get() else { return Ok(()) };
         let Some(_one_at_a_time) = self.shrunk.shrinking.try_lock() else { return Ok(()) };
@@ -127,7 +128,7 @@ impl TransactionManager {
         self.spill_segments(storage, newest)
     }
 
-    /// Spills the oldest segments of those that are too many for memory. One at a time.
+    /// Spills the oldest segments beyond `FRAMES_KEPT`, one at a time.
     fn spill_segments(&self, storage: &Storage, newest: u64) -> Result<()> {
         let live = self.states.live();
         let mut excess = live.len().saturating_sub(FRAMES_KEPT);
@@ -136,7 +137,7 @@ impl TransactionManager {
                 break;
             }
             let Some(spilled) = self.states.write_segment(storage, segment)? else { continue };
-            // Nobody ends a transaction while the queue is locked.
+            // No transaction ends while the queue is locked.
             let queue = self.commits.lock();
             let _queue = (!seeded_bug!("spilled_beside_an_end")).then_some(queue);
             self.states.set_aside(spilled);
@@ -145,20 +146,22 @@ impl TransactionManager {
         Ok(())
     }
 
-    /// Bytes of memory that the states of transactions take: at most 64 MiB, unless one transaction has hundreds
-    /// of savepoints open in each of many segments.
+    /// Returns the bytes of memory that the states of transactions take. The bound is 64 MiB,
+    /// unless one transaction has hundreds of savepoints open in each of many segments.
     pub fn state_bytes(&self) -> usize {
         self.states.bytes() + self.shrunk.ended.bytes()
     }
 
     /// Logs the states that are not shrunk, for a recovery that begins now.
     ///
-    /// No segment is shrunk between the look at its states and their record: what ended in between would be
-    /// running in that record, which recovery meets behind the one that says to ask the status page.
+    /// No segment is shrunk between the look at its states and their record. Otherwise a
+    /// transaction that ended in between would be running in that record. Recovery would meet that
+    /// record after the one that refers to the status page.
     fn log_states(&self, storage: &Storage) -> niwaki_storage::Result<()> {
         let alone = self.shrunk.shrinking.lock();
         let _alone = (!seeded_bug!("states_beside_shrinking")).then_some(alone);
-        // What is in the file is read before anybody has to wait.
+        // The states in the file are read before the queue is locked, so that no transaction waits
+        // for the reads.
         let mut spilled = self.states.spilled();
         let mut segments = Vec::new();
         for (number, segment) in &spilled {
@@ -169,8 +172,8 @@ impl TransactionManager {
             segments.clear();
         }
         {
-            // Commits that are logged but not published yet are found in the queue; nobody logs one
-            // while it is locked.
+            // The queue has the commits that are logged but not published yet. No transaction logs
+            // a commit while the queue is locked.
             let pending = self.commits.lock();
             for ((_, packed), (_, segment)) in segments.iter_mut().zip(&spilled) {
                 segment.pack_ends(packed);
@@ -218,7 +221,7 @@ impl TransactionManager {
             self.recover_segment(*segment)?;
             for (at, state) in self.states.segment(*segment).unwrap_or_default().iter().enumerate()
             {
-                // A commit replayed before this record is newer than what it says.
+                // A commit replayed before this record is newer than the record's state.
                 if state.load(Ordering::Relaxed) == RUNNING {
                     let logged = unpack(bytes, at)
                         .ok_or_else(|| corrupt("a state in a checkpoint has meaningless bits"))?;
@@ -251,8 +254,8 @@ impl TransactionManager {
     }
 }
 
-/// Whether all present and future snapshots see either all commits of the segment or none, so that
-/// one CSN can stand for all of them; and no crash can undo one.
+/// Returns whether one CSN can stand for all commits of the segment. All present and future
+/// snapshots must see either all of the commits or none, and no crash may undo one.
 fn is_settled(summary: Summary, horizon: &Horizon, flushed: Lsn) -> bool {
     let Some((first, last)) = summary.commits else { return true };
     last <= flushed.0 && horizon.none_between(Csn(first), Csn(last))
@@ -294,7 +297,7 @@ fn read_status_page(storage: &Storage, segment: u64) -> Result<PackedStates> {
     let mut tries = 0;
     let pin = loop {
         match storage.pool().pin(id) {
-            // Ends: others give their pins back, or the bound is met.
+            // Ends: other threads return their pins, or the bound is met.
             Err(niwaki_storage::Error::NoBuffers) if tries < PIN_TRIES => {
                 tries += 1;
                 thread::yield_now();
@@ -311,13 +314,13 @@ fn read_status_page(storage: &Storage, segment: u64) -> Result<PackedStates> {
 }
 
 impl Shrunk {
-    /// The first segment of which this snapshot sees no commit, and which has one.
+    /// Returns the first segment that has commits and none that this snapshot sees.
     pub(super) fn first_unseen(&self, snapshot: Csn) -> Option<u64> {
         let recent = self.recent.read();
         recent.iter().find(|(_, csn)| **csn > snapshot).map(|(segment, _)| *segment)
     }
 
-    /// The state of a transaction by its segment's page.
+    /// Returns the state of a transaction according to its segment's status page.
     fn page_state(&self, storage: &Storage, xid: Xid) -> Result<u64> {
         if let Some(state) = self.ended.state(xid) {
             return Ok(state);
@@ -427,12 +430,12 @@ impl ResourceManager for TransactionManager {
         }
     }
 
-    /// What has not committed by now never will.
+    /// Aborts every transaction that has not committed by now.
     fn finish_recovery(&self, storage: &Storage, clean: bool) -> niwaki_storage::Result<()> {
         if !storage.file_exists(STATUS_FILE.id)? {
             storage.create_file(STATUS_FILE, Xid::INVALID)?;
         }
-        // After a clean shutdown no id was given out that its checkpoint does not know.
+        // After a clean shutdown, its checkpoint knows every id that was assigned.
         let logged_next = *self.shrunk.logged_next.lock();
         let next_xid = logged_next.filter(|_| clean).unwrap_or_else(|| {
             let first = self.shrunk.highest.lock().map_or(0, |highest| highest + 1);

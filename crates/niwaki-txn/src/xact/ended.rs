@@ -1,8 +1,11 @@
-//! Segments whose transactions have all ended, by what has not committed in them.
+//! Segments whose transactions have all ended, as lists of the transactions that did not commit.
 //!
-//! Nearly all transactions commit, so a segment is its few others: 32,672 states of a status page, in 8 KiB there, are
-//! a few dozen bytes here. Behind an old snapshot every look at a row that was changed since asks for one of
-//! them, and the rows of one heap page for as many segments: they have to be in memory, and within reach of one latch.
+//! Nearly all transactions commit, so a short list describes a segment: a few dozen bytes. Its
+//! status page takes 8 KiB for 32,672 states.
+//!
+//! Behind an old snapshot, every look at a row that changed since asks for the state of a
+//! transaction in one of these segments. The rows of one heap page may ask for as many different
+//! segments. So the segments have to be in memory, behind one latch.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +17,13 @@ use super::directory::{ABORTED, ANCIENT, place_of};
 use super::status_page::{PackedStates, STATE_BYTES, unpack};
 use super::{XIDS_PER_SEGMENT, limit, segment_of};
 
-/// Bytes that the copies take: 8 MiB, a hundred thousand segments in which everything committed.
+/// The greatest number of bytes that the copies take: 8 MiB. Enough for a hundred thousand segments
+/// in which every transaction committed.
 pub(super) const BYTES_MAX: usize = limit(8 << 20, 4 * SEGMENT_BYTES, 2 * SEGMENT_BYTES);
-/// What one takes besides its list.
+/// Bytes that one segment takes besides its list.
 const SEGMENT_BYTES: usize = 80;
 
-/// Copies of status pages. A status page never changes, so they stay true.
+/// Copies of status pages. A status page never changes, so a copy stays true.
 #[derive(Debug, Default)]
 pub(crate) struct EndedSegments {
     kept: RwLock<Kept>,
@@ -38,12 +42,12 @@ struct Ended {
     others: Others,
 }
 
-/// Which transactions have not committed.
+/// The transactions of a segment that have not committed.
 #[derive(Debug)]
 enum Others {
-    /// Twice the place of each, and 1 more if it has not aborted either; ascending.
+    /// One number for each: twice its place, plus 1 if it has not aborted either; ascending.
     Few(Box<[u16]>),
-    /// So many that two bits for each transaction take less.
+    /// Two bits for each transaction of the segment: used when a list would take more bytes.
     Many(PackedStates),
 }
 
@@ -67,7 +71,7 @@ impl Ended {
         Self { csn, others }
     }
 
-    /// What became of the transaction at a place, if it ended.
+    /// Returns the state of the transaction at a place, if it ended.
     fn state(&self, place: usize) -> Option<u64> {
         let state = match &self.others {
             Others::Few(others) => {
@@ -97,14 +101,14 @@ impl Ended {
 }
 
 impl EndedSegments {
-    /// The state of a transaction; `None` where the status page has to be asked, because there is no copy of it or because
-    /// it does not say that the transaction ended.
+    /// Returns the state of a transaction. `None` when the caller has to ask the status page: there
+    /// is no copy, or the copy does not say that the transaction ended.
     pub(crate) fn state(&self, xid: Xid) -> Option<u64> {
         let kept = self.kept.read();
         kept.segments.get(&segment_of(xid))?.state(place_of(xid))
     }
 
-    /// Keeps a copy of a segment's states. `csn` is that of all its commits.
+    /// Keeps a copy of a segment's states. `csn` stands for all commits of the segment.
     pub(crate) fn keep(&self, segment: u64, states: PackedStates, csn: u64) {
         let ended = Ended::new(csn, states);
         let mut kept = self.kept.write();
@@ -117,7 +121,7 @@ impl EndedSegments {
         }
     }
 
-    /// No snapshot is older than the commits of these segments any more.
+    /// Marks these segments as seen by all: no snapshot is older than their commits any more.
     pub(crate) fn seen_by_all(&self, segments: &[u64]) {
         if segments.is_empty() {
             return;
@@ -130,15 +134,15 @@ impl EndedSegments {
         }
     }
 
-    /// Bytes that the copies take.
+    /// Returns the bytes that the copies take.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.read().bytes
     }
 }
 
 impl Kept {
-    /// Any of them but `newest`, and the same in every run of a schedule: the oldest would be the wrong one where an old
-    /// report reads old rows.
+    /// Removes any segment but `newest`, and the same one in every run of a schedule. The oldest
+    /// segment would be the wrong choice while an old report reads old rows.
     fn remove_one(&mut self, newest: u64) {
         let (Some((&first, _)), Some((&last, _))) =
             (self.segments.first_key_value(), self.segments.last_key_value())
@@ -162,7 +166,7 @@ mod tests {
     use super::*;
     use crate::xact::directory::RUNNING;
 
-    /// States of which one in `every` is `other`.
+    /// Returns states in which one transaction of every `every` has the state `other`.
     fn states(every: usize, other: u64) -> PackedStates {
         let mut states = PackedStates::new();
         for place in 0..XIDS_PER_SEGMENT as usize {
@@ -179,14 +183,14 @@ mod tests {
     fn a_copy_says_what_the_page_says() {
         let ended = EndedSegments::default();
         assert_eq!(ended.state(xid(7, 0)), None);
-        // Many and few that aborted.
+        // Many aborted transactions, and few.
         for every in [3, 9] {
             ended.keep(7, states(every, ABORTED), 555);
             for place in 0..XIDS_PER_SEGMENT {
                 let expected = if place as usize % every == 1 { ABORTED } else { 555 };
                 assert_eq!(ended.state(xid(7, place)), Some(expected), "{place}");
             }
-            // The page says nothing of these, which somebody has to be told.
+            // The page does not say how these ended, so the caller has to ask the page.
             ended.keep(7, states(every, RUNNING), 555);
             assert_eq!(ended.state(xid(7, 1)), None);
             assert_eq!(ended.state(xid(7, 2)), Some(555));
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_the_newest_stays() {
         let ended = EndedSegments::default();
-        // Half of all aborted: thousands of bytes a segment.
+        // Half of all transactions aborted: thousands of bytes a segment.
         for segment in 0..2000 {
             ended.keep(segment, states(2, ABORTED), ANCIENT);
             assert!(ended.bytes() <= BYTES_MAX, "{}", ended.bytes());
@@ -206,13 +210,13 @@ mod tests {
         let mut kept = ended.kept.write();
         let counted: usize = kept.segments.values().map(Ended::bytes).sum();
         assert_eq!(counted, kept.bytes);
-        // Old ones and young ones.
+        // Old segments and young ones are left.
         let left: Vec<u64> = kept.segments.keys().copied().collect();
         assert!(left.len() > 200 && left[left.len() / 2] < 1900, "{left:?}");
         kept.segments.clear();
         kept.bytes = 0;
         drop(kept);
-        // Everything committed: none has to go.
+        // Every transaction committed: no segment has to go.
         for segment in 0..2000 {
             ended.keep(segment, states(usize::MAX, ABORTED), ANCIENT);
         }

@@ -1,4 +1,5 @@
-//! What became of each transaction: a directory of segments in memory, older ones in two bits.
+//! Transaction states: recent segments in memory or in a temporary file, older ones on status pages
+//! in two bits per transaction.
 
 mod directory;
 mod durable;
@@ -13,11 +14,12 @@ pub(crate) use durable::Shrunk;
 pub(crate) use status_page::unpack;
 pub(crate) use status_page::{PackedStates, STATE_BYTES};
 
-/// Transactions per segment: as many as one status page holds at two bits each. Few under a
-/// scheduler, so that segments come and go all the time.
+/// Transactions per segment: the number that one status page holds at two bits each. Few under the
+/// deterministic scheduler, so that segments come and go all the time.
 pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 8, 4) as u64;
 
-/// A limit that shrinks under the deterministic scheduler, and again under the model checker.
+/// Chooses a limit: the real one, or a smaller one under the deterministic scheduler and again
+/// under the model checker.
 pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {
     if niwaki_env::sync::MODEL_CHECKED {
         model_checked
@@ -28,7 +30,7 @@ pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -
     }
 }
 
-/// Number of the segment that holds the state of this transaction.
+/// Returns the number of the segment that holds the state of this transaction.
 #[inline]
 pub(crate) fn segment_of(xid: niwaki_storage::Xid) -> u64 {
     xid.0 / XIDS_PER_SEGMENT

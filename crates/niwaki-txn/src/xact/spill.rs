@@ -1,19 +1,21 @@
-//! Spilled segments: states that cannot be shrunk yet and are too many for memory, in a temporary file.
+//! Spilled segments: states in a temporary file that cannot be shrunk yet and are too many for
+//! memory.
 //!
 //! ```text
-//! frame, 256 KiB of memory              slot of tmp/states: blocks of 1,023 states, each with a checksum
-//!   csn csn running csn aborted …  ──►    csn csn   │   csn aborted …      read through a bounded cache
-//!                                         open: running                    in memory, and stored to
+//! frame, 256 KiB of memory           slot of tmp/states: blocks of 1,023 states with a checksum
+//!   csn csn running csn aborted … ──►  csn csn   │   csn aborted …    read through a bounded cache
+//!                                      open: running                  in memory, and stored to
 //! ```
 //!
-//! What has ended never changes, so a copy of it stays true. What was running when the segment was copied is kept
-//! in memory, one word each; whoever ends it stores there what it would have stored in the frame. States are stored under
-//! the commit queue's lock, and a segment changes from frame to file under it, so no end falls between the two.
+//! The state of an ended transaction never changes, so its copy in the file stays true.
+//! Transactions that ran when their segment was copied are kept in memory, one word each. The end
+//! of such a transaction is stored there instead of the frame. States are stored under the commit
+//! queue's lock, and a segment moves from frame to file under it. So no end falls between the two.
 //!
-//! A reader looks for a segment where it was first: frame, then file, then status page. A segment moves in this
-//! order only, and stands in its new place before it leaves the old one, so one of the looks finds it.
+//! A reader looks for a segment in the order in which it moves: frame, then file, then status page.
+//! A segment stands in its new place before it leaves the old one, so one of the looks finds it.
 //!
-//! The file is never synced: after a crash states come from the log.
+//! The file is never synced: after a crash the states come from the log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,11 +33,11 @@ use super::status_page::PackedStates;
 use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::Result;
 
-/// The folder of temporary files, which is emptied when a database is opened.
+/// The folder of temporary files. Opening a database empties the folder.
 const DIR: &str = "tmp";
 const PATH: &str = "tmp/states";
 
-/// States in a block; the word in front of them is their checksum.
+/// States in a block: 8 KiB with the checksum, which is the word in front of them.
 const BLOCK_STATES: usize = limit(1023, 3, 2);
 const BLOCK_BYTES: usize = (BLOCK_STATES + 1) * WORD;
 const WORD: usize = size_of::<u64>();
@@ -43,21 +45,23 @@ const WORD: usize = size_of::<u64>();
 const BLOCKS: usize = (XIDS_PER_SEGMENT as usize).div_ceil(BLOCK_STATES);
 const SLOT_BYTES: u64 = (BLOCKS * BLOCK_BYTES) as u64;
 
-/// Blocks that are kept in memory: 24 MiB.
+/// The greatest number of blocks that are kept in memory: 24 MiB.
 const BLOCKS_KEPT: usize = limit(3072, 2, 1);
-/// A segment with more transactions that run stays where it is.
+/// The greatest number of running transactions of a spilled segment: each takes a word in memory. A
+/// segment with more is not spilled.
 const OPEN_MAX: usize = limit(256, 4, 2);
 
 type Block = Box<[u64]>;
 
-/// Transactions that ran when their segment was copied, by place, and what became of them since.
+/// Transactions that ran when their segment was copied, by place, each with its state since.
 type Open = Box<[(usize, AtomicU64)]>;
 
 /// States of segments that are in the file.
 #[derive(Debug, Default)]
 pub(crate) struct Spilled {
     segments: RwLock<BTreeMap<u64, Arc<SpilledSegment>>>,
-    /// How many there are. Who finds a frame gone and none here finds its status page.
+    /// Number of spilled segments. A reader that finds a frame gone and no spilled segment finds
+    /// the status page.
     count: AtomicUsize,
     /// Copies of blocks, by segment and number.
     blocks: RwLock<BTreeMap<(u64, usize), Block>>,
@@ -82,7 +86,7 @@ struct Slots {
     free: Vec<u64>,
 }
 
-/// A place in the file; free again when nobody can read it any more.
+/// A place in the file. The place is free again when no thread can read it any more.
 #[derive(Debug)]
 struct Slot {
     number: u64,
@@ -115,13 +119,14 @@ struct SpillFile {
     env: Env,
     /// Absent when the database is closed.
     file: RwLock<Option<Arc<dyn VfsFile>>>,
-    /// Another process may have a file of this name when it is closed.
+    /// The gate tells when the database is closed: then another process may have a file of this
+    /// name.
     gate: WriteGate,
 }
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        // What is not removed now goes when the database is opened.
+        // A file that is not removed now is removed when the database is opened.
         if !self.gate.is_closed() {
             let _ = self.env.vfs.remove(PATH);
         }
@@ -133,7 +138,7 @@ fn failed(action: &str, error: io::Error) -> StorageError {
 }
 
 impl SpillFile {
-    /// What an earlier process left in it is nothing to this one.
+    /// Opens the file and empties it: an earlier process may have left states in it.
     fn open(storage: &Storage) -> Result<Self> {
         let (env, gate) = (storage.env(), storage.write_gate());
         gate.pass()?;
@@ -185,7 +190,8 @@ impl SpillFile {
     }
 }
 
-/// A block of another segment, or in another place, has another one.
+/// Computes a checksum over segment, block and states, so that a block in a wrong place has a wrong
+/// checksum.
 fn checksum(segment: u64, block: usize, states: &[u8]) -> u64 {
     let place = [segment.to_le_bytes(), (block as u64).to_le_bytes()].concat();
     u64::from(crc32c::crc32c_append(crc32c::crc32c(&place), states))
@@ -197,7 +203,7 @@ impl SpilledSegment {
         Some(&self.open[at].1)
     }
 
-    /// Stores what became of transactions that were running.
+    /// Stores the states of the transactions that ran when the segment was copied.
     pub(crate) fn pack_ends(&self, packed: &mut PackedStates) {
         for (place, state) in &self.open {
             packed.set(*place, state.load(Ordering::Acquire));
@@ -212,23 +218,24 @@ impl SpilledSegment {
 }
 
 impl Spilled {
-    /// Segments in the file, ascending.
+    /// Returns the segments in the file, ascending.
     pub(crate) fn all(&self) -> Vec<(u64, Arc<SpilledSegment>)> {
         let segments = self.segments.read();
         segments.iter().map(|(number, segment)| (*number, Arc::clone(segment))).collect()
     }
 
-    /// Whether the segment is in the file.
+    /// Returns whether the segment is in the file.
     pub(crate) fn has(&self, segment: u64) -> bool {
         self.segments.read().contains_key(&segment)
     }
 
     pub(crate) fn count(&self) -> usize {
-        // Acquire: pairs with the release of who took the last one away; its status page is in place.
+        // Acquire: pairs with the release of the thread that removed the last segment, whose status
+        // page is in place.
         self.count.load(Ordering::Acquire)
     }
 
-    /// Bytes of memory: of copies, and of what may still end.
+    /// Returns the bytes of memory: of cached blocks, and of transactions that may still end.
     pub(crate) fn bytes(&self) -> usize {
         let open: usize = self.segments.read().values().map(|s| size_of_val(&*s.open)).sum();
         self.blocks.read().len() * BLOCK_STATES * WORD + open
@@ -238,7 +245,7 @@ impl Spilled {
         self.segments.read().get(&segment).cloned()
     }
 
-    /// The state of a transaction, or `None` when its segment is not in the file.
+    /// Returns the state of a transaction, or `None` when its segment is not in the file.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -262,11 +269,11 @@ impl Spilled {
         }
         let states = self.read(segment, block)?;
         let state = states[at];
-        // Who forgets the segment forgets its copies afterwards.
+        // A thread that forgets the segment removes its cached blocks afterwards.
         let segments = self.segments.read();
         if segments.contains_key(&segment.number) {
             let mut blocks = self.blocks.write();
-            // Any of them, but the same in every run of a schedule.
+            // Evicts any block, but the same one in every run of a schedule.
             let victim = place % BLOCKS_KEPT;
             if blocks.len() >= BLOCKS_KEPT
                 && let Some(victim) = blocks.keys().nth(victim).copied()
@@ -283,7 +290,8 @@ impl Spilled {
         file.read(segment, block)
     }
 
-    /// The states of a segment as they were written: what ran then is in none.
+    /// Returns the states of a segment as they were written: transactions that ran then are
+    /// running.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -298,7 +306,8 @@ impl Spilled {
         Ok(packed)
     }
 
-    /// Its states are found elsewhere from now on. The file gives its room back when nothing is in it.
+    /// Removes a segment whose states are found elsewhere from now on. The file is truncated when
+    /// no segment is left in it.
     pub(crate) fn forget(&self, segment: u64) -> Result<()> {
         if self.segments.write().remove(&segment).is_some() {
             self.count.fetch_sub(1, Ordering::Release);
@@ -315,30 +324,31 @@ impl Spilled {
 }
 
 impl XactStates {
-    /// Closes the file, if there is one; states that are in it alone cannot be read from now on.
+    /// Closes the file, if there is one. States that are in the file alone cannot be read from now
+    /// on.
     pub(crate) fn close_file(&self) {
         if let Some(file) = self.spilled.file.get() {
             *file.file.write() = None;
         }
     }
 
-    /// See [`Spilled::state`].
+    /// Does the same as [`Spilled::state`].
     pub(crate) fn spilled_state(&self, xid: Xid) -> Option<Result<u64>> {
         self.spilled.state(xid)
     }
 
-    /// Segments in the file, ascending.
+    /// Returns the segments in the file, ascending.
     pub(crate) fn spilled(&self) -> Vec<(u64, Arc<SpilledSegment>)> {
         self.spilled.all()
     }
 
-    /// See [`Spilled::pack_written`].
+    /// Does the same as [`Spilled::pack_written`].
     pub(crate) fn pack_written(&self, segment: &SpilledSegment) -> Result<PackedStates> {
         self.spilled.pack_written(segment)
     }
 
-    /// Writes the states of a segment in memory to the file; `None` when too many of its transactions run. Only one
-    /// thread at a time moves segments.
+    /// Writes the states of a segment in memory to the file; `None` when too many of its
+    /// transactions run. Only one thread at a time moves segments.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -372,17 +382,17 @@ impl XactStates {
         Ok(Some(spilled))
     }
 
-    /// From now on the states of a written segment are found in the file. The caller keeps all others from storing
-    /// a state meanwhile.
+    /// Moves a written segment to the file: from now on readers find its states there. The caller
+    /// keeps other threads from storing a state meanwhile.
     pub(crate) fn set_aside(&self, spilled: SpilledSegment) {
         let number = spilled.number;
         let frame = self.segment(number).expect("it is in memory until now");
         for (place, state) in &spilled.open {
-            // What ended since it was written.
+            // The transaction may have ended since the segment was written.
             state.store(frame[*place].load(Ordering::Acquire), Ordering::Release);
         }
         self.spilled.segments.write().insert(number, Arc::new(spilled));
-        // Release: and so does the frame's entry, which is what readers look at first.
+        // Release: readers look at the frame's entry first, and its store below is a release, too.
         self.spilled.count.fetch_add(1, Ordering::Release);
         self.close_segment(number);
     }
@@ -396,7 +406,7 @@ impl XactStates {
         open.store(state, Ordering::Release);
     }
 
-    /// What a segment holds that is not shrunk.
+    /// Returns a summary of a segment that is not shrunk.
     pub(crate) fn summarize(&self, number: u64) -> Summary {
         if let Some(spilled) = self.spilled.find(number) {
             return spilled.summary();
@@ -408,7 +418,7 @@ impl XactStates {
         summary
     }
 
-    /// The states of a segment that is not shrunk, in two bits each.
+    /// Returns the states of a segment that is not shrunk, in two bits each.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -448,7 +458,7 @@ impl Summary {
         }
     }
 
-    /// The last commit.
+    /// Returns the last commit.
     pub(crate) fn last(&self) -> Option<Csn> {
         self.commits.map(|(_, last)| Csn(last))
     }

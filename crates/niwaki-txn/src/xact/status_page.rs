@@ -1,4 +1,4 @@
-//! Two bits per transaction: the form that old states take on pages and in checkpoints.
+//! Status pages: old transaction states in two bits each, for pages and checkpoints.
 //!
 //! ```text
 //! page 24 bytes header │ 8168 bytes: transaction 4n in bits 0-1 of byte n, 4n+1 in bits 2-3, …
@@ -8,7 +8,7 @@ use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
 
 use super::directory::{ABORTED, ANCIENT, RUNNING};
 
-/// Bytes of states on a page.
+/// Bytes of states on a page: the page without its header.
 pub(crate) const STATE_BYTES: usize = PAGE_SIZE - HEADER_SIZE;
 
 const UNKNOWN_BITS: u8 = 0;
@@ -24,13 +24,13 @@ impl PackedStates {
         Self(Box::new([0; STATE_BYTES]))
     }
 
-    /// A copy of a page's states; `None` when it has another size.
+    /// Copies the states of a page; `None` when `bytes` are too few.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self(Box::new(*bytes.first_chunk::<STATE_BYTES>()?)))
     }
 
-    /// Stores the state of the segment's transaction number `at`: running, aborted, or, for any
-    /// other value, committed.
+    /// Stores the state of the segment's transaction number `at`: running, aborted, or committed
+    /// for any other value.
     pub(crate) fn set(&mut self, at: usize, state: u64) {
         let bits = match state {
             RUNNING => UNKNOWN_BITS,
@@ -43,7 +43,8 @@ impl PackedStates {
     }
 }
 
-/// The state in two bits: running, aborted, or committed long ago; `None` for bits that mean nothing.
+/// Returns the state in two bits: running, aborted, or committed long ago; `None` for meaningless
+/// bits.
 pub(crate) fn unpack(bytes: &[u8], at: usize) -> Option<u64> {
     match bytes.get(at / 4)? >> (at % 4 * 2) & 0b11 {
         UNKNOWN_BITS => Some(RUNNING),

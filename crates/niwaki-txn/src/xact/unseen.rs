@@ -1,4 +1,4 @@
-//! The oldest transaction that a snapshot does not see: PostgreSQL's `xmin` of it.
+//! The oldest transaction that a snapshot does not see: PostgreSQL's `xmin` of the snapshot.
 
 use niwaki_storage::{Csn, Xid};
 
@@ -7,11 +7,11 @@ use super::directory::RUNNING;
 use crate::manager::TransactionManager;
 
 impl TransactionManager {
-    /// Returns the oldest transaction that runs, or that committed after `snapshot`; the next one
-    /// where there is none.
+    /// Returns the oldest transaction that runs, or that committed after `snapshot`; without one,
+    /// the next id to assign.
     ///
-    /// For monitoring: nothing is read from files. Of a segment whose states are not in memory the
-    /// first transaction stands for all.
+    /// For monitoring: the function reads no file. If the states of a segment are not in memory,
+    /// the segment's first transaction stands for all.
     pub fn oldest_unseen(&self, snapshot: Csn) -> Xid {
         let next = self.next_xid();
         let shrunk = self.shrunk.first_unseen(snapshot);

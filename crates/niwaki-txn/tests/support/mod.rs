@@ -1,12 +1,14 @@
-//! A log without a file. A unit test includes it by its path, where the crate has another name; so
-//! what is the crate's comes from the module around it.
+//! A log without a file.
+//!
+//! A unit test includes this file by its path. There the crate has another name, so this file takes
+//! the crate's items from the module around it.
 
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Lsn, RelFile, Xid};
 
 use super::{CommitLog, Result};
 
-/// Gives each record a place of its own, and all of them are durable at once.
+/// Gives each record a place of its own; all records are durable at once.
 #[derive(Default)]
 pub(super) struct CountingLog(AtomicU64);
 

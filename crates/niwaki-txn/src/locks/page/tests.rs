@@ -1,4 +1,4 @@
-//! Row locks of all kinds, promoted and not, against a list that is too simple to be wrong.
+//! Row locks of all kinds, promoted and not, compared with a list that is too simple to be wrong.
 
 #[path = "../../../tests/support/mod.rs"]
 mod support;
@@ -16,18 +16,18 @@ use crate::{
 use support::CountingLog;
 
 const TRANSACTIONS: usize = 3;
-/// Three on one page, one on another.
+/// Three rows on one page, one on another.
 const ROWS: [(u32, u16); 4] = [(1, 1), (1, 2), (1, 200), (2, 1)];
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Lock(usize, usize, usize),
     Unlock(usize, usize, usize),
-    /// The lock is as if it had been taken with so few savepoints.
+    /// Keeps the lock as if it had been taken with this number of open savepoints.
     Keep(usize, usize, usize, usize),
-    /// Somebody looks at the row's entry, as who waits does.
+    /// Creates the row's entry, as a waiter does.
     Promote(usize),
-    /// And goes away again.
+    /// Removes the entry again, if it is idle.
     Demote(usize),
     /// The row moves to another page.
     Carry(usize),
@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A lock. `along`: it came along with another row, and goes with that one's.
+/// A lock. `along`: the row with which the lock was carried along, and whose lock releases it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
     who: usize,
@@ -97,7 +97,7 @@ struct Fixture {
     manager: Arc<TransactionManager>,
     real: Vec<Transaction>,
     model: Model,
-    /// Where the rows are now, and where they have been.
+    /// Current keys of the rows; `old` has their former keys.
     rows: Vec<RowKey>,
     old: Vec<RowKey>,
 }
@@ -195,7 +195,7 @@ impl Fixture {
         }
     }
 
-    /// All that can be asked is as the model says.
+    /// Compares every answer of the lock manager with the model.
     fn check(&self) {
         let Self { manager, real, model, rows, old } = self;
         let locks = manager.locks();
@@ -236,7 +236,7 @@ fn begin(manager: &Arc<TransactionManager>) -> Transaction {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whether a row is promoted is nobody's business but the lock table's.
+    /// Only the lock table can tell whether a row is promoted.
     #[test]
     fn row_locks_are_as_a_list_would_have_them(steps in proptest::collection::vec(step(), 1..60)) {
         let mut fixture = Fixture::new();
@@ -247,7 +247,7 @@ proptest! {
         fixture.real.clear();
         let locks = fixture.manager.locks();
         assert!(!locks.any_row_locks());
-        // Nothing is left but entries that this test asked for.
+        // Only entries that this test asked for are left.
         for row in fixture.rows.iter().chain(&fixture.old) {
             let key = LockKey::Row(*row);
             locks.partition(&key).lock().remove_if_idle(&key);

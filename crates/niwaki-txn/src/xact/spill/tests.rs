@@ -1,4 +1,5 @@
-//! Bounded memory whatever is held, and the same answers as from a map, in memory, from the file, and after a crash.
+//! Tests of spilled segments: memory stays bounded, and every answer equals a map's. The answers
+//! are checked in memory, from the file, and after a crash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Database {
         commit(self.begin())
     }
 
-    /// The rest of a segment's ids are used up, by transactions that aborted.
+    /// Uses up the rest of a segment's ids with transactions that aborted.
     fn use_up_segment(&self) {
         abort(self.begin());
         let next = self.manager.next_xid();
@@ -50,7 +51,7 @@ impl Database {
         self.manager.set_next_xid(Xid(end));
     }
 
-    /// Spills a segment: a commit in it, and a transaction that runs, so that it does not shrink.
+    /// Spills a segment with one commit and one running transaction, which keeps it from shrinking.
     fn spill_a_segment(&self) -> (Xid, Transaction) {
         let (early, _) = self.commit();
         let running = self.begin();
@@ -71,7 +72,7 @@ impl Database {
         self.manager.status(xid)
     }
 
-    /// As after a crash of the process: without what is in memory.
+    /// Reopens the database as after a crash of the process: without the state in memory.
     fn crashed(&self) -> Self {
         Self::open(Arc::new(self.vfs.fork()))
     }
@@ -88,7 +89,8 @@ fn abort(transaction: Transaction) -> Xid {
     xid
 }
 
-/// What a shrunk segment says of any commit: a CSN that all snapshots see.
+/// Returns whether the status is a commit at any CSN. A shrunk segment has one CSN for all its
+/// commits, which all snapshots see.
 fn is_committed(status: XidStatus) -> bool {
     matches!(status, XidStatus::Committed(_))
 }
@@ -103,7 +105,7 @@ fn three_hundred_segments_under_old_snapshots_and_open_transactions_stay_in_the_
     let (mut commits, mut aborts, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for at in 0..SEGMENTS {
         commits.push(database.commit());
-        // Between two commits of its segment.
+        // The snapshot stands between two commits of its segment.
         let reader = database.begin();
         let snapshot = reader.snapshot().unwrap();
         held.push((reader, snapshot));
@@ -134,7 +136,7 @@ fn three_hundred_segments_under_old_snapshots_and_open_transactions_stay_in_the_
         assert_eq!(database.status(running.write_xid().unwrap()), XidStatus::InProgress);
     }
     assert!(database.manager.state_bytes() <= BOUND);
-    // With its states logged by a checkpoint, and without.
+    // Recovers without and with a checkpoint that logged the states.
     for checkpoint in [false, true] {
         if checkpoint {
             let kind = CheckpointKind::Requested;
@@ -146,7 +148,7 @@ fn three_hundred_segments_under_old_snapshots_and_open_transactions_stay_in_the_
             assert_eq!(recovered.status(xid), XidStatus::Aborted);
         }
     }
-    // What ran when its segment was spilled ends, both ways.
+    // Transactions that ran when their segment was spilled end, by commit and by abort.
     for (at, running) in open.into_iter().enumerate() {
         let xid = if at % 2 == 0 {
             let (xid, csn) = commit(running);
@@ -158,7 +160,7 @@ fn three_hundred_segments_under_old_snapshots_and_open_transactions_stay_in_the_
         assert_eq!(is_committed(database.status(xid)), at % 2 == 0);
     }
     check(&database, &held);
-    // A shrunk segment speaks of its last commit: no snapshot can tell.
+    // A shrunk segment reports its last commit for all commits: no snapshot can tell.
     held.clear();
     database.manager.shrink_segments().unwrap();
     assert_eq!(database.manager.states.unshrunk(), []);
@@ -171,7 +173,8 @@ fn three_hundred_segments_under_old_snapshots_and_open_transactions_stay_in_the_
     aborts.iter().for_each(|xid| assert_eq!(database.status(*xid), XidStatus::Aborted));
 }
 
-/// What a transaction has come to; the index of its segment tells where it is looked for.
+/// The expected outcome of a transaction. The index of its segment decides where its state is
+/// looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Running,
@@ -289,7 +292,7 @@ fn a_damaged_block_is_no_answer() {
     assert_eq!(database.status(running.write_xid().unwrap()), XidStatus::InProgress);
 }
 
-/// Nothing is spilled of which more than a handful may still end.
+/// A segment with more than `OPEN_MAX` running transactions is not spilled.
 #[test]
 fn a_segment_in_which_many_run_stays_in_memory() {
     let database = Database::open(Arc::new(MemoryVfs::new()));
@@ -307,7 +310,7 @@ fn a_segment_in_which_many_run_stays_in_memory() {
     assert!(states.write_segment(storage, segment_of(first)).unwrap().is_some());
 }
 
-/// A session that outlived its database held the manager, and the manager held the file.
+/// A session that outlives its database holds the manager, and the manager once held the file open.
 #[test]
 fn a_closed_database_has_no_file_of_states_open() {
     let database = Database::open(Arc::new(MemoryVfs::new()));
