@@ -1,10 +1,10 @@
 //! CREATE INDEX CONCURRENTLY (rule 9b.12): defined, then built and ready, then validated and valid.
 //!
 //! ```text
-//! DEFINED ── wait ──► read the heap, load ──► READY ── wait ──► read the heap, add what is missing ──► VALID
-//!   updates compare its keys                   updates insert into it           scans use it
+//! DEFINED ─ wait ─► read the heap, load ─► READY ─ wait ─► read the heap, add the rest ─► VALID
+//!   updates compare its keys                 updates insert into it       scans use it
 //! ```
-//! Each wait is for the transactions that write and know only of the phase before.
+//! Each wait is for the transactions that write and know only the phase before.
 
 use crate::heap::{Mixed, PAGES, Reader, Tid};
 use crate::index::{Entry, Phase, latch_place};
@@ -25,7 +25,7 @@ pub(crate) async fn build(actor: Actor, index: usize) {
         actor.step().await;
     }
     {
-        // Nobody else looks at the new leaf: it is loaded at once.
+        // No other actor reads the new leaf, so it is loaded at once.
         let mut world = actor.world();
         world.say(|| "loads the index".to_owned());
         for entry in found {
@@ -40,7 +40,7 @@ pub(crate) async fn build(actor: Actor, index: usize) {
     admit_cleaners(&actor);
     actor.step().await;
     let mut world = actor.world();
-    // The catalog says so in a durable commit.
+    // The catalog records the phase in a durable commit.
     world.log.flush();
     world.indexes[index].phase = Phase::Valid;
     world.events.built += 1;
@@ -48,7 +48,8 @@ pub(crate) async fn build(actor: Actor, index: usize) {
     world.say(|| "index valid".to_owned());
 }
 
-/// Adds what the build could not see. What is there already is suppressed.
+/// Adds entries of versions that the build could not see. Entries that exist already are
+/// suppressed.
 async fn validate(actor: &Actor, index: usize) {
     let view = collect(actor).await;
     for page in 0..PAGES {
@@ -63,8 +64,8 @@ async fn validate(actor: &Actor, index: usize) {
     }
 }
 
-/// Moves the index on, and waits for all who write and do not know of it. Who only reads is not waited
-/// for, however old its snapshot.
+/// Moves the index to the next phase, and waits for all writers that do not know of it. Readers are
+/// not waited for, however old their snapshots.
 async fn set_phase(actor: &Actor, index: usize, phase: Phase) {
     let running = {
         let mut world = actor.world();
@@ -90,14 +91,15 @@ async fn exclude_cleaners(actor: &Actor) {
 fn admit_cleaners(actor: &Actor) {
     let mut world = actor.world();
     world.builds -= 1;
-    // What was seen to before was seen to in other indexes.
+    // Earlier clean-up did not cover this index, so its records end.
     if world.rules.has(Rule::BuildEndsRecords) {
         world.settling.end_all();
     }
 }
 
 impl World {
-    /// The entries that the rows on a page need, and sets `mixed` where a root gets more than one key.
+    /// Returns the entries that the rows on a page need, and sets `mixed` where a root gets more
+    /// than one key.
     fn entries_of(&mut self, index: usize, page: u8, view: &View, again: bool) -> Vec<Entry> {
         let definition = self.indexes[index].definition;
         let now = Reader { snapshot: self.transactions.published, own: None, command: 0 };
@@ -117,7 +119,8 @@ impl World {
                     entries.push(entry(key, root, definition.payload(&version.values)));
                 }
             }
-            // A version without a key is one more kind of key: its entry must be rechecked.
+            // A version without a key counts as another key: the entries of its root must be
+            // rechecked.
             let keys = self.versions(root).filter(|(_, version)| !self.removable(version, view));
             let mut keys: Vec<_> = keys.map(|(_, v)| definition.key(&v.values)).collect();
             keys.dedup();

@@ -1,4 +1,4 @@
-//! Bottom-up deletion: a leaf asks which of its entries nobody needs.
+//! Bottom-up deletion: it finds and deletes the unneeded entries of a leaf.
 
 use crate::heap::{Tid, Values};
 use crate::index::{Entry, Phase, latch};
@@ -29,12 +29,13 @@ pub(crate) async fn deleter(actor: Actor, rounds: usize) {
     }
 }
 
-/// Judges and deletes under one hold of the leaf.
+/// Judges and deletes entries under one hold of the leaf.
 async fn delete_at_once(actor: &Actor, index: usize, leaf: usize, view: &View) {
     latch(actor, index, leaf).await;
     let entries = actor.world().leaf(index, leaf).entries.clone();
     for entry in entries {
-        // A mark suffices; the others are asked for in part, as a pass visits few heap pages.
+        // A mark is enough to delete. Only some of the other entries are judged, because a pass
+        // visits few heap pages.
         if !entry.dead {
             if actor.world().random.one_in(2) {
                 continue;
@@ -50,8 +51,8 @@ async fn delete_at_once(actor: &Actor, index: usize, leaf: usize, view: &View) {
     actor.world().unlatch(index, leaf);
 }
 
-/// Keys are expressions, which are not computed under latches: judges on copies, and deletes only what
-/// stands as it did (rule 9b.16).
+/// Judges on copies, and deletes only entries of an unchanged leaf and page (rule 9b.16). Used
+/// where keys are expressions, which are not computed under latches.
 async fn delete_by_copies(actor: &Actor, index: usize, leaf: usize, view: &View) {
     latch(actor, index, leaf).await;
     let (entries, leaf_version) = {
@@ -80,7 +81,7 @@ async fn delete_by_copies(actor: &Actor, index: usize, leaf: usize, view: &View)
         }
         world.unlatch(index, leaf);
         if unchanged {
-            // The leaf's version has moved by this very deletion.
+            // This deletion has changed the leaf's version.
             return;
         }
     }
@@ -93,7 +94,8 @@ fn delete_if_there(world: &mut World, index: usize, leaf: usize, entry: &Entry) 
 }
 
 impl World {
-    /// What of a chain somebody may see, and the version of its page.
+    /// Returns the values of a chain's versions that a snapshot may see, and the version of its
+    /// page.
     fn copy_needed(&self, root: Tid, view: &View) -> (Vec<Values>, u64) {
         let versions = self.versions(root).map(|(_, version)| version);
         let needed = versions.filter(|version| !self.removable(version, view));

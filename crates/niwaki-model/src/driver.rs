@@ -1,4 +1,4 @@
-//! Runs scenarios in many schedules, and shows one again.
+//! Runs scenarios in many schedules, or replays one.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -25,16 +25,16 @@ use crate::transactions::Slot;
 use crate::vacuum::vacuum;
 use crate::world::{Events, World};
 
-/// What a number of schedules came to.
+/// The result of a number of schedules.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Schedules run.
     pub schedules: u64,
     /// Steps of all of them.
     pub steps: u64,
-    /// Schedules that were given up for their length.
+    /// Schedules that were given up because they were too long.
     pub unfinished: u64,
-    /// What happened in them.
+    /// Counts of what happened in them.
     pub events: Events,
     /// The first schedule that broke an invariant; it is the last one run.
     pub failure: Option<Failure>,
@@ -43,9 +43,9 @@ pub struct Report {
 /// A schedule that broke an invariant.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Plays it again, with the same scenario and rules.
+    /// The seed that replays it, with the same scenario and rules.
     pub seed: u64,
-    /// What was broken.
+    /// The broken invariant.
     pub violation: Violation,
 }
 
@@ -66,7 +66,7 @@ pub fn explore(scenario: &Scenario, rules: Rules, seeds: Range<u64>) -> Report {
     report
 }
 
-/// Plays one schedule, and tells it step by step.
+/// Plays one schedule, and returns its trace, step by step.
 pub fn replay(scenario: &Scenario, rules: Rules, seed: u64) -> Vec<String> {
     play(scenario, rules, seed, true).trace
 }
@@ -120,7 +120,7 @@ fn play(scenario: &Scenario, rules: Rules, seed: u64, trace: bool) -> Run {
     }
 }
 
-/// All is quiet: vacuum passes, and nothing may be left that nobody needs.
+/// Checks the quiet state: vacuum passes, and nothing unneeded may be left.
 fn quiet(world: &Rc<RefCell<World>>, random: &mut Random, steps: &mut u64) -> End {
     loop {
         let actor = Actor::new(world, 0);
@@ -136,7 +136,7 @@ fn quiet(world: &Rc<RefCell<World>>, random: &mut Random, steps: &mut u64) -> En
         if slots.iter().all(|slot| *slot == Slot::Empty) {
             return End::AllDone;
         }
-        // A second time without the snapshots that were held to the end.
+        // A second time, without the snapshots that were held to the end.
         slots.fill(Slot::Empty);
     }
 }

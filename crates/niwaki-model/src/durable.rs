@@ -1,9 +1,9 @@
-//! The log and the disk: what a crash leaves.
+//! The log and the disk, with crashes and recovery.
 //!
-//! One step is one log record: the pages it changed. Hints (LP_DEAD) are in no record; they reach the
-//! disk when their page is written for whatever reason. After a crash each page is what was written
-//! last, and every flushed record after that is applied to it: a hint that was on disk stays, unless a
-//! record takes it back (rule 9b.13).
+//! One step is one log record: the pages it changed. Hints (LP_DEAD) are in no record; they reach
+//! the disk when their page is written for any reason. After a crash each page is as it was written
+//! last, and every flushed record after that is applied to it. So a hint that was on disk stays,
+//! unless a record takes it back (rule 9b.13).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::scheduler::Actor;
 use crate::transactions::{Csn, Slot, Status, Xid};
 use crate::world::{Record, World};
 
-/// Place of a record, from 1; 0 is before all.
+/// Number of a record, from 1; 0 is before all records.
 type Lsn = usize;
 
 /// A page of either kind.
@@ -35,7 +35,7 @@ enum Image {
 #[derive(Clone, Debug, Default)]
 struct LogRecord {
     images: Vec<(PageId, Image)>,
-    /// Entries whose LP_DEAD was taken back.
+    /// Entries whose LP_DEAD hint was taken back.
     revived: Vec<(PageId, Place)>,
     commit: Option<Commit>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Log {
     kept: bool,
     records: Vec<LogRecord>,
     flushed: Lsn,
-    /// What the step under way changes.
+    /// Pages that the current step changes.
     changed: Vec<PageId>,
     next: LogRecord,
     /// The last record of each page.
@@ -94,22 +94,23 @@ impl Log {
         self.flushed = self.records.len();
     }
 
-    /// Whether a commit would survive a crash now. Without a log there are no crashes.
+    /// Returns whether a commit would survive a crash now. Without a log there are no crashes.
     pub(crate) fn has_commit(&self, csn: Csn) -> bool {
         self.commits.get(&csn).is_none_or(|lsn| *lsn <= self.flushed)
     }
 
-    /// Whether the last change of a heap page would survive a crash now.
+    /// Returns whether the last change of a heap page would survive a crash now.
     pub(crate) fn has_page(&self, page: u8) -> bool {
         self.lsn.get(&PageId::Heap(page)).is_none_or(|lsn| *lsn <= self.flushed)
     }
 }
 
-/// Writes pages at random moments; a page is written after the log that describes it (W1). A leaf may
-/// leave the pool and come back, as a leaf with a version (rule 9b.13).
+/// Writes pages at random moments; a page is written after the log that describes it (W1). A leaf
+/// may also leave the pool and come back, with a version that no leaf had before (rule 9b.13).
 pub(crate) async fn writer(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
-        // Never ahead of everybody else: whatever its priority, it comes once per step of another.
+        // The writer waits, so that it takes one turn per step of another actor, whatever its
+        // priority.
         actor.wait().await;
         let mut world = actor.world();
         match world.random.below(6) {
@@ -121,7 +122,7 @@ pub(crate) async fn writer(actor: Actor, rounds: usize) {
 }
 
 impl World {
-    /// Begins to keep a log; the disk is as memory is.
+    /// Begins to keep a log; the disk equals memory then.
     pub(crate) fn keep_log(&mut self) {
         self.log.kept = true;
         for page in self.page_ids() {
@@ -150,7 +151,7 @@ impl World {
         }
     }
 
-    /// Logs what the step changed, as one record.
+    /// Logs the changes of the step as one record.
     pub(crate) fn log_step(&mut self) {
         if !self.log.kept || (self.log.changed.is_empty() && self.log.next.commit.is_none()) {
             return;
@@ -190,8 +191,8 @@ impl World {
         self.indexes[index].leaves[leaf].version = version;
     }
 
-    /// Everything in memory is lost; then recovery. `extra`: how much more of the log had reached the
-    /// disk than anybody asked for.
+    /// Loses everything in memory, then recovers. `random` decides how much more of the log than
+    /// was flushed had reached the disk.
     pub(crate) fn crash(&mut self, random: &mut Random) {
         let unflushed = self.log.records.len() - self.log.flushed;
         self.log.flushed += random.below(unflushed + 1);
@@ -227,7 +228,7 @@ impl World {
             }
         }
         for index in &mut self.indexes {
-            // A build that was under way has to begin again.
+            // An unfinished build has to begin again.
             if index.phase != Phase::Valid {
                 index.phase = Phase::Absent;
             }
@@ -255,7 +256,7 @@ impl World {
     fn recover_transactions(&mut self) {
         let records = self.log.records[..self.log.flushed].to_vec();
         let commits: Vec<Commit> = records.into_iter().filter_map(|record| record.commit).collect();
-        // What an earlier recovery found committed stays so.
+        // Transactions that an earlier recovery found committed stay committed.
         let start = self.log.commits.keys().next().copied().unwrap_or(self.transactions.next);
         let last = commits.last().map_or(start - 1, |commit| commit.csn);
         for xid in self.transactions.all() {
@@ -289,14 +290,14 @@ impl World {
         self.shares.fill(crate::reader::Share::default());
         for page in &mut self.pages {
             for pointer in &mut page.pointers {
-                // On disk `cleaning` means yes (rule 9b.9).
+                // On disk, `cleaning` means yes (rule 9b.9).
                 if pointer.mixed == Mixed::Cleaning {
                     pointer.mixed = Mixed::Yes;
                 }
             }
         }
         self.settling = crate::settle::Settling::default();
-        // Every record is incomplete (rule 9b.8).
+        // All records are incomplete now (rule 9b.8).
         self.records.clear();
         for tid in crate::heap::Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>() {
             self.records.insert(tid, Record { keys: Vec::new(), incomplete: true });

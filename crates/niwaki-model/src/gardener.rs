@@ -1,9 +1,10 @@
-//! The gardener: cleans, root by root, what pruning noted (design section 8).
+//! The gardener: a cleaner that takes up the roots that pruning noted, one by one (design section
+//! 8).
 //!
 //! ```text
-//! look at the root   every (index, key) of its record:                        look at it again
-//! ───────────────►   latch the leaf, judge, delete or rewrite, unlatch   ───► free, or clear `mixed`
-//! writes `cleaning`                                                           if it still says so
+//! look at the root   every (index, key) of its record:                      look at it again
+//! ───────────────►   latch the leaf, judge, delete or rewrite, unlatch  ──► free, or clear `mixed`
+//! writes `cleaning`                                                         if it still says so
 //! ```
 
 use crate::heap::{Mixed, State, Tid, Version};
@@ -36,19 +37,19 @@ pub(crate) fn cease_cleaning(actor: &Actor) {
     }
 }
 
-/// What is to be cleaned, as it was when the work began.
+/// A root to be cleaned, as it was when the work began.
 struct Job {
     root: Tid,
     incarnation: u32,
     dead: bool,
-    /// The chain's only version, when that is all there is.
+    /// The chain's only version, if the chain is a single version.
     only: Option<Version>,
     keys: Vec<(usize, Key)>,
-    /// How many keys the record had.
+    /// Number of keys that the record had.
     recorded: usize,
 }
 
-/// Cleans in rounds; one in eight loses the record it took up (rule 9b.8).
+/// Cleans in rounds; one round in eight loses the record it took up (rule 9b.8).
 pub(crate) async fn gardener(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
         if actor.world().records.values().all(|record| record.keys.is_empty()) {
@@ -79,7 +80,8 @@ async fn round(actor: &Actor, view: &View) {
     }
 }
 
-/// Deletes the entry, or gives it the payload of the only version. False: something else is there.
+/// Deletes the entry, or gives it the payload of the only version. Returns false if the entry is
+/// neither.
 async fn visit(actor: &Actor, job: &Job, index: usize, key: Key) -> bool {
     let view = collect(actor).await;
     let place = (key, job.root);
@@ -116,7 +118,7 @@ async fn visit(actor: &Actor, job: &Job, index: usize, key: Key) -> bool {
 }
 
 impl World {
-    /// Takes up a root, and writes `cleaning` before any index is visited (rule 9b.9).
+    /// Takes a root to clean, and writes `cleaning` before any index is visited (rule 9b.9).
     fn take_job(&mut self) -> Option<Job> {
         let noted: Vec<Tid> = self
             .records
@@ -155,7 +157,7 @@ impl World {
         Some(Job { root, incarnation, dead, only, keys, recorded })
     }
 
-    /// The first thing a cleaner does with a root whose chain is a single version.
+    /// Marks a root whose chain is a single version as `cleaning`; a cleaner does this first.
     pub(crate) fn start_cleaning(&mut self, root: Tid, single: bool) {
         let begins = single && self.pointer(root).mixed == Mixed::Yes;
         if begins && self.rules.has(Rule::Cleaning) {
@@ -163,13 +165,14 @@ impl World {
         }
     }
 
-    /// Whether nobody has changed the chain's keys since `start_cleaning`.
+    /// Returns whether the chain's keys are unchanged since `start_cleaning`.
     pub(crate) fn is_still_cleaning(&self, root: Tid) -> bool {
         let wanted = if self.rules.has(Rule::Cleaning) { Mixed::Cleaning } else { Mixed::Yes };
         self.pointer(root).mixed == wanted
     }
 
-    /// All entries of the record are gone: frees the line pointer, or clears `mixed`.
+    /// Finishes a job after all entries of the record are gone: frees the line pointer, or clears
+    /// `mixed`.
     fn finish_job(&mut self, job: &Job) {
         let record = self.records.get(&job.root);
         let lost = record.is_some_and(|record| record.incomplete);

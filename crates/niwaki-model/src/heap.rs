@@ -1,4 +1,4 @@
-//! Two heap pages: line pointers, versions, chains.
+//! Two heap pages, with their line pointers, versions and chains.
 
 use std::fmt::{Display, Formatter};
 use std::ops::Deref;
@@ -7,15 +7,15 @@ use crate::rules::Rule;
 use crate::transactions::{Csn, Xid};
 use crate::world::World;
 
-/// Heap pages. Two suffice: a row is on this page or on the other one.
+/// Number of heap pages. Two are enough: a row is on this page or on the other one.
 pub(crate) const PAGES: u8 = 2;
-/// Line pointers on a page: few, so that they are reused at once.
+/// Line pointers per page: few, so that they are soon reused.
 pub(crate) const OFFSETS: u8 = 5;
 
-/// Which row a version belongs to. Only the oracle and the checks look at it.
+/// The row that a version belongs to. Only the oracle and the checks use it.
 pub(crate) type Row = u8;
 
-/// Where a line pointer is.
+/// The address of a line pointer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Tid {
     pub(crate) page: u8,
@@ -29,12 +29,12 @@ impl Tid {
         Self { page, offset }
     }
 
-    /// All line pointers.
+    /// Returns all line pointers.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..PAGES).flat_map(Self::on_page)
     }
 
-    /// All line pointers of a page.
+    /// Returns all line pointers of a page.
     pub(crate) fn on_page(page: u8) -> impl Iterator<Item = Self> {
         (0..OFFSETS).map(move |offset| Self { page, offset })
     }
@@ -46,7 +46,8 @@ impl Display for Tid {
     }
 }
 
-/// The columns of a row. `serial` counts its versions: so two versions of a row always differ.
+/// The columns of a row. `serial` counts the row's versions, so that two versions of a row always
+/// differ.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Values {
     pub(crate) a: u8,
@@ -65,32 +66,32 @@ impl Display for Values {
 pub(crate) struct Version {
     pub(crate) row: Row,
     pub(crate) values: Values,
-    /// The (sub)transaction that inserted it, and the command within.
+    /// The (sub)transaction that inserted the version, and the command within.
     pub(crate) xmin: Xid,
     pub(crate) cmin: u16,
-    /// The (sub)transaction that replaced or deleted it, and the command within.
+    /// The (sub)transaction that replaced or deleted the version, and the command within.
     pub(crate) xmax: Option<Xid>,
     pub(crate) cmax: u16,
-    /// Who holds the row FOR UPDATE without having changed it. In the engine this is an xmax that only
-    /// locks: an end takes its place.
+    /// The transaction that holds the row FOR UPDATE without having changed it. In the engine this
+    /// is an xmax that only locks, and an end replaces it.
     pub(crate) locker: Option<Xid>,
-    /// Its successor, when it was replaced.
+    /// The successor, when the version was replaced.
     pub(crate) link: Option<Tid>,
-    /// It is not the root of its chain.
+    /// The version is not the root of its chain.
     pub(crate) heap_only: bool,
-    /// The offset of its root; its own when it is the root (rule 9b.15).
+    /// The offset of the version's root; its own offset when it is the root (rule 9b.15).
     pub(crate) root: u8,
 }
 
-/// What a line pointer holds.
+/// The contents of a line pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Unused,
     Normal(Version),
     Redirect(u8),
-    /// Index entries may be left; nothing else is.
+    /// Nothing is left, except perhaps index entries.
     Dead,
-    /// What is left of a moved-in root for those who follow chains (rule 9b.6).
+    /// The rest of a moved-in root, for followers of chains (rule 9b.6).
     Stub {
         xmin: Xid,
         xmax: Option<Xid>,
@@ -98,25 +99,25 @@ pub(crate) enum State {
     },
 }
 
-/// Whether entries of a root may have other keys than the visible version (rule 9b.9).
+/// Decides whether entries of a root may have other keys than the visible version (rule 9b.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mixed {
     No,
     Yes,
-    /// A cleaner is visiting the indexes, and nobody has changed the chain's keys since it began.
+    /// A cleaner is visiting the indexes, and the chain's keys are unchanged since it began.
     Cleaning,
 }
 
-/// A line pointer, with what belongs to the root that lives there.
+/// A line pointer, with the data of the root that lives there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinePointer {
     pub(crate) state: State,
     pub(crate) mixed: Mixed,
     /// The root was created by an update of a row on another page.
     pub(crate) moved_in: bool,
-    /// Who created the root.
+    /// The transaction that created the root.
     pub(crate) born: Xid,
-    /// How often the line pointer was freed.
+    /// Number of times that the line pointer was freed.
     pub(crate) incarnation: u32,
 }
 
@@ -124,9 +125,9 @@ pub(crate) struct LinePointer {
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) pointers: [LinePointer; OFFSETS as usize],
-    /// Its bit in the visibility map.
+    /// The page's bit in the visibility map.
     pub(crate) all_visible: bool,
-    /// Moves with every change.
+    /// Changes with every change of the page.
     pub(crate) version: u64,
 }
 
@@ -158,7 +159,7 @@ impl Deref for Chain {
     }
 }
 
-/// Where the walk along a chain leaves the page: the target and the xmin expected there.
+/// The target of a link that leaves the page, with the xmin expected there.
 pub(crate) type Hop = (Tid, Option<Xid>);
 
 impl World {
@@ -166,7 +167,7 @@ impl World {
         &self.pages[usize::from(tid.page)].pointers[usize::from(tid.offset)]
     }
 
-    /// The line pointer, to be changed; the page counts as changed.
+    /// Returns the line pointer, to change it; the page counts as changed.
     pub(crate) fn pointer_mut(&mut self, tid: Tid) -> &mut LinePointer {
         self.touch_page(tid.page);
         &mut self.pages[usize::from(tid.page)].pointers[usize::from(tid.offset)]
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// The version, to be changed. Must be there.
+    /// Returns the version, to change it. The version must exist.
     pub(crate) fn version_mut(&mut self, tid: Tid) -> &mut Version {
         match &mut self.pointer_mut(tid).state {
             State::Normal(version) => version,
@@ -191,7 +192,7 @@ impl World {
         Tid::on_page(page).find(|tid| matches!(self.pointer(*tid).state, State::Unused))
     }
 
-    /// Whether index entries may name the line pointer.
+    /// Returns whether index entries may name the line pointer.
     pub(crate) fn is_root(&self, tid: Tid) -> bool {
         match &self.pointer(tid).state {
             State::Unused => false,
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// The root of the chain that the version at `tid` belongs to.
+    /// Returns the root of the chain that the version at `tid` belongs to.
     pub(crate) fn root_of(&self, tid: Tid) -> Tid {
         match self.version(tid) {
             Some(version) if version.heap_only => Tid::on(tid.page, version.root),
@@ -208,8 +209,8 @@ impl World {
         }
     }
 
-    /// The versions of a chain on its page, from the line pointer `root` on (rule 9b.7), and where the
-    /// row goes on.
+    /// Returns the versions of a chain on its page, from the line pointer `root` on (rule 9b.7).
+    /// Also returns the link by which the row leaves the page.
     pub(crate) fn chain_and_hop(&self, root: Tid) -> (Chain, Option<Hop>) {
         let mut chain = Chain { offsets: [0; OFFSETS as usize], len: 0 };
         let (mut at, mut expected) = match self.pointer(root).state {
@@ -226,7 +227,7 @@ impl World {
             }
             chain.offsets[chain.len] = at.offset;
             chain.len += 1;
-            // A link is followed only if it was not aborted (rule 9b.7).
+            // A link is followed only if the transaction that set it did not abort (rule 9b.7).
             let Some(link) = version.link.filter(|_| !self.not_ended(version)) else { break };
             if link.page != root.page {
                 return (chain, Some((link, version.xmax)));
@@ -236,12 +237,12 @@ impl World {
         (chain, None)
     }
 
-    /// The versions of a chain on its page.
+    /// Returns the offsets of the versions of a chain on its page.
     pub(crate) fn chain(&self, root: Tid) -> Chain {
         self.chain_and_hop(root).0
     }
 
-    /// The versions of a chain themselves.
+    /// Returns the versions of a chain on its page.
     pub(crate) fn versions(&self, root: Tid) -> impl Iterator<Item = (Tid, &Version)> {
         let chain = self.chain(root);
         (0..chain.len).filter_map(move |n| {
@@ -250,13 +251,13 @@ impl World {
         })
     }
 
-    /// Whether nobody replaced or deleted it, or whoever did was rolled back.
+    /// Returns whether the version was not replaced or deleted, or only by an aborted transaction.
     pub(crate) fn not_ended(&self, version: &Version) -> bool {
         version.xmax.is_none_or(|xmax| self.transactions.aborted(xmax))
     }
 
-    /// The version that is the whole chain, committed and undeleted (rules 9b.8 and 9b.9): what a cleaner
-    /// needs to find before it clears `mixed`.
+    /// Returns the version that is the whole chain, committed and undeleted (rules 9b.8 and 9b.9).
+    /// A cleaner needs such a version to clear `mixed`.
     pub(crate) fn only_version(&self, root: Tid) -> Option<Version> {
         let chain = self.chain(root);
         let &[offset] = &*chain else { return None };
@@ -270,7 +271,7 @@ impl World {
             .then_some(version)
     }
 
-    /// What `snapshot` and the transaction `own` at its command see of a version.
+    /// Returns whether `reader` sees a version.
     pub(crate) fn sees(&self, reader: &Reader, version: &Version) -> bool {
         self.has_happened(reader, version.xmin, version.cmin)
             && !version.xmax.is_some_and(|xmax| self.has_happened(reader, xmax, version.cmax))
@@ -284,11 +285,11 @@ impl World {
     }
 }
 
-/// Through whose eyes versions are seen.
+/// A snapshot, with the transaction and command that read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(crate) snapshot: Csn,
-    /// The top transaction whose own changes count, those of earlier commands.
+    /// The top transaction whose own changes count, if made by earlier commands.
     pub(crate) own: Option<Xid>,
     pub(crate) command: u16,
 }

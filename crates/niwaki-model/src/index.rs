@@ -1,4 +1,4 @@
-//! Indexes: definitions, leaves, entries, latches.
+//! Indexes, with their definitions, leaves, entries and latches.
 
 use crate::heap::{Tid, Values};
 use crate::rules::Rule;
@@ -8,7 +8,7 @@ use crate::world::World;
 /// A key value.
 pub(crate) type Key = u8;
 
-/// What an index is made of.
+/// The definition of an index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Definition {
     pub(crate) name: &'static str,
@@ -22,14 +22,14 @@ pub(crate) struct Definition {
     pub(crate) includes_serial: bool,
 }
 
-/// Which column the key comes from.
+/// The column that the key comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Column {
     A,
     B,
 }
 
-/// Whether, and when, keys must be unique.
+/// The uniqueness of keys, with the time of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unique {
     No,
@@ -38,33 +38,34 @@ pub(crate) enum Unique {
 }
 
 impl Definition {
-    /// The key of a row; none when the predicate does not hold for it.
+    /// Returns the key of a row; `None` when the predicate does not hold for it.
     pub(crate) fn key(&self, values: &Values) -> Option<Key> {
         let column = if self.column == Column::A { values.a } else { values.b };
         let holds = !self.partial || values.b > 0;
         holds.then_some(if self.expression { column / 2 } else { column })
     }
 
-    /// What entries carry besides key and root.
+    /// Returns the payload of entries: their data besides key and root.
     pub(crate) fn payload(&self, values: &Values) -> u16 {
         if self.includes_serial { values.serial } else { 0 }
     }
 }
 
-/// How far the building of an index has come.
+/// The progress of building an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
-    /// Nobody knows of it.
+    /// No transaction knows of the index.
     Absent,
-    /// Updates compare its keys.
+    /// Updates compare keys of the index.
     Defined,
-    /// It takes entries.
+    /// The index takes entries.
     Ready,
-    /// Scans use it.
+    /// Scans use the index.
     Valid,
 }
 
-/// An entry: a key, the root it leads to, its payload, and the hint that it is dead to everyone.
+/// An entry: a key, the chain root it leads to, its payload, and the hint that it is dead to
+/// everyone (LP_DEAD).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Key,
@@ -74,7 +75,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Its place in the index's order.
+    /// Returns the entry's place in the index's order.
     pub(crate) fn place(&self) -> Place {
         (self.key, self.root)
     }
@@ -86,13 +87,14 @@ pub(crate) type Place = (Key, Tid);
 /// A leaf page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leaf {
-    /// In order.
+    /// Entries in order.
     pub(crate) entries: Vec<Entry>,
-    /// Moves with every change, and also when a duplicate is suppressed (rule 9b.13).
+    /// Changes with every change of the leaf, and also when a duplicate is suppressed (rule 9b.13).
     pub(crate) version: u64,
-    /// Which actor holds it exclusively. Shared holds last for one step and need no note.
+    /// The actor that holds the leaf exclusively. Shared latches last for one step and are not
+    /// recorded.
     pub(crate) latch: Option<usize>,
-    /// What stands here is smaller; none: no bound.
+    /// High key: entries of this leaf are smaller. `None`: no bound.
     pub(crate) high: Option<Place>,
     pub(crate) right: Option<usize>,
 }
@@ -110,7 +112,7 @@ impl Index {
         Self { definition, phase, leaves: vec![Leaf::default()] }
     }
 
-    /// The leaves from left to right.
+    /// Returns the leaves from left to right.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(0), |leaf| self.leaves[*leaf].right)
     }
@@ -119,7 +121,7 @@ impl Index {
         self.in_order().flat_map(|leaf| &self.leaves[leaf].entries)
     }
 
-    /// Where a descent for `place` ends, as the leaves are now.
+    /// Returns the leaf where a descent for `place` ends, as the leaves are now.
     pub(crate) fn descend(&self, place: Place) -> usize {
         let mut leaf = 0;
         while let Some(right) = self.leaves[leaf].beyond(place) {
@@ -130,7 +132,7 @@ impl Index {
 }
 
 impl Leaf {
-    /// The right neighbour, if `place` is beyond this leaf.
+    /// Returns the right neighbour, if `place` is beyond this leaf.
     pub(crate) fn beyond(&self, place: Place) -> Option<usize> {
         self.high.filter(|high| place >= *high).and(self.right)
     }
@@ -145,7 +147,7 @@ impl World {
         &self.indexes[index].leaves[leaf]
     }
 
-    /// The leaf, for a logged change: its version moves.
+    /// Returns the leaf for a logged change, and changes its version.
     fn leaf_mut(&mut self, index: usize, leaf: usize) -> &mut Leaf {
         let version = self.next_leaf_version();
         self.touch_leaf(index, leaf);
@@ -154,13 +156,14 @@ impl World {
         leaf
     }
 
-    /// A version that no leaf ever had.
+    /// Returns a version that no leaf ever had.
     pub(crate) fn next_leaf_version(&mut self) -> u64 {
         self.leaf_versions += 1;
         self.leaf_versions
     }
 
-    /// Inserts the entry, unless it is there; splits the leaf if it is full. Caller holds the leaf.
+    /// Inserts the entry, unless it is there; splits the leaf if it is full. The caller holds the
+    /// leaf.
     pub(crate) fn put_entry(&mut self, index: usize, leaf: usize, entry: Entry) {
         let found = self.leaf(index, leaf).find(entry.place());
         if let Some(n) = found.filter(|_| self.rules.has(Rule::NoDuplicates)) {
@@ -179,7 +182,7 @@ impl World {
         entries.insert(at, entry);
     }
 
-    /// The entry is there already (section 5, rule 9b.13).
+    /// Suppresses a duplicate: the entry is there already (section 5, rule 9b.13).
     fn suppress(&mut self, index: usize, leaf: usize, n: usize) {
         self.events.suppressed += 1;
         let entry = self.leaf(index, leaf).entries[n];
@@ -219,7 +222,7 @@ impl World {
         self.say(|| format!("split of {name} at {} {}", bound.0, bound.1));
     }
 
-    /// Deletes an entry, for good. Caller holds the leaf.
+    /// Deletes an entry, for good. The caller holds the leaf.
     pub(crate) fn delete_entry(&mut self, index: usize, leaf: usize, place: Place) {
         let name = self.indexes[index].definition.name;
         self.say(|| format!("deletes entry {name} {} -> {}", place.0, place.1));
@@ -227,7 +230,8 @@ impl World {
         self.leaf_mut(index, leaf).entries.retain(|entry| entry.place() != place);
     }
 
-    /// Gives an entry the payload of the version it leads to (rule 9b.14). Caller holds the leaf.
+    /// Gives an entry the payload of the version that it leads to (rule 9b.14). The caller holds
+    /// the leaf.
     pub(crate) fn rewrite_payload(
         &mut self,
         index: usize,
@@ -245,7 +249,7 @@ impl World {
         self.indexes[index].leaves[leaf].latch = None;
     }
 
-    /// Takes the leaf exclusively, if nobody has it.
+    /// Takes the leaf exclusively, if no other actor has it.
     pub(crate) fn try_latch(&mut self, index: usize, leaf: usize, actor: usize) -> bool {
         let latch = &mut self.indexes[index].leaves[leaf].latch;
         if latch.is_none() {
@@ -255,7 +259,7 @@ impl World {
     }
 }
 
-/// Latches the leaf where `place` belongs, moving right past splits.
+/// Latches the leaf that `place` belongs to, moving right past splits.
 pub(crate) async fn latch_place(actor: &Actor, index: usize, place: Place) -> usize {
     let mut leaf = actor.world().indexes[index].descend(place);
     if actor.world().splits() {

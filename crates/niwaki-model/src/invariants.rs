@@ -7,8 +7,8 @@ use crate::index::Phase;
 use crate::transactions::{Csn, Slot};
 use crate::world::World;
 
-/// What was broken. The first group has the names of `docs/invariants.md`; the second is what sessions
-/// notice.
+/// The name of a broken invariant. The first group has the names of `docs/invariants.md`; the
+/// second is about results that sessions see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "docs/invariants.md says what these are")]
 pub enum Invariant {
@@ -24,28 +24,28 @@ pub enum Invariant {
     G1,
     G2,
     D1,
-    /// A scan gave other rows than its snapshot sees.
+    /// A scan returned other rows than its snapshot sees.
     Answer,
     /// A commit overwrote a change that it had not seen.
     LostUpdate,
-    /// A row that is there was taken for deleted.
+    /// An existing row was taken for deleted.
     MissedUpdate,
-    /// A follower came to another row.
+    /// A follower reached another row.
     WrongRow,
-    /// Two rows with one key, or a key refused that nobody has.
+    /// Two rows have one key, or a key was refused that no row has.
     Unique,
-    /// A row lock was passed by, or taken for another row's.
+    /// A row lock was ignored, or taken for another row's.
     LostLock,
-    /// Nobody can go on.
+    /// No actor can go on.
     Progress,
 }
 
-/// A broken invariant, and how it shows.
+/// A broken invariant, with its symptom.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which.
+    /// The invariant.
     pub invariant: Invariant,
-    /// Where, with which values.
+    /// The place and the values.
     pub what: String,
 }
 
@@ -58,7 +58,7 @@ impl Display for Violation {
 type Broken = Option<(Invariant, String)>;
 
 impl World {
-    /// Ends a step: logs it, and checks everything if something changed.
+    /// Ends a step: logs it, and checks all invariants if something changed.
     pub(crate) fn end_step(&mut self) {
         self.log_step();
         if !std::mem::take(&mut self.changed) || self.violation.is_some() {
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// X2, X3, X4, H2, B1.
+    /// Checks X2, X3, X4, H2 and B1.
     fn check_entries_of_indexes(&self) -> Broken {
         for index in &self.indexes {
             let definition = &index.definition;
@@ -102,7 +102,7 @@ impl World {
                         _ => {}
                     }
                     if self.pointer(root).mixed == Mixed::No && !entry.dead {
-                        // What nobody sees any more does no harm.
+                        // A version that no snapshot sees does no harm.
                         let other = |version: &Version| {
                             definition.key(&version.values) != Some(key)
                                 && self.anybody_sees(version)
@@ -118,7 +118,7 @@ impl World {
         None
     }
 
-    /// H1.
+    /// Checks H1.
     fn check_chains(&self) -> Broken {
         let mut owner = [None; 16];
         for root in Tid::all().filter(|tid| self.is_root(*tid)) {
@@ -144,7 +144,7 @@ impl World {
         None
     }
 
-    /// V1.
+    /// Checks V1.
     fn check_map(&self) -> Broken {
         for page in 0..PAGES {
             let here = &self.pages[usize::from(page)];
@@ -182,7 +182,7 @@ impl World {
         })
     }
 
-    /// Whether a registered snapshot, or one that would be taken now, sees the version.
+    /// Returns whether a registered snapshot, or one taken now, sees the version.
     fn anybody_sees(&self, version: &Version) -> bool {
         let now = (self.transactions.published, true);
         self.snapshots()
@@ -190,7 +190,7 @@ impl World {
             .any(|(snapshot, _)| self.sees(&Reader { snapshot, own: None, command: 0 }, version))
     }
 
-    /// G1, X1, H3, for each registered snapshot and for one that would be taken now.
+    /// Checks G1, X1 and H3, for each registered snapshot and for one taken now.
     fn check_snapshots(&self) -> Broken {
         let now = (self.transactions.published, true);
         for (csn, follows) in self.snapshots().chain([now]) {
@@ -216,7 +216,8 @@ impl World {
         None
     }
 
-    /// X1, for a version that a snapshot sees. An entry marked dead is none: no scan uses it.
+    /// Checks X1, for a version that a snapshot sees. An entry marked dead does not count: no scan
+    /// uses it.
     fn check_has_entries(&self, tid: Tid, csn: Csn) -> Broken {
         let version = self.version(tid)?;
         let root = self.root_of(tid);
@@ -234,7 +235,7 @@ impl World {
         None
     }
 
-    /// H3: a follower reaches the newest version, if the row is there.
+    /// Checks H3: a follower reaches the newest version, if the row exists.
     fn check_reaches_newest(&self, start: Tid, row: Row) -> Broken {
         let newest = self.oracle.at(row, self.transactions.published)?;
         let lost = |at: Tid| {
@@ -242,7 +243,7 @@ impl World {
             Some((Invariant::H3, what))
         };
         let (mut at, mut expected) = (start, None);
-        // Ends: links lead to newer versions, of which a page holds few.
+        // Ends: links lead to newer versions, and a page holds few.
         for _ in 0..32 {
             let (xmin, xmax, link) = match &self.pointer(at).state {
                 State::Redirect(offset) => {
@@ -274,8 +275,8 @@ impl World {
         Some((Invariant::LostLock, what))
     }
 
-    /// G2 and D1, when all is quiet and vacuum has passed: what is left is what `snapshots` and the
-    /// present see, and nothing else.
+    /// Checks G2 and D1, after vacuum has passed and no other work is left. Only versions that the
+    /// held snapshots or the present see may be left.
     pub(crate) fn check_quiet(&mut self) {
         let kept: Vec<Csn> = self.snapshots().map(|(csn, _)| csn).collect();
         let mut needed: Vec<(Row, u16)> = Vec::new();
@@ -307,7 +308,7 @@ impl World {
         }
     }
 
-    /// D1, without snapshots: an entry per row and index, nothing mixed.
+    /// Checks D1 without snapshots: one entry per row and index, and no mixed root.
     fn check_sizes(&mut self) {
         let rows: Vec<_> = self.oracle.rows().filter_map(|row| self.oracle.newest(row)).collect();
         for index in 0..self.indexes.len() {

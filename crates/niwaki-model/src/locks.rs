@@ -1,9 +1,9 @@
-//! Row locks. FOR UPDATE stands in the version; FOR KEY SHARE, which forbids others to delete a row or to
-//! change its key, is kept in memory.
+//! Row locks. FOR UPDATE is recorded in the version. FOR KEY SHARE, which keeps others from
+//! deleting a row or changing its key, is kept in memory.
 //!
-//! A lock in memory is keyed by the root of the row and the incarnation of that line pointer
-//! (rule 9b.15). An update that gives the row a new root takes its locks along. A lock in the version
-//! moves to memory before a savepoint's level writes over it.
+//! A lock in memory is keyed by the row's root and the incarnation of that line pointer (rule
+//! 9b.15). An update that gives the row a new root carries the locks to it. A lock in the version
+//! moves to memory before a savepoint's level overwrites it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::world::World;
 struct Held {
     /// The (sub)transaction that holds it.
     xid: Xid,
-    /// The row it meant.
+    /// The row that was meant.
     row: Row,
     /// FOR UPDATE.
     exclusive: bool,
@@ -41,8 +41,8 @@ impl World {
         self.locks.held.entry(key).or_default().push(held);
     }
 
-    /// Locks the row whose newest version is `version`, at `tid`. Caller holds the page, and knows that
-    /// nobody is in the way.
+    /// Locks the row whose newest version is `version`, at `tid`. The caller holds the page, and
+    /// has checked that no other lock conflicts.
     pub(crate) fn lock_row(
         &mut self,
         tid: Tid,
@@ -60,14 +60,14 @@ impl World {
         } else if !version.locker.is_some_and(own) {
             self.version_mut(tid).locker = Some(tx.current);
         } else {
-            // An outer level's lock, which lives longer, is there.
+            // The lock of an outer level, which lives longer, is there.
             return;
         }
         self.oracle.locked.push((row, tx.current, exclusive));
     }
 
-    /// An end is about to be written where an outer level's lock stands: a rollback to the savepoint
-    /// would lose it.
+    /// Moves an outer level's lock to memory before an end is written over it: a rollback to the
+    /// savepoint would lose the lock.
     pub(crate) fn keep_outer_lock(&mut self, tid: Tid, tx: &Transaction) {
         let Some(version) = self.version(tid).copied() else { return };
         let outer =
@@ -80,8 +80,8 @@ impl World {
         }
     }
 
-    /// Somebody other than the top transaction `own` who holds the row at `root` in memory: in any way
-    /// if `strong`, or FOR UPDATE.
+    /// Returns another transaction than `own` that holds a lock in memory on the row at `root`: any
+    /// lock if `strong`, else FOR UPDATE.
     pub(crate) fn lock_holder(&self, root: Tid, own: Xid, strong: bool) -> Option<Xid> {
         let held = self.locks.held.get(&self.lock_key(root))?;
         let other = held.iter().find(|held| {
@@ -92,7 +92,7 @@ impl World {
         other.map(|held| held.xid)
     }
 
-    /// The row at `from` gets the new root `to`; caller holds both pages.
+    /// Carries the locks of the row at `from` to its new root `to`. The caller holds both pages.
     pub(crate) fn carry_locks(&mut self, from: Tid, to: Tid) {
         if !self.rules.has(Rule::LocksCarried) {
             return;
@@ -104,12 +104,12 @@ impl World {
         }
     }
 
-    /// Whether the line pointer must stay because of locks that name it.
+    /// Returns whether the line pointer must stay because of locks that name it.
     pub(crate) fn locks_keep(&self, root: Tid) -> bool {
         self.rules.has(Rule::LockedRootStays) && self.lock_holder(root, Xid::MAX, true).is_some()
     }
 
-    /// A lock that would be taken for one of another row: (where, the row meant, the row there).
+    /// Returns a lock that would count for another row: (root, the row meant, the row there).
     pub(crate) fn lock_of_another_row(&self) -> Option<(Tid, Row, Row)> {
         self.locks.held.iter().find_map(|(key, held)| {
             let root = key.0;

@@ -1,4 +1,4 @@
-//! Explores schedules of the model by hand; see the crate's README.
+//! A command line that explores schedules of the model; see the crate's README.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

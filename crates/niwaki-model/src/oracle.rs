@@ -1,4 +1,4 @@
-//! What must be seen: the rows as maps of versions in the order of commits.
+//! The oracle: the rows that must be seen, as versions in the order of commits.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use crate::invariants::Invariant;
 use crate::transactions::{Csn, Xid};
 use crate::world::World;
 
-/// What a transaction did to a row.
+/// The effect of a transaction on a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Write {
-    /// The row as the transaction sees it now; none: deleted.
+    /// The row as the transaction sees it now; `None` when deleted.
     pub(crate) now: Option<Values>,
-    /// The serial number of the committed version that it replaced; 0: inserted here.
+    /// The serial number of the committed version that was replaced; 0 for an insertion.
     pub(crate) base: u16,
 }
 
-/// What a transaction wrote, by row.
+/// All effects of a transaction, by row.
 pub(crate) type Writes = BTreeMap<Row, Write>;
 
 /// All versions of all rows, in the order of commits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oracle {
     rows: Vec<Vec<(Csn, Option<Values>)>>,
-    /// Rows that a (sub)transaction was told it holds: FOR KEY SHARE or, true, FOR UPDATE.
+    /// Row locks that a (sub)transaction was granted: FOR UPDATE if true, else FOR KEY SHARE.
     pub(crate) locked: Vec<(Row, Xid, bool)>,
 }
 
 impl Oracle {
-    /// A number for a new row.
+    /// Returns a number for a new row.
     pub(crate) fn new_row(&mut self) -> Row {
         self.rows.push(Vec::new());
         Row::try_from(self.rows.len() - 1).expect("few rows")
     }
 
-    /// The row as of the newest commit that was marked.
+    /// Returns the row as of the newest commit that was marked.
     pub(crate) fn newest(&self, row: Row) -> Option<Values> {
         self.at(row, Csn::MAX)
     }
 
-    /// The row as `snapshot` sees it.
+    /// Returns the row as `snapshot` sees it.
     pub(crate) fn at(&self, row: Row, snapshot: Csn) -> Option<Values> {
         let seen = self.rows[usize::from(row)].iter().filter(|(csn, _)| *csn <= snapshot);
         seen.max_by_key(|(csn, _)| *csn).and_then(|(_, values)| *values)
@@ -50,7 +50,7 @@ impl Oracle {
         0..Row::try_from(self.rows.len()).expect("few rows")
     }
 
-    /// All rows that `snapshot` sees, with `writes` of its own transaction over them.
+    /// Returns all rows that `snapshot` sees, with the `writes` of its own transaction applied.
     pub(crate) fn expected(
         &self,
         snapshot: Csn,
@@ -65,7 +65,7 @@ impl Oracle {
         })
     }
 
-    /// Records a commit. Returns what was lost or resurrected by it.
+    /// Records a commit. Returns an error if it lost an update or changed a deleted row.
     fn commit(&mut self, csn: Csn, writes: &Writes) -> Result<(), String> {
         let mut wrong = Ok(());
         for (row, write) in writes {
@@ -83,7 +83,7 @@ impl Oracle {
         wrong
     }
 
-    /// A crash took the commits after `last`.
+    /// Forgets the commits after `last`, which a crash lost.
     pub(crate) fn forget_after(&mut self, last: Csn) {
         for row in &mut self.rows {
             row.retain(|(csn, _)| *csn <= last);
@@ -91,17 +91,17 @@ impl Oracle {
         self.locked.clear();
     }
 
-    /// Whether the commit is there already.
+    /// Returns whether the commit is recorded already.
     pub(crate) fn has_commit(&self, csn: Csn) -> bool {
         self.rows.iter().flatten().any(|(other, _)| *other == csn)
     }
 }
 
-/// Which rows a statement speaks of.
+/// The rows that a statement selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) index: usize,
-    /// Any key if none.
+    /// The key; any key if `None`.
     pub(crate) key: Option<u8>,
 }
 
@@ -113,7 +113,8 @@ impl Wanted {
 }
 
 impl World {
-    /// Marks the transaction's commit in the oracle, which must agree with it.
+    /// Records the transaction's commit in the oracle, and checks for lost updates and duplicate
+    /// keys.
     pub(crate) fn oracle_commit(&mut self, csn: Csn, writes: &Writes) {
         if let Err(what) = self.oracle.commit(csn, writes) {
             self.violate(Invariant::LostUpdate, || what);
@@ -136,7 +137,7 @@ impl World {
         }
     }
 
-    /// Compares the rows of a scan with what must be seen.
+    /// Compares the rows of a scan with the rows that must be seen.
     pub(crate) fn check_rows(
         &mut self,
         what: &str,
@@ -173,7 +174,7 @@ impl World {
         }
     }
 
-    /// The same for an index-only scan, which knows key and payload.
+    /// Compares the result of an index-only scan, which has only keys and payloads.
     pub(crate) fn check_entries(
         &mut self,
         reader: &Reader,
@@ -201,7 +202,7 @@ impl World {
         }
     }
 
-    /// A follower concluded that the row was deleted.
+    /// Checks a follower's conclusion that the row was deleted.
     pub(crate) fn concludes_deleted(&mut self, row: Row, why: &str) {
         if let Some(values) = self.oracle.newest(row) {
             self.violate(Invariant::MissedUpdate, || {
@@ -210,8 +211,8 @@ impl World {
         }
     }
 
-    /// A transaction writes to a row, or locks it. `strong`: nobody else may hold it at all; otherwise
-    /// nobody else may hold it FOR UPDATE.
+    /// Checks that a transaction may write to a row, or lock it. With `strong`, no other
+    /// transaction may hold any lock on the row; otherwise none may hold it FOR UPDATE.
     pub(crate) fn concludes_unlocked(&mut self, version: &Version, own: Xid, strong: bool) {
         let holder = self.oracle.locked.iter().find(|(row, xid, exclusive)| {
             *row == version.row

@@ -1,4 +1,4 @@
-//! What the actors of a run are to do: fixed before the first step, so that a failing run can be read.
+//! The plans of actors, fixed before the first step, so that a failing run can be read.
 
 use std::fmt::{Display, Formatter};
 
@@ -14,7 +14,7 @@ pub(crate) enum Isolation {
     RepeatableRead,
 }
 
-/// Where an update puts the new version.
+/// The place where an update puts the new version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// On the same page if there is room.
@@ -61,7 +61,7 @@ pub(crate) enum Statement {
 }
 
 impl Statement {
-    /// Whether it changes or locks rows: then its snapshot may follow chains.
+    /// Returns whether the statement changes or locks rows: then its snapshot may follow chains.
     pub(crate) fn writes(&self) -> bool {
         matches!(self, Self::Update { .. } | Self::Delete { .. } | Self::Lock { .. })
     }
@@ -99,7 +99,7 @@ impl Display for Statement {
     }
 }
 
-/// How a transaction ends, if nothing goes wrong before.
+/// The end of a transaction, if no error comes before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Commit,
@@ -137,7 +137,7 @@ pub(crate) enum ActorPlan {
     Gardener {
         rounds: usize,
     },
-    /// Sees to what was removed from mixed roots.
+    /// Cleans up versions removed from mixed roots.
     Tender {
         rounds: usize,
     },
@@ -166,23 +166,23 @@ pub(crate) enum ActorPlan {
     },
 }
 
-/// A run: what there is at the beginning, who does what, until when.
+/// A run: the initial state, and the actors with their work.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) indexes: Vec<Definition>,
-    /// The third index is there at the beginning.
+    /// The third index exists at the beginning.
     pub(crate) third_valid: bool,
     /// The rows at the beginning.
     pub(crate) rows: Vec<(u8, u8)>,
-    /// Entries a leaf holds.
+    /// Entries that a leaf holds before it splits.
     pub(crate) leaf_capacity: usize,
     pub(crate) actors: Vec<ActorPlan>,
-    /// Who works after each crash. Not empty: the run crashes once per element.
+    /// The actors after each crash. The run crashes once per element.
     pub(crate) after_crashes: Vec<Vec<ActorPlan>>,
 }
 
 impl Plan {
-    /// Index A on a, unique, and index B on b; two rows; nobody.
+    /// Begins with index A on a, unique, and index B on b, two rows, and no actors.
     pub(crate) fn new() -> Self {
         let a = Definition {
             name: "A",
@@ -208,7 +208,7 @@ impl Plan {
         self
     }
 
-    /// The second index is on a too, so that changes of b concern a third one only.
+    /// Puts the second index on a too, so that changes of b concern only a third index.
     pub(crate) fn second_on_a(mut self) -> Self {
         self.indexes[1].column = Column::A;
         self
@@ -230,7 +230,7 @@ impl Plan {
     }
 }
 
-/// A third index: on the half of b, an expression; or on a where b > 0; or plain on b.
+/// Returns a third index: on the half of b, an expression; or on a where b > 0; or plain on b.
 pub(crate) fn third_index(random: &mut Random) -> Definition {
     let plain = third_on_b(false);
     match random.below(3) {
@@ -253,7 +253,7 @@ pub(crate) fn third_on_b(expression: bool) -> Definition {
 
 // A short language for scenarios.
 
-/// A READ COMMITTED transaction that commits.
+/// Makes a READ COMMITTED transaction that commits.
 pub(crate) fn tx(statements: Vec<Statement>) -> TransactionPlan {
     TransactionPlan {
         isolation: Isolation::ReadCommitted,
@@ -263,27 +263,27 @@ pub(crate) fn tx(statements: Vec<Statement>) -> TransactionPlan {
     }
 }
 
-/// A REPEATABLE READ transaction that commits.
+/// Makes a REPEATABLE READ transaction that commits.
 pub(crate) fn repeatable(statements: Vec<Statement>) -> TransactionPlan {
     TransactionPlan { isolation: Isolation::RepeatableRead, ..tx(statements) }
 }
 
-/// A READ COMMITTED transaction that rolls back.
+/// Makes a READ COMMITTED transaction that rolls back.
 pub(crate) fn aborted(statements: Vec<Statement>) -> TransactionPlan {
     TransactionPlan { end: End::Abort, ..tx(statements) }
 }
 
-/// Rows by index A.
+/// Selects rows by index A.
 pub(crate) fn a(key: u8) -> Wanted {
     Wanted { index: 0, key: Some(key) }
 }
 
-/// Rows by index B.
+/// Selects rows by index B.
 pub(crate) fn b(key: u8) -> Wanted {
     Wanted { index: 1, key: Some(key) }
 }
 
-/// All rows of an index.
+/// Selects all rows of an index.
 pub(crate) fn all(index: usize) -> Wanted {
     Wanted { index, key: None }
 }
@@ -296,7 +296,7 @@ pub(crate) fn set_b(wanted: Wanted, to: u8) -> Statement {
     Statement::Update { wanted, to: To { a: None, b: Some(to) }, place: Place::Here }
 }
 
-/// The same, to the other page.
+/// Changes an update so that it moves its row to the other page.
 pub(crate) fn away(statement: Statement) -> Statement {
     match statement {
         Statement::Update { wanted, to, .. } => {
@@ -328,7 +328,7 @@ pub(crate) fn lock(wanted: Wanted) -> Statement {
 
 // Random plans.
 
-/// Sessions of random transactions.
+/// Makes sessions of random transactions.
 pub(crate) fn random_sessions(random: &mut Random, plan: &Plan, n: usize) -> Vec<ActorPlan> {
     let statements = 2 + random.below(4);
     let mut session = || {

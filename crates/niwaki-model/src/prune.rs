@@ -26,7 +26,7 @@ pub(crate) async fn pruner(actor: Actor, rounds: u8) {
 }
 
 impl World {
-    /// Removes what `view` allows, and sets the page all-visible if it is.
+    /// Removes versions that `view` allows to remove, and sets the page all-visible if it is.
     pub(crate) fn prune(&mut self, page: u8, view: &View) {
         self.say(|| {
             let at = view.published;
@@ -95,7 +95,8 @@ impl World {
             Status::Running => false,
             Status::Committed(csn) => csn <= horizon,
         };
-        // A redirect says that an earlier pass knew better: this one's view may be older.
+        // A redirect proves that an earlier pass saw the root as passed: the view of this pass may
+        // be older.
         let redirect = matches!(was, State::Redirect(_));
         let stays = pointer.moved_in && !passed && !redirect && self.rules.has(Rule::Stub);
         let on_page = first.map(|tid| (tid, self.version(tid).map(|version| version.xmin)));
@@ -114,7 +115,7 @@ impl World {
         }
     }
 
-    /// Aborted heap-only versions hang off no root.
+    /// Removes aborted heap-only versions, which belong to no chain.
     fn prune_aborted(&mut self, page: u8) {
         for tid in Tid::on_page(page) {
             let Some(version) = self.version(tid).copied() else { continue };
@@ -127,7 +128,7 @@ impl World {
             self.note_removed(root, version.values, false);
             self.say(|| format!("{tid} was aborted: UNUSED"));
             self.pointer_mut(tid).state = State::Unused;
-            // Its predecessor forgets it in the same operation (rule 9b.7).
+            // The predecessor's end is cleared in the same operation (rule 9b.7).
             for other in Tid::on_page(page) {
                 let refers = |v: &crate::heap::Version| v.link == Some(tid) && self.not_ended(v);
                 if self.version(other).is_some_and(refers) {
@@ -142,7 +143,7 @@ impl World {
         }
     }
 
-    /// What pruning must not do.
+    /// Breaks the rules of pruning that are left out.
     fn break_rules(&mut self, page: u8) {
         for tid in Tid::on_page(page) {
             let pointer = self.pointer(tid);
@@ -157,7 +158,7 @@ impl World {
         }
     }
 
-    /// Leaves the gardener the keys of a version that goes.
+    /// Notes the keys of a removed version for the gardener.
     fn remember_keys(&mut self, root: Tid, values: &Values) {
         for index in 0..self.indexes.len() {
             let Some(key) = self.indexes[index].definition.key(values) else { continue };
@@ -193,7 +194,7 @@ impl World {
         }
     }
 
-    /// Makes a DEAD line pointer UNUSED. Only after every entry for it is gone.
+    /// Makes a DEAD line pointer UNUSED. Allowed only after every entry for it is gone.
     pub(crate) fn free(&mut self, tid: Tid) {
         self.events.freed += 1;
         self.say(|| format!("frees {tid}"));
@@ -206,7 +207,7 @@ impl World {
         self.settling.end(tid);
     }
 
-    /// Takes `mixed` from a root whose entries are all those of its only version.
+    /// Clears `mixed` of a root whose entries all belong to its only version.
     pub(crate) fn clear_mixed(&mut self, root: Tid) {
         self.events.cleared += 1;
         self.say(|| format!("{root} is not mixed any more"));
@@ -216,12 +217,13 @@ impl World {
         self.settling.end(root);
     }
 
-    /// Nothing that anybody can see has this key in the chain: its entry may go.
+    /// Returns whether no version of the chain that a snapshot may see has this key, so that the
+    /// entry may be deleted.
     pub(crate) fn deletable(&self, index: usize, key: u8, root: Tid, view: &View) -> bool {
         let definition = self.indexes[index].definition;
         match self.pointer(root).state {
             State::Dead => true,
-            // X4 is broken; whoever checks it says so.
+            // X4 is broken; its own check reports that.
             State::Unused => false,
             _ => !self.versions(root).any(|(_, version)| {
                 definition.key(&version.values) == Some(key) && !self.removable(version, view)

@@ -1,6 +1,6 @@
-//! Numbers that a seed determines.
+//! Random numbers that a seed determines.
 
-/// `SplitMix64`: tiny, fast, and every seed gives an independent sequence.
+/// `SplitMix64`: tiny and fast, with an independent sequence for every seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -16,13 +16,14 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        // The high half multiplied out: no division, and no visible bias for the small ends used here.
+        // Multiplies the high half of a random number by `end`: no division, and no visible bias
+        // for the small ends used here.
         usize::try_from(((self.next() >> 32) * end as u64) >> 32).expect("smaller than `end`")
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -31,7 +32,7 @@ impl Random {
         of[self.below(of.len())]
     }
 
-    /// A key value; few, so that they meet.
+    /// Returns a key value; there are few, so that keys collide.
     pub(crate) fn key(&mut self) -> u8 {
         u8::try_from(self.below(3)).expect("below 3")
     }

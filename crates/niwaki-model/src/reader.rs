@@ -1,4 +1,4 @@
-//! Long readers: an old snapshot, and a worker that shares somebody else's.
+//! Long readers: an old snapshot, and a worker that shares another actor's snapshot.
 
 use crate::oracle::Wanted;
 use crate::plan::Isolation;
@@ -9,7 +9,8 @@ use crate::session::Transaction;
 use crate::transactions::{Csn, Slot, Status, take_snapshot};
 use crate::world::World;
 
-/// Takes a snapshot early and looks through it again and again. `held`: does not let go of it.
+/// Takes a snapshot early and reads with it again and again. With `held`, keeps the snapshot to the
+/// end.
 pub(crate) async fn old_reader(actor: Actor, held: bool) {
     let mut tx = Transaction::begin(&actor, Isolation::RepeatableRead);
     tx.snapshot = take_snapshot(&actor, false).await;
@@ -32,12 +33,12 @@ pub(crate) async fn old_reader(actor: Actor, held: bool) {
     }
 }
 
-/// A slot that several use.
+/// A slot that several actors use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     /// Workers that read with the snapshot.
     workers: usize,
-    /// Whoever took the snapshot has left.
+    /// The actor that took the snapshot no longer needs it.
     left: bool,
 }
 
@@ -91,7 +92,7 @@ async fn read(actor: &Actor, csn: Csn) {
 }
 
 impl World {
-    /// The snapshot in the slot is not needed any more by whoever took it.
+    /// Releases the snapshot in the slot for the actor that took it.
     pub(crate) fn leave_slot(&mut self, slot: usize) {
         self.shares[slot].left = true;
         if self.shares[slot].workers == 0 {

@@ -1,10 +1,11 @@
-//! The rules of the protocol, each of which can be left out.
+//! The rules of the protocol; each can be left out.
 
-/// Declares [`Rule`] with what is known of each: its name on the command line, its source, what it says.
+/// Declares [`Rule`] with the facts about each rule: its name on the command line, its source, its
+/// text.
 macro_rules! rules {
     ($($variant:ident $name:literal $source:literal $text:literal)*) => {
-        /// One rule of the protocol. What goes wrong without it is shown by its scenario in
-        /// [`crate::scenarios`].
+        /// One rule of the protocol. Its scenario in [`crate::scenarios`] shows the fault that
+        /// appears without it.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum Rule {
@@ -15,17 +16,17 @@ macro_rules! rules {
             /// All rules, in the order of the design.
             pub const ALL: &[Rule] = &[$(Rule::$variant,)*];
 
-            /// The name on the command line and in the README.
+            /// Returns the rule's name on the command line and in the README.
             pub const fn name(self) -> &'static str {
                 match self { $(Rule::$variant => $name,)* }
             }
 
-            /// Where the design states it: a protocol rule ("9b.3") or a section.
+            /// Returns the rule's place in the design: a protocol rule ("9b.3") or a section.
             pub const fn source(self) -> &'static str {
                 match self { $(Rule::$variant => $source,)* }
             }
 
-            /// What it says.
+            /// Returns the rule's text.
             pub const fn text(self) -> &'static str {
                 match self { $(Rule::$variant => $text,)* }
             }
@@ -146,20 +147,20 @@ rules! {
         "A deferred check notes a possible duplicate under the latch that inserts the entry."
 }
 
-/// Which rules hold in a run.
+/// The rules that hold in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules(u64);
 
 impl Rules {
-    /// All of them: the protocol.
+    /// All rules: the whole protocol.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// All but `rule`.
+    /// Returns all of these rules except `rule`.
     pub fn without(self, rule: Rule) -> Self {
         Self(self.0 & !(1 << rule as u8))
     }
 
-    /// Whether `rule` holds.
+    /// Returns whether `rule` holds.
     pub fn has(self, rule: Rule) -> bool {
         self.0 & (1 << rule as u8) != 0
     }

@@ -1,4 +1,4 @@
-//! Scans: what a snapshot sees, through an index or along the heap.
+//! Scans of a snapshot, through an index or along the heap.
 
 use crate::heap::{Mixed, PAGES, Row, Tid, Values};
 use crate::index::{Entry, Place};
@@ -9,7 +9,7 @@ use crate::session::Transaction;
 use crate::transactions::{View, collect};
 use crate::world::World;
 
-/// A visible version: where it stands, whose it is, what it says.
+/// A visible version, with its address, its row and its values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) tid: Tid,
@@ -17,25 +17,25 @@ pub(crate) struct Found {
     pub(crate) values: Values,
 }
 
-/// What a scan takes from a leaf under its shared latch.
+/// The contents that a scan copies from a leaf under its shared latch.
 struct Copied {
     leaf: usize,
     entries: Vec<Entry>,
     version: u64,
     /// The unmix counter (rule 9b.2).
     unmix: u64,
-    /// Of each entry, whether its heap page was all-visible.
+    /// For each entry, whether its heap page was all-visible.
     all_visible: Vec<bool>,
     right: Option<usize>,
 }
 
-/// What the fetch of a row through an entry gives.
+/// The result of fetching a row through an entry.
 enum Fetched {
     Visible {
         found: Found,
         rechecked: bool,
     },
-    /// The snapshot sees nothing, or nothing of this key.
+    /// The snapshot sees no version, or none with this key.
     Nothing,
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn index_scan(actor: &Actor, tx: &Transaction, wanted: Wanted) 
     rows
 }
 
-/// Reads keys and payloads: from the entry where the map allows it.
+/// Reads keys and payloads, from the entry where the visibility map allows it.
 pub(crate) async fn index_only_scan(actor: &Actor, tx: &Transaction, wanted: Wanted) {
     let mut rows = Vec::new();
     let mut next = start(actor, wanted);
@@ -88,7 +88,8 @@ pub(crate) async fn index_only_scan(actor: &Actor, tx: &Transaction, wanted: Wan
                 continue;
             }
             match world.fetch(tx, wanted.index, entry, copied.unmix) {
-                // Through a mixed root the payload may be an older version's: the row is read.
+                // Through a mixed root the payload may belong to an older version, so the row's
+                // values are used.
                 Fetched::Visible { found, rechecked: true } => {
                     rows.push((entry.key, definition.payload(&found.values)));
                 }
@@ -114,13 +115,13 @@ pub(crate) async fn heap_scan(actor: &Actor, tx: &Transaction) {
     actor.world().check_rows("heap scan", &tx.reader(), &tx.writes, None, &rows);
 }
 
-/// The leaf on which a scan begins.
+/// Returns the leaf on which a scan begins.
 fn start(actor: &Actor, wanted: Wanted) -> Option<usize> {
     let place: Place = (wanted.key.unwrap_or(0), Tid::MIN);
     Some(actor.world().indexes[wanted.index].descend(place))
 }
 
-/// Copies what matches on a leaf, once nobody holds it exclusively.
+/// Copies the matching entries of a leaf, once no actor holds the leaf exclusively.
 async fn copy_leaf(actor: &Actor, leaf: usize, wanted: Wanted) -> Copied {
     if actor.world().splits() {
         actor.step().await;
@@ -160,7 +161,7 @@ async fn copy_leaf(actor: &Actor, leaf: usize, wanted: Wanted) -> Copied {
 }
 
 impl World {
-    /// The version that the transaction sees through `entry`, under the heap page's latch.
+    /// Returns the version that the transaction sees through `entry`, under the heap page's latch.
     fn fetch(&self, tx: &Transaction, index: usize, entry: &Entry, unmix: u64) -> Fetched {
         let reader = tx.reader();
         let seen = self.versions(entry.root).find(|(_, version)| self.sees(&reader, version));
@@ -175,14 +176,14 @@ impl World {
         Fetched::Visible { found, rechecked }
     }
 
-    /// Whether a scan that got nothing through `entry` may mark it LP_DEAD.
+    /// Returns whether a scan that found no row through `entry` may mark it LP_DEAD.
     pub(crate) fn may_be_marked(&self, index: usize, entry: &Entry, view: &View) -> bool {
         self.is_root(entry.root)
             && self.deletable(index, entry.key, entry.root, view)
             && (self.is_durable(entry.root) || !self.rules.has(Rule::KillFlushed))
     }
 
-    /// Marks an entry on a leaf that the caller holds.
+    /// Marks an entry dead, if allowed, on a leaf that the caller holds.
     pub(crate) fn mark_if_dead(&mut self, index: usize, leaf: usize, place: Place, view: &View) {
         let Some(n) = self.leaf(index, leaf).find(place) else { return };
         let entry = self.leaf(index, leaf).entries[n];
@@ -191,7 +192,7 @@ impl World {
         }
     }
 
-    /// A hint: the leaf's version stays, and nothing is logged.
+    /// Marks an entry dead. The mark is a hint: the leaf's version stays, and nothing is logged.
     fn set_dead(&mut self, index: usize, leaf: usize, n: usize) {
         let entry = &mut self.indexes[index].leaves[leaf].entries[n];
         entry.dead = true;
@@ -201,7 +202,7 @@ impl World {
         self.touch();
     }
 
-    /// Whether what is known of a chain would be known after a crash too (rule 9b.13).
+    /// Returns whether the state of a chain would survive a crash (rule 9b.13).
     fn is_durable(&self, root: Tid) -> bool {
         let flushed = |xid: Option<usize>| {
             xid.and_then(|xid| self.transactions.csn(xid))
@@ -212,7 +213,7 @@ impl World {
     }
 }
 
-/// Marks entries LP_DEAD, if the leaf is as it was read.
+/// Marks entries LP_DEAD, if the leaf is unchanged since it was read.
 async fn mark_dead(actor: &Actor, index: usize, copied: &Copied, dead: &[Place]) {
     if dead.is_empty() {
         return;

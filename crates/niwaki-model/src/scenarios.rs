@@ -1,4 +1,4 @@
-//! What is played: a mixture of everything, and for each rule a short story that breaks without it.
+//! The scenarios: a mixture of everything, and for each rule a short story that breaks without it.
 
 use crate::index::{Column, Definition, Unique};
 use crate::plan::{
@@ -11,14 +11,14 @@ use crate::rules::Rule;
 /// A family of runs: a seed picks one of its plans, and a schedule.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// On the command line and in the README.
+    /// The name on the command line and in the README.
     pub name: &'static str,
-    /// What it is about, in a sentence.
+    /// The subject of the scenario, in a sentence.
     pub about: &'static str,
     pub(crate) plan: fn(&mut Random) -> Plan,
 }
 
-/// Everything at once.
+/// The mixture of all kinds of actors.
 pub const MIXTURE: Scenario = Scenario {
     name: "mixture",
     about: "three or four sessions of random statements, and whoever else comes by",
@@ -36,7 +36,7 @@ fn mixture(random: &mut Random) -> Plan {
     let (third, built) = (random.one_in(3), random.one_in(2));
     if third {
         let mut definition = third_index(random);
-        // The rows at the beginning have the same half of b.
+        // The initial rows have the same half of b.
         if !built && !definition.expression && random.one_in(2) {
             definition.unique = Unique::AtOnce;
         }
@@ -86,13 +86,14 @@ fn actors(random: &mut Random, plan: &Plan, builds: bool) -> Vec<ActorPlan> {
     actors
 }
 
-/// A rule, the scenario that shows it, and in how many schedules that must break without the rule.
+/// A rule, its scenario, and the number of schedules within which the scenario must break without
+/// the rule.
 pub struct Story {
     /// The rule.
     pub rule: Rule,
-    /// Named like the rule. It says what goes wrong.
+    /// The scenario, named like the rule. Its `about` describes the fault.
     pub scenario: Scenario,
-    /// The bound, several times what it takes.
+    /// The most schedules until the first failure; several times the number needed.
     pub schedules: u64,
 }
 
@@ -321,7 +322,7 @@ fn changed_and_pruned(_: &mut Random) -> Plan {
 }
 
 fn statements_beside_changes(_: &mut Random) -> Plan {
-    // Long, so that it is often between reading the published CSN and storing it.
+    // Long, so that it is often between reading the published CSN and storing the snapshot.
     let changes = [1, 2, 0, 1].map(|to| tx(vec![set_b(a(0), to)]));
     Plan::new()
         .session(vec![tx(vec![Statement::HeapScan; 8])])
@@ -330,7 +331,7 @@ fn statements_beside_changes(_: &mut Random) -> Plan {
 }
 
 fn shared_snapshot(_: &mut Random) -> Plan {
-    // The worker's slot is before its leader's.
+    // The worker's slot comes before its leader's.
     Plan::new()
         .with(ActorPlan::Worker { leader: 1 })
         .session(vec![repeatable(vec![Statement::HeapScan; 8])])

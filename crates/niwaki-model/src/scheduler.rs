@@ -1,8 +1,8 @@
 //! Actors that advance one step at a time, in an order that a seed determines.
 //!
-//! An actor is a future; a step is one poll, from one `step().await` to the next. Whatever it does in
-//! between is one hold of a latch, so the protocol reads as straight code and every place where
-//! another may come in between is an `await`.
+//! An actor is a future. A step is one poll, from one `step().await` to the next, and counts as one
+//! hold of a latch. So the protocol reads as straight code, and every place where another actor may
+//! come in between is an `await`.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::future::Future;
@@ -15,16 +15,16 @@ use crate::random::Random;
 use crate::rules::Rules;
 use crate::world::World;
 
-/// Steps after which a run ends without a verdict. The longest take about 2,000.
+/// Steps after which a run ends without a verdict. The longest runs take about 2,000.
 const STEPS_MAX: u64 = 20_000;
-/// Polls in a row that wait, of all actors together, after which nobody can go on.
+/// Consecutive waiting polls, of all actors together, after which no actor can go on.
 const WAITS_MAX: u64 = 500;
 
-/// What an actor has in hand.
+/// An actor's access to the shared state.
 #[derive(Clone)]
 pub(crate) struct Actor {
     world: Rc<RefCell<World>>,
-    /// Its slot for a snapshot, and its name as holder of latches.
+    /// The actor's slot for a snapshot, and its name as holder of latches.
     pub(crate) id: usize,
     waits: Rc<Cell<bool>>,
 }
@@ -34,7 +34,7 @@ impl Actor {
         Self { world: Rc::clone(world), id, waits: Rc::default() }
     }
 
-    /// The shared state, for this step. Never kept over an `await`.
+    /// Returns the shared state, for this step. Never kept over an `await`.
     pub(crate) fn world(&self) -> RefMut<'_, World> {
         self.world.borrow_mut()
     }
@@ -43,13 +43,13 @@ impl Actor {
         self.world.borrow().rules
     }
 
-    /// Lets go of what the step held: anybody may come in between.
+    /// Ends the step: other actors may come in between.
     pub(crate) async fn step(&self) {
         self.waits.set(false);
         Yield(false).await;
     }
 
-    /// The same, and there is nothing to do until somebody else has done something.
+    /// Ends the step, and waits until another actor has done something.
     pub(crate) async fn wait(&self) {
         self.waits.set(true);
         Yield(false).await;
@@ -70,21 +70,22 @@ impl Future for Yield {
 /// An actor's work.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Who is to run.
+/// An actor with its work.
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) actor: Actor,
     pub(crate) work: Work,
 }
 
-/// How the next actor is chosen.
+/// The way the next actor is chosen.
 enum Choice {
-    /// Any, each time; or the same again in `stay` of 8 times.
+    /// Any actor, each time; or the same one again in `stay` of 8 times.
     Random { stay: usize },
-    /// The one with the highest priority that can go on; at a few moments the running one gets the
-    /// lowest (PCT: bugs of depth d are found with a probability that d and the length bound).
+    /// The actor with the highest priority that can go on. At a few moments the running actor gets
+    /// the lowest priority. This is PCT: bugs of depth d are found with a probability that d and
+    /// the length bound.
     Priorities { of: Vec<i32>, changes: Vec<u64> },
-    /// Any but one, which gets a turn rarely.
+    /// Any actor, but one gets a turn rarely.
     Straggler { who: usize },
 }
 
@@ -126,19 +127,19 @@ impl Choice {
     }
 }
 
-/// What a run of tasks came to.
+/// The result of a run of tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     AllDone,
     Violation,
-    /// The caller's `stop` said so.
+    /// The caller's `stop` returned true.
     Stopped,
-    /// Too long to say anything.
+    /// The run is too long for a verdict.
     Unfinished,
 }
 
-/// Runs the tasks to their ends, step by step, checking the invariants after each one. Before each
-/// step `stop` is asked with the number of steps made; true ends the run.
+/// Runs the tasks to their ends, step by step, and checks the invariants after each step. Before
+/// each step calls `stop` with the number of steps made; true ends the run.
 pub(crate) fn run(
     world: &Rc<RefCell<World>>,
     mut tasks: Vec<Task>,
@@ -156,7 +157,7 @@ pub(crate) fn run(
         able.clear();
         able.extend((0..tasks.len()).filter(|task| !done[*task] && !blocked[*task]));
         if able.is_empty() {
-            // Everybody waits: each looks again.
+            // All actors wait: each looks again.
             blocked.fill(false);
             able.extend((0..tasks.len()).filter(|task| !done[*task]));
         }

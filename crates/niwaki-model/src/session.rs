@@ -1,4 +1,4 @@
-//! Sessions: transactions, statements, savepoints, commit in two steps.
+//! Sessions, with transactions, statements, savepoints, and commit in several steps.
 
 use crate::heap::{Reader, Tid};
 use crate::index::{Entry, Key, Phase};
@@ -10,10 +10,10 @@ use crate::transactions::{Csn, Deadlock, Status, Xid, collect, take_snapshot};
 use crate::unique::check_deferred;
 use crate::update::{How, change};
 
-/// Why a statement failed; its transaction rolls back, or its savepoint does.
+/// The reason why a statement failed; its transaction or its savepoint rolls back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// REPEATABLE READ: somebody else changed the row.
+    /// REPEATABLE READ: another transaction changed the row.
     Serialization,
     UniqueViolation,
     Deadlock,
@@ -27,19 +27,19 @@ impl From<Deadlock> for Refused {
     }
 }
 
-/// A transaction as its session knows it.
+/// A session's state of its transaction.
 pub(crate) struct Transaction {
     pub(crate) top: Xid,
-    /// Itself, or the subtransaction of the innermost savepoint.
+    /// The top transaction, or the subtransaction of the innermost savepoint.
     pub(crate) current: Xid,
-    /// All of its ids that were not rolled back.
+    /// All ids of the transaction that were not rolled back.
     xids: Vec<Xid>,
     pub(crate) command: u16,
     pub(crate) snapshot: Csn,
     pub(crate) isolation: Isolation,
     pub(crate) writes: Writes,
     savepoints: Vec<Savepoint>,
-    /// The indexes as the transaction found them when it began.
+    /// The phases of the indexes when the transaction began.
     pub(crate) known: Vec<Phase>,
     /// Keys to be checked before the commit.
     pub(crate) deferred: Vec<(usize, Key)>,
@@ -47,7 +47,7 @@ pub(crate) struct Transaction {
 
 struct Savepoint {
     writes: Writes,
-    /// How many ids the transaction had.
+    /// Number of ids that the transaction had.
     xids: usize,
     outer: Xid,
 }
@@ -74,7 +74,7 @@ impl Transaction {
         Reader { snapshot: self.snapshot, own: Some(self.top), command: self.command }
     }
 
-    /// Whether the transaction puts entries into the index.
+    /// Returns whether the transaction puts entries into the index.
     pub(crate) fn inserts_into(&self, index: usize) -> bool {
         self.known[index] >= Phase::Ready
     }
@@ -89,7 +89,7 @@ impl Transaction {
         self.xids.push(xid);
     }
 
-    /// False if there is no savepoint.
+    /// Rolls back to the savepoint; false if there is none.
     fn roll_back(&mut self, actor: &Actor) -> bool {
         let Some(savepoint) = self.savepoints.pop() else { return false };
         let mut world = actor.world();
@@ -213,7 +213,7 @@ async fn execute(
     }
 }
 
-/// Whether scans may use the index, whatever it was when their transaction began.
+/// Returns whether scans may use the index, whatever its phase was when their transaction began.
 fn is_valid(actor: &Actor, index: usize) -> bool {
     actor.world().indexes[index].phase == Phase::Valid
 }
@@ -234,7 +234,7 @@ async fn write(
     Ok(())
 }
 
-/// An entry that a write owes to an index.
+/// Makes an entry that a write has to insert.
 pub(crate) fn entry(key: Key, root: Tid, payload: u16) -> Entry {
     Entry { key, root, payload, dead: false }
 }
@@ -249,7 +249,7 @@ fn abort(actor: &Actor, tx: &Transaction) {
     world.leave_slot(actor.id);
 }
 
-/// Logs, marks, publishes: three moments, and others come in between (rule 9b.1).
+/// Logs, marks and publishes the commit: three moments, with other actors in between (rule 9b.1).
 async fn commit(actor: &Actor, tx: Transaction, durable: bool) {
     let csn = {
         let mut world = actor.world();

@@ -1,32 +1,37 @@
-//! Settling: roots that are cleared, and line pointers that are freed, by counting what was removed (rule 9b.8).
+//! Settling: clearing roots and freeing line pointers by counting removed versions (rule 9b.8).
 //!
 //! ```text
-//! a root becomes mixed      a version of it is removed     its entries have been seen to
+//! a root becomes mixed      a version of it is removed     its entries are cleaned up
 //! ────────────────────►  0  ─────────────────────────►  1  ─────────────────────────────►  0
 //!                              goes to a queue                by the tender
 //! ```
 //!
-//! At 0 every entry of the root has the key of a version that is on the page: pruning clears `mixed` of a root
-//! with one version, and frees one that is DEAD. Nobody says *cleaning*: it all happens in one hold of the page. What is
-//! lost from the queue stays counted, and a crash loses all counts.
+//! At 0 every entry of the root has the key of a version that is on the page. Pruning then clears
+//! `mixed` of a root with one version, and frees a root that is DEAD. No actor writes *cleaning*:
+//! all of this happens in one hold of the page. A removal that is lost from the queue stays
+//! counted, and a crash loses all counts.
 //!
-//! A root that is not mixed has entries of one key in each index, so it needs no count while it has versions. When
-//! a pass removes its last one, that one tells all the keys there can be:
+//! A root that is not mixed has entries of one key in each index, so it needs no count while it has
+//! versions. When a pass removes its last version, that version's keys are all the keys there can
+//! be:
 //!
 //! ```text
 //! no version is left: the row was deleted or moved, or its inserter aborted
-//! ─────────────────────────────────────────────────────────────────────────►  1  ────►  0   DEAD: freed
+//! ────────────────────────────────────────────────────────────────────►  1  ────►  0   DEAD: freed
 //!                                    the last of the chain goes to the queue
 //! ```
 //!
-//! The last *of the chain*: beside it there may be a version of an update that did not know of a later index and aborted.
-//! It has no entry there, and the row's version has another key. An older version of the chain may be such a one as well.
+//! The last *of the chain*: beside the chain there may be an aborted version. Its update may not
+//! have known of a later index. That version has no entry in the later index, and the row's version
+//! has another key. An older version of the chain may be of that kind as well.
 //!
-//! A tender visits the indexes that it knows. A transaction that drops one knows too few until it
-//! commits: a rollback brings the index back, with its entries. So it leaves the queue as it is.
+//! A tender visits the indexes that it knows. A transaction that drops an index knows too few until
+//! it commits: a rollback brings the index back, with its entries. So such a transaction leaves the
+//! queue as it is.
 //!
-//! The pass also sees which keys of the removed version no version has that stays. Versions come to a root one by one,
-//! and are counted: while that count stands, what the pass saw still holds, and nobody looks at the chain again.
+//! The pass also notes which keys only the removed version had. The versions that come to a root
+//! are counted (the root change counter, `arrivals`). While that count is unchanged, the note still
+//! holds, and the chain need not be read again.
 
 use std::collections::BTreeMap;
 
@@ -37,28 +42,28 @@ use crate::scheduler::Actor;
 use crate::transactions::collect;
 use crate::world::World;
 
-/// The index that is dropped.
+/// Position of the index that is dropped.
 const DROPPED: usize = 2;
 
-/// What settling remembers.
+/// The state of settling.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// Roots that became mixed, or lost their last version, while somebody watched.
+    /// Counts of roots that became mixed, or lost their last version, while they were watched.
     counts: BTreeMap<Tid, Count>,
-    /// Versions removed from these.
+    /// Versions removed from these roots.
     queue: Vec<Removed>,
-    /// Counts begun so far.
+    /// Number of counts begun so far.
     begun: u64,
-    /// How many versions came to each root.
+    /// Number of versions that came to each root (root change counter).
     arrivals: BTreeMap<Tid, u64>,
-    /// The last versions that the pass under way removed from roots that are not mixed.
+    /// The last versions that the running pass removed from roots that are not mixed.
     last: BTreeMap<Tid, Values>,
 }
 
 struct Count {
-    /// Line pointers are used again.
+    /// Number of the count, because line pointers are used again.
     id: u64,
-    /// Removed versions to whose entries nobody has seen.
+    /// Removed versions whose entries are not cleaned up yet.
     unseen: u32,
 }
 
@@ -67,31 +72,31 @@ struct Removed {
     root: Tid,
     count: Option<u64>,
     values: Values,
-    /// What the pass saw that removed it.
+    /// The finding of the pass that removed the version.
     seen: Option<Seen>,
 }
 
 #[derive(Clone, Copy)]
 struct Seen {
-    /// Indexes, a bit each, whose key no version has that stayed.
+    /// A bit for each index in which no remaining version has the removed version's key.
     left: u8,
-    /// Versions that had come to the root.
+    /// Number of versions that had come to the root.
     arrived: u64,
 }
 
 impl Settling {
-    /// The root becomes mixed, or has no version any more.
+    /// Begins a count: the root becomes mixed, or has no version any more.
     pub(crate) fn begin(&mut self, root: Tid) {
         self.begun += 1;
         self.counts.insert(root, Count { id: self.begun, unseen: 0 });
     }
 
-    /// The root is mixed no more, or no root.
+    /// Ends a count: the root is no longer mixed, or no longer a root.
     pub(crate) fn end(&mut self, root: Tid) {
         self.counts.remove(&root);
     }
 
-    /// There are other indexes, or a crash lost what was in memory.
+    /// Ends all counts: the set of indexes changed, or a crash lost the memory.
     pub(crate) fn end_all(&mut self) {
         self.counts.clear();
     }
@@ -106,7 +111,8 @@ impl Settling {
         }
     }
 
-    /// `own`: only if it was counted there.
+    /// Counts a removed version as cleaned up. With `own`, only if it was counted under the same
+    /// count.
     fn see(&mut self, removed: &Removed, own: bool) {
         if let Some(count) = self.counts.get_mut(&removed.root)
             && (Some(count.id) == removed.count || !own)
@@ -117,15 +123,16 @@ impl Settling {
     }
 }
 
-/// Sees to the entries of removed versions, in rounds.
+/// Cleans up the entries of removed versions, in rounds.
 pub(crate) async fn tender(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
         tend(&actor, None).await;
     }
 }
 
-/// Drops an index in a transaction, writes to the table, and rolls back; then it goes on as a
-/// tender. In the engine it has the table to itself meanwhile; here others go on, and know the index.
+/// Drops an index in a transaction, writes to the table, and rolls back; then goes on as a tender.
+/// In the engine the transaction has the table to itself meanwhile. Here other actors go on, and
+/// know the index.
 pub(crate) async fn dropper(actor: Actor, rounds: usize) {
     for _ in 0..rounds {
         match actor.rules().has(Rule::ChangesWait) {
@@ -137,7 +144,7 @@ pub(crate) async fn dropper(actor: Actor, rounds: usize) {
     tender(actor, rounds).await;
 }
 
-/// Sees to the entries of a removed version, but for those in an index that it has dropped.
+/// Cleans up the entries of a removed version, except in the index that the actor has dropped.
 async fn tend(actor: &Actor, dropped: Option<usize>) {
     if actor.world().settling.queue.is_empty() {
         actor.wait().await;
@@ -162,12 +169,12 @@ async fn tend(actor: &Actor, dropped: Option<usize>) {
             let of = &actor.world().indexes[index];
             (of.phase, of.definition)
         };
-        // Of one that nobody knows of yet, what is gone already gets no entries.
+        // An index that no transaction knows yet gets no entries of removed versions.
         let unbuilt = !matches!(phase, Phase::Absent | Phase::Valid);
         missed |= unbuilt && actor.rules().has(Rule::BuildEndsRecords);
         if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
             let decided = visit(actor, index, key, &removed).await;
-            // The engine learns what it does not know, and visits the leaf again; a number of
+            // The engine reads the unknown versions and visits the leaf again, a limited number of
             // times.
             missed |= !decided && actor.rules().has(Rule::UnknownStays);
         }
@@ -182,8 +189,8 @@ async fn tend(actor: &Actor, dropped: Option<usize>) {
     }
 }
 
-/// Deletes the entry, if no version has its key. False: that is not known, as a version came whose
-/// key is an expression, which is not computed under the latch.
+/// Deletes the entry if no version has its key. Returns false if that is unknown: a version has
+/// come whose key is an expression, which is not computed under the latch.
 async fn visit(actor: &Actor, index: usize, key: u8, removed: &Removed) -> bool {
     let root = removed.root;
     let computed = actor.world().indexes[index].definition.expression;
@@ -217,7 +224,8 @@ impl World {
         self.versions(root).map(|(_, version)| version.values).collect()
     }
 
-    /// A version goes, of the root's chain or beside it; one in eight is lost from the queue.
+    /// Notes a removed version, of the root's chain or beside it; one in eight is lost from the
+    /// queue.
     pub(crate) fn note_removed(&mut self, root: Tid, values: Values, of_chain: bool) {
         if self.pointer(root).mixed != Mixed::No {
             let lost = self.random.one_in(8);
@@ -227,8 +235,9 @@ impl World {
         }
     }
 
-    /// Roots that are not mixed and have no version any more get their record, in the pass that took the last.
-    /// A stub that leads to another page has none either: it becomes DEAD when nobody follows it.
+    /// Begins the counts of roots that are not mixed and have no version any more, in the pass that
+    /// took the last version. A stub that leads to another page has no version either, and becomes
+    /// DEAD when no follower may need it.
     pub(crate) fn note_deaths(&mut self) {
         for (root, values) in std::mem::take(&mut self.settling.last) {
             if self.chain(root).is_empty() {
@@ -240,7 +249,7 @@ impl World {
         }
     }
 
-    /// A version comes to the root.
+    /// Notes a version that comes to the root.
     pub(crate) fn note_arrival(&mut self, root: Tid) {
         if self.rules.has(Rule::ArrivalsCounted) {
             *self.settling.arrivals.entry(root).or_default() += 1;
@@ -251,7 +260,7 @@ impl World {
         self.settling.arrivals.get(&root).copied().unwrap_or_default()
     }
 
-    /// At the end of a pass: which keys of what it removed no version has that stayed.
+    /// Notes, at the end of a pass, which keys of removed versions no remaining version has.
     pub(crate) fn note_left(&mut self, page: u8) {
         for at in 0..self.settling.queue.len() {
             let Removed { root, values, seen, .. } = self.settling.queue[at];
@@ -268,7 +277,8 @@ impl World {
         }
     }
 
-    /// Whether what a pass saw still holds: no version of the root has the removed one's key in the index.
+    /// Returns whether the note of a pass still holds: no version of the root has the removed one's
+    /// key in the index.
     fn is_left(&self, removed: &Removed, index: usize) -> bool {
         let Some(seen) = removed.seen else { return false };
         seen.left & 1 << index != 0 && seen.arrived == self.arrived(removed.root)
@@ -279,9 +289,10 @@ impl World {
         self.settling.see(removed, own);
     }
 
-    /// Clears and frees what it may on a page.
+    /// Clears and frees the roots of a page where that is allowed.
     pub(crate) fn settle(&mut self, page: u8) {
-        // Whoever remembers roots for long keeps others from it (rules 9b.10 and 9b.12).
+        // A cleaner or a build that remembers roots for long excludes settling (rules 9b.10 and
+        // 9b.12).
         let cleaned = self.cleaner.is_some() && self.rules.has(Rule::OneCleaner);
         let built = self.builds > 0 && self.rules.has(Rule::BuildExcludesCleaners);
         if cleaned || built {

@@ -1,4 +1,4 @@
-//! Transactions, snapshots in slots, and what a collector reads of them.
+//! Transactions, with the slots of their snapshots, and the view that a collector reads of them.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::world::World;
 /// A transaction or subtransaction.
 pub(crate) type Xid = usize;
 
-/// The place of a commit in the order of commits.
+/// The position of a commit in the order of commits.
 pub(crate) type Csn = u32;
 
-/// What became of a transaction.
+/// The state of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     Running,
@@ -27,11 +27,11 @@ impl Status {
     }
 }
 
-/// Where a snapshot is registered.
+/// The slot where a snapshot is registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {
     Empty,
-    /// One is being taken: nobody may conclude anything (rule 9b.4).
+    /// A snapshot is being taken: collectors must wait (rule 9b.4).
     Pending,
     Snapshot {
         csn: Csn,
@@ -39,11 +39,11 @@ pub(crate) enum Slot {
     },
 }
 
-/// States of transactions, the published CSN, the slots.
+/// The states of transactions, the published CSN and the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Transactions {
     status: Vec<Status>,
-    /// The top transaction of each.
+    /// The top transaction of each transaction.
     top: Vec<Xid>,
     pub(crate) published: Csn,
     /// The CSN that the next commit gets.
@@ -51,12 +51,12 @@ pub(crate) struct Transactions {
     pub(crate) slots: Vec<Slot>,
     /// Top transactions that write.
     writers: Vec<Xid>,
-    /// Who waits for whom, by top transactions.
+    /// Waits between top transactions: from the waiter to the transaction it waits for.
     waits: BTreeMap<Xid, Xid>,
 }
 
 impl Transactions {
-    /// With one transaction, 0, that committed at CSN 1: it wrote what is there at the beginning.
+    /// Begins with one transaction, 0, that committed at CSN 1 and wrote the initial rows.
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             status: vec![Status::Committed(1)],
@@ -69,7 +69,7 @@ impl Transactions {
         }
     }
 
-    /// A new transaction, or a subtransaction of the top transaction `parent`.
+    /// Begins a new transaction, or a subtransaction of the top transaction `parent`.
     pub(crate) fn begin(&mut self, parent: Option<Xid>) -> Xid {
         let xid = self.status.len();
         self.status.push(Status::Running);
@@ -77,7 +77,7 @@ impl Transactions {
         xid
     }
 
-    /// What was marked, published or not.
+    /// Returns the state that was marked, published or not.
     pub(crate) fn marked(&self, xid: Xid) -> Status {
         self.status[xid]
     }
@@ -94,7 +94,7 @@ impl Transactions {
         self.status[xid] == Status::Aborted
     }
 
-    /// The CSN of a marked commit.
+    /// Returns the CSN of a marked commit.
     pub(crate) fn csn(&self, xid: Xid) -> Option<Csn> {
         match self.status[xid] {
             Status::Committed(csn) => Some(csn),
@@ -102,17 +102,17 @@ impl Transactions {
         }
     }
 
-    /// Whether `xid` belongs to the top transaction `own` and was not rolled back.
+    /// Returns whether `xid` belongs to the top transaction `own` and was not rolled back.
     pub(crate) fn is_running_part(&self, xid: Xid, own: Xid) -> bool {
         self.top[xid] == own && self.status[xid] == Status::Running
     }
 
-    /// The top transaction is one that writes.
+    /// Notes a top transaction that writes.
     pub(crate) fn writes(&mut self, top: Xid) {
         self.writers.push(top);
     }
 
-    /// Top transactions in progress that write.
+    /// Returns the top transactions in progress that write.
     pub(crate) fn running_writers(&self) -> Vec<Xid> {
         let running = |xid: &&Xid| self.status[**xid] == Status::Running;
         self.writers.iter().filter(running).copied().collect()
@@ -122,12 +122,13 @@ impl Transactions {
         0..self.top.len()
     }
 
-    /// After a crash nobody waits.
+    /// Forgets all waits, after a crash.
     pub(crate) fn forget_waits(&mut self) {
         self.waits.clear();
     }
 
-    /// Notes that the top transaction `who` waits for the one of `whom`; refused when that closes a circle.
+    /// Notes that the first top transaction waits for the top transaction of the second one.
+    /// Refused when that closes a circle.
     fn waits_for(&mut self, who: Xid, whom: Xid) -> Result<(), Deadlock> {
         let mut at = self.top[whom];
         while let Some(next) = self.waits.get(&at) {
@@ -141,12 +142,12 @@ impl Transactions {
     }
 }
 
-/// Waiting would close a circle of waiters.
+/// The error of a wait that would close a circle of waiters.
 #[derive(Debug)]
 pub(crate) struct Deadlock;
 
 impl World {
-    /// What others may act on: a commit counts once it is published (rule 9b.1).
+    /// Returns the state that others may act on: a commit counts once it is published (rule 9b.1).
     pub(crate) fn settled(&self, xid: Xid) -> Status {
         match self.transactions.marked(xid) {
             Status::Committed(csn)
@@ -158,7 +159,7 @@ impl World {
         }
     }
 
-    /// Nobody can see the version, nor ever will (rule 9b.3).
+    /// Returns whether no snapshot sees the version, now or later (rule 9b.3).
     pub(crate) fn removable(&self, version: &Version, view: &View) -> bool {
         match self.transactions.marked(version.xmin) {
             Status::Aborted => true,
@@ -174,7 +175,7 @@ impl World {
     }
 }
 
-/// What a collector knows of snapshots: the published CSN, read first, then each slot.
+/// A collector's view of snapshots: the published CSN, read first, then each slot.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) published: Csn,
@@ -183,12 +184,13 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Everything committed up to here is seen by every snapshot, also by those to come.
+    /// Returns the horizon: every snapshot, even a future one, sees everything committed up to
+    /// here.
     pub(crate) fn horizon(&self) -> Csn {
         self.oldest(|_| true)
     }
 
-    /// The same, of snapshots that may follow chains.
+    /// Returns the horizon of snapshots that may follow chains.
     pub(crate) fn follower_horizon(&self) -> Csn {
         self.oldest(|follows| follows)
     }
@@ -221,7 +223,7 @@ pub(crate) async fn collect(actor: &Actor) -> View {
                 }
             }
         }
-        // Not after each, which would only make schedules longer.
+        // Not after each slot, which would only make schedules longer.
         if actor.world().random.one_in(2) {
             actor.step().await;
         }

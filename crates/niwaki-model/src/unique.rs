@@ -1,4 +1,4 @@
-//! Entries of new versions, and the unique checks that come before them (rule 9b.11).
+//! Insertion of index entries, after their unique checks (rule 9b.11).
 
 use crate::heap::Tid;
 use crate::index::{Entry, Key, Unique, latch_place};
@@ -9,11 +9,11 @@ use crate::session::{Refused, Transaction};
 use crate::transactions::{Status, View, Xid, collect, wait_for};
 use crate::world::World;
 
-/// What a chain means to somebody who wants its key.
+/// The meaning of a chain for a transaction that wants its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Judged {
     Free,
-    /// Somebody inserted or deleted a version with the key and is not done.
+    /// Another transaction inserted or deleted a version with the key, and is still running.
     Busy(Xid),
     Taken,
 }
@@ -27,11 +27,12 @@ pub(crate) async fn insert_entry(
 ) -> Result<(), Refused> {
     let definition = actor.world().indexes[index].definition;
     let rules = actor.rules();
-    // Whoever wants a key holds the first leaf where the key may stand: so two cannot pass each other.
+    // An inserter holds the first leaf where the key may be, so that two inserters of one key
+    // exclude each other.
     let first_place =
         if definition.unique == Unique::No { entry.place() } else { (entry.key, Tid::MIN) };
     loop {
-        // Some checks also mark what they find dead.
+        // Some checks also mark dead entries.
         let marks = definition.unique == Unique::AtOnce && actor.world().random.one_in(4);
         let view = if marks { Some(collect(actor).await) } else { None };
         let early = actor.world().may_be_taken(index, &entry, tx.top);
@@ -61,7 +62,7 @@ pub(crate) async fn insert_entry(
             }
         }
         actor.step().await;
-        // The entry's own leaf may be further right than the key's first one.
+        // The entry's own leaf may be to the right of the key's first leaf.
         let target = actor.world().leaf(index, first).beyond(entry.place());
         if target.is_some() && rules.has(Rule::MoveRight) {
             let leaf = latch_place(actor, index, entry.place()).await;
@@ -75,8 +76,8 @@ pub(crate) async fn insert_entry(
     }
 }
 
-/// Looks at every entry with the key, each under its heap page's latch. With a `view` marks those on
-/// `leaf` that nobody can see: it is held, so no version of it needs to be compared.
+/// Examines every entry with the key, each under its heap page's latch. With a `view`, marks
+/// entries on `leaf` that no snapshot sees. The caller holds `leaf`, so its version needs no check.
 async fn check(
     actor: &Actor,
     tx: &Transaction,
@@ -106,7 +107,8 @@ async fn check(
     Judged::Free
 }
 
-/// The checks that were put off until the commit. Who must wait looks again afterwards.
+/// Makes the checks that were deferred to the commit. A check that has to wait starts again
+/// afterwards.
 pub(crate) async fn check_deferred(actor: &Actor, tx: &Transaction) -> Result<(), Refused> {
     for (index, key) in &tx.deferred {
         'again: loop {
@@ -140,7 +142,7 @@ impl World {
         entries.filter(|entry| entry.key == key && !entry.dead).map(|entry| entry.root).collect()
     }
 
-    /// Every version of the chain with the key counts (rule 9b.11).
+    /// Judges the key by every version of the chain (rule 9b.11).
     fn judge_key(&self, index: usize, key: Key, root: Tid, own: Xid) -> Judged {
         let definition = self.indexes[index].definition;
         let is_own = |xid: Xid| self.transactions.is_running_part(xid, own);
@@ -169,7 +171,7 @@ impl World {
         judged
     }
 
-    /// Whether another root may hold the key now or later.
+    /// Returns whether another root may hold the key now or later.
     fn may_be_taken(&self, index: usize, entry: &Entry, own: Xid) -> bool {
         let mut roots = self.roots_with(index, entry.key).into_iter();
         roots.any(|root| {
@@ -177,7 +179,7 @@ impl World {
         })
     }
 
-    /// A refusal needs a row that has the key, other than the one that wants it.
+    /// Checks a refusal: a row other than the inserted one must have the key.
     fn check_conflict(&mut self, tx: &Transaction, index: usize, entry: &Entry) {
         let definition = self.indexes[index].definition;
         let own = self.versions(entry.root).last().map(|(_, version)| version.row);

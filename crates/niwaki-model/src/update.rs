@@ -1,5 +1,5 @@
-//! Updates, deletions, row locks: from the version that a snapshot sees to the row's newest version,
-//! and the one rule of what is written there (design section 5).
+//! Updates, deletions and row locks: from a snapshot's visible version to the row's newest version
+//! (design section 5).
 
 use crate::heap::{Mixed, State, Tid, Values, Version};
 use crate::index::Phase;
@@ -14,7 +14,7 @@ use crate::transactions::{Status, Xid, collect, wait_for};
 use crate::unique::insert_entry;
 use crate::world::World;
 
-/// What is to be done with the row.
+/// The change to make to the row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
     Update { to: To, place: Place },
@@ -22,32 +22,33 @@ pub(crate) enum How {
     Lock { exclusive: bool },
 }
 
-/// New values of columns; none: as it was.
+/// New values of columns; `None` keeps the old value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct To {
     pub(crate) a: Option<u8>,
     pub(crate) b: Option<u8>,
 }
 
-/// What one latch hold came to.
+/// The result of one latch hold.
 enum Outcome {
     Done,
-    /// The row is changed; these entries are owed: (index, key, payload), all for one root.
+    /// The row is changed, and these entries must be inserted: (index, key, payload), all for one
+    /// root.
     Entries {
         root: Tid,
         owed: Vec<(usize, u8, u16)>,
         mixed_later: bool,
     },
     Wait(Xid),
-    /// Go on from there, in another latch hold.
+    /// The walk continues from the follower's place, in another latch hold.
     GoOn,
     Refused(Refused),
 }
 
-/// Where a follower stands.
+/// The place of a follower.
 struct Follower {
     at: Tid,
-    /// The xmin expected there; none at the version that the snapshot sees.
+    /// The xmin expected there; `None` at the version that the snapshot sees.
     expected: Option<Xid>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) async fn change(
     how: How,
 ) -> Result<(), Refused> {
     if matches!(how, How::Update { .. }) && actor.world().random.one_in(2) {
-        // An update that is short of room prunes its page first.
+        // An update that needs room prunes its page first.
         let view = collect(actor).await;
         actor.world().prune(found.tid.page, &view);
     }
@@ -119,8 +120,8 @@ pub(crate) async fn insert(
 }
 
 impl World {
-    /// Goes along the row's versions, all those of a page under this one latch hold (rule 9b.5), and
-    /// changes the newest if that is reached.
+    /// Walks along the row's versions, all versions of a page under this one latch hold (rule
+    /// 9b.5). Changes the newest version if the walk reaches it.
     fn attempt(
         &mut self,
         tx: &mut Transaction,
@@ -129,8 +130,8 @@ impl World {
         wanted: Wanted,
         how: How,
     ) -> Outcome {
-        // Ends: every turn returns or goes one link further, and links do not form a circle; a page has
-        // few line pointers.
+        // Ends: every round returns or follows one more link. Links do not form a circle, and a
+        // page has few line pointers.
         loop {
             let page = follower.at.page;
             let (link, xmax) = match self.pointer(follower.at).state {
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// Rule 9b.7.
+    /// Checks the hop (rule 9b.7).
     fn expects(&self, follower: &Follower, xmin: Xid) -> bool {
         follower.expected.is_none_or(|xid| xid == xmin) || !self.rules.has(Rule::HopCheck)
     }
@@ -209,7 +210,7 @@ impl World {
         wanted: Wanted,
         how: How,
     ) -> Outcome {
-        // Judged again on the newest version, as READ COMMITTED asks.
+        // The condition is checked again on the newest version, as READ COMMITTED requires.
         let definition = self.indexes[wanted.index].definition;
         if self.transactions.aborted(version.xmin) || !wanted.matches(&definition, &version.values)
         {
@@ -258,7 +259,7 @@ impl World {
         outcome
     }
 
-    /// The new version fits on the page: only indexes whose key changed get an entry.
+    /// Puts the new version on the same page: only indexes whose key changed get an entry.
     fn heap_only(
         &mut self,
         tx: &Transaction,
@@ -307,7 +308,7 @@ impl World {
         Outcome::Entries { root, owed, mixed_later: mixed && !first }
     }
 
-    /// It does not fit: a new root on the other page, and entries in every index.
+    /// Puts the new version on the other page, as a new root, with entries in every index.
     fn move_row(
         &mut self,
         tx: &Transaction,
@@ -378,12 +379,12 @@ impl World {
     }
 }
 
-/// Whether a version may be changed.
+/// Tells whether a version may be changed.
 enum Judged {
     Free,
-    /// This transaction changed it already.
+    /// This transaction has changed the version already.
     Own,
     Busy(Xid),
-    /// Replaced or deleted, and published.
+    /// The version was replaced or deleted, and the end is published.
     Ended,
 }

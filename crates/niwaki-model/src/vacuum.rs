@@ -1,4 +1,4 @@
-//! Vacuum: the cleaner that needs no record, because it visits every entry.
+//! Vacuum: the cleaner that needs no clean-up ledger, because it visits every entry.
 
 use crate::gardener::{become_cleaner, cease_cleaning};
 use crate::heap::{Mixed, PAGES, State, Tid};
@@ -13,11 +13,11 @@ struct Target {
     root: Tid,
     incarnation: u32,
     dead: bool,
-    /// Every entry found was right or is gone.
+    /// Every entry found was right or was deleted.
     clean: bool,
 }
 
-/// Whole passes over table and indexes.
+/// Makes whole passes over table and indexes.
 pub(crate) async fn vacuum(actor: Actor, passes: usize) {
     for _ in 0..passes {
         actor.step().await;
@@ -69,7 +69,7 @@ async fn clean_index(actor: &Actor, index: usize, targets: &mut [Target]) {
 }
 
 impl World {
-    /// Prunes a page, and says what the index passes have to look for, all in one latch hold.
+    /// Prunes a page, and returns the targets of the index passes, all in one latch hold.
     fn prune_for_vacuum(&mut self, page: u8, view: &View) -> Vec<Target> {
         self.prune(page, view);
         Tid::on_page(page).filter_map(|root| self.target(root)).collect()
@@ -83,7 +83,8 @@ impl World {
         (dead || single).then_some(Target { root, incarnation, dead, clean: true })
     }
 
-    /// Deletes the entry or rewrites its payload. False if it is neither dead nor the only version's.
+    /// Deletes the entry or rewrites its payload. Returns false if the entry is neither dead nor of
+    /// the only version.
     fn clean_entry(&mut self, index: usize, leaf: usize, place: (u8, Tid), view: &View) -> bool {
         let (key, root) = place;
         if self.deletable(index, key, root, view) {

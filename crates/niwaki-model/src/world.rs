@@ -1,4 +1,4 @@
-//! The shared state, and what a run records about itself.
+//! The state that actors share, and the record of a run.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,26 @@ use crate::rules::Rules;
 use crate::settle::Settling;
 use crate::transactions::Transactions;
 
-/// Everything that actors share. One borrow of it by an actor is one hold of a latch: what happens
-/// between two steps of an actor is atomic, and nothing else is.
+/// Everything that actors share. One borrow of it by an actor is one hold of a latch: an actor's
+/// work between two steps is atomic, and nothing else is.
 pub(crate) struct World {
     pub(crate) rules: Rules,
     pub(crate) random: Random,
     pub(crate) transactions: Transactions,
-    /// By slot.
+    /// The shares of each slot.
     pub(crate) shares: Vec<Share>,
     pub(crate) pages: Vec<Page>,
     pub(crate) indexes: Vec<Index>,
-    /// How many roots were cleared of `mixed` (rule 9b.2).
+    /// Number of roots that were cleared of `mixed` (rule 9b.2).
     pub(crate) unmix: u64,
-    /// Keys that pruning removed, by root: the gardener's queue.
+    /// The clean-up ledger of chain roots: keys that pruning removed, by root. It is the gardener's
+    /// queue.
     pub(crate) records: BTreeMap<Tid, Record>,
-    /// Counts of what was removed from roots that are mixed or have no version any more.
+    /// Counts of versions removed from roots that are mixed or have no version any more.
     pub(crate) settling: Settling,
-    /// Who cleans (rule 9b.10).
+    /// The actor that cleans (rule 9b.10).
     pub(crate) cleaner: Option<usize>,
-    /// Index builds under way (rule 9b.12).
+    /// Number of index builds under way (rule 9b.12).
     pub(crate) builds: usize,
     pub(crate) locks: RowLocks,
     pub(crate) oracle: Oracle,
@@ -42,29 +43,30 @@ pub(crate) struct World {
     pub(crate) leaf_capacity: usize,
     pub(crate) events: Events,
     pub(crate) violation: Option<Violation>,
-    /// Whether anything changed that the invariants speak of.
+    /// Something changed that the invariants depend on.
     pub(crate) changed: bool,
     trace: Option<Vec<String>>,
-    /// Who is at work, for the trace.
+    /// The actor at work, for the trace.
     pub(crate) at_work: String,
 }
 
-/// What the gardener knows of a root: the (index, key) pairs that pruning removed (rule 9b.8).
+/// The gardener's record of a root: the (index, key) pairs that pruning removed (rule 9b.8).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) keys: Vec<(usize, Key)>,
-    /// Some were lost: the record tells what to clean, not that it is clean.
+    /// Some keys were lost: the record lists keys to clean, but does not prove that the root is
+    /// clean.
     pub(crate) incomplete: bool,
 }
 
 macro_rules! events {
     ($($name:ident $text:literal)*) => {
-        /// How often things happened that a run must reach to mean anything.
+        /// Counts of events that a run must reach to be meaningful.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Events { $(#[doc = $text] pub $name: u64,)* }
 
         impl Events {
-            /// Each with what it counts.
+            /// Returns each count with its name.
             pub fn all(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($text, self.$name),)*]
             }
@@ -145,25 +147,25 @@ impl World {
         self.leaf_capacity != usize::MAX
     }
 
-    /// Something changed that the invariants speak of.
+    /// Notes a change that the invariants depend on.
     pub(crate) fn touch(&mut self) {
         self.changed = true;
     }
 
-    /// A heap page changes.
+    /// Notes a change of a heap page.
     pub(crate) fn touch_page(&mut self, page: u8) {
         self.changed = true;
         self.pages[usize::from(page)].version += 1;
         self.log.page_changed(page);
     }
 
-    /// A leaf changes, in a way that is logged.
+    /// Notes a logged change of a leaf.
     pub(crate) fn touch_leaf(&mut self, index: usize, leaf: usize) {
         self.changed = true;
         self.log.leaf_changed(index, leaf);
     }
 
-    /// The first violation of a run is its result.
+    /// Notes a violation; the first one of a run is its result.
     pub(crate) fn violate(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
         if self.violation.is_none() {
             let violation = Violation { invariant, what: what() };

@@ -1,7 +1,8 @@
-//! With all rules nothing breaks; without any one of them its scenario does; and the README says so.
+//! Tests of the model: with all rules nothing breaks, and without any one of them its scenario
+//! breaks. The README's table must match.
 //!
-//! `NIWAKI_MODEL_SCHEDULES` sets how many schedules of the mixture run (20,000), and a fiftieth of it
-//! is how many of each story do.
+//! `NIWAKI_MODEL_SCHEDULES` sets how many schedules of the mixture run (20,000). Each story runs a
+//! fiftieth of that number.
 
 use niwaki_model::scenarios::{MIXTURE, STORIES};
 use niwaki_model::{Invariant, Report, Rule, Rules, explore, replay};
@@ -25,7 +26,7 @@ fn nothing_broken(name: &str, report: &Report) {
 fn the_mixture_holds_with_all_rules() {
     let report = explore(&MIXTURE, Rules::ALL, 0..schedules());
     nothing_broken(MIXTURE.name, &report);
-    // A model in which something never happens says nothing about it.
+    // A model in which an event never happens proves nothing about it.
     for (what, count) in report.events.all() {
         assert!(count > 0, "no {what} in {} schedules", report.schedules);
     }
@@ -47,7 +48,7 @@ fn no_rule_can_be_left_out() {
         let Some(failure) = report.failure else {
             panic!("nothing broke without {name} in {schedules} schedules");
         };
-        // That actors wait for each other would be a fault of the switch, not a lost row.
+        // A mutual wait of actors would be a fault of the switch, not a lost row.
         assert_ne!(
             failure.violation.invariant,
             Invariant::Progress,
@@ -57,7 +58,7 @@ fn no_rule_can_be_left_out() {
     }
 }
 
-/// The mixture is not blind: it breaks too without rules that need no special moment.
+/// The mixture also breaks without rules that need no special moment.
 #[test]
 fn the_mixture_breaks_without_rules() {
     for rule in [Rule::NoDuplicates, Rule::EndPublished, Rule::CompleteRecord, Rule::LocksCarried] {
@@ -76,7 +77,7 @@ fn a_seed_plays_the_same_again() {
     assert_eq!(trace, replay(&MIXTURE, rules, failure.seed));
 }
 
-/// The README's table has a row for each rule: its name, source and story.
+/// The README's table has a row for each rule, with its name, source and story.
 #[test]
 fn the_readme_names_every_rule() {
     assert_eq!(STORIES.len(), Rule::ALL.len());

@@ -114,7 +114,7 @@ fn insert(storage: &Storage, file: RelFile, block: u32, count: u64) {
 fn inserts(env: &Env, storage: &Arc<Storage>, file: RelFile) {
     insert(storage, file, 1, 10);
     insert(storage, file, 2, 10);
-    // Fits the buffer, so that what is measured is the insertion.
+    // The records fit the buffer, so that the benchmark measures the insertion.
     let count = 15_000;
     let mut best = Duration::MAX;
     for _ in 0..10 {

@@ -1,7 +1,9 @@
-//! The background threads. The *checkpointer* begins checkpoints by time and by log volume, and
-//! spreads their writing. The *writer* writes pages ahead of those who will need their frames, and
-//! flushes the log for those who commit without waiting. The *readers* read what streams look ahead at. Simulations leave the threads away and call
-//! [`Storage::background_step`] and [`Storage::background_write`].
+//! The background threads of a storage.
+//!
+//! The *checkpointer* begins checkpoints by time and by log volume, and spreads their writing. The
+//! *writer* writes dirty pages before their frames are needed, and flushes the log for transactions
+//! that commit without waiting. The *readers* read pages ahead for streams. Simulations start no
+//! threads, and call [`Storage::background_step`] and [`Storage::background_write`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,19 +19,20 @@ use crate::record::CheckpointParticipant;
 use crate::storage::Storage;
 use crate::stream::{IoMethod, Readers};
 
-/// How often each thread looks around; bounds what an asynchronous commit may lose.
+/// Longest time between two rounds of a thread; it bounds how long an asynchronous commit stays
+/// unflushed.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// How often the checkpointer looks whether the directory's lock is still there.
+/// Time between two checks that this process still holds the directory's lock.
 const LOOK_AT_LOCK: Duration = Duration::from_secs(1);
 
-/// What the background writer remembers from round to round.
+/// State of the background writer between rounds.
 #[derive(Debug, Default)]
 pub struct BackgroundWriter {
     ahead: CleanAhead,
-    /// When it last looked for pages, on the monotonic clock.
+    /// Time of the last search for pages, on the monotonic clock.
     last: Duration,
-    /// End of the last record that only says how far the log was durable.
+    /// End of the last record whose only purpose is to state how far the log was durable.
     vouched: Lsn,
 }
 
@@ -47,8 +50,8 @@ impl fmt::Debug for Background {
 }
 
 impl Storage {
-    /// Starts the background threads. They hold the storage and the participants until the handle is
-    /// stopped or dropped.
+    /// Starts the background threads. They hold the storage and the participants until the handle
+    /// is stopped or dropped.
     ///
     /// # Errors
     /// [`Error::Io`] when the system has no thread to give.
@@ -58,7 +61,7 @@ impl Storage {
     ) -> Result<Background> {
         self.background.set_stop(false);
         let failed = |e| Error::io("could not start a background thread", e);
-        // Stops the first thread when the second cannot be had.
+        // If a later thread cannot be started, dropping `background` stops the earlier ones.
         let workers = match self.io_method.method {
             IoMethod::Worker => self.options.io_workers,
             IoMethod::Sync | IoMethod::IoUring => 0,
@@ -81,7 +84,7 @@ impl Storage {
     fn writer_loop(&self) {
         let mut writer = BackgroundWriter::default();
         let period = PERIOD.min(self.options.bgwriter_delay);
-        // Ends when the handle says stop.
+        // Ends: when the handle sets stop.
         while !self.background.wait(period) {
             self.attempt("the background writer", || self.background_write(&mut writer));
         }
@@ -90,12 +93,13 @@ impl Storage {
     fn checkpointer_loop(&self, participants: &[&dyn CheckpointParticipant]) {
         let mut last_checkpoint = self.env.clock.monotonic();
         let mut looked = last_checkpoint;
-        // Ends when the handle says stop.
+        // Ends: when the handle sets stop.
         while !self.background.wait(PERIOD) {
             let now = self.env.clock.monotonic();
             if now.saturating_sub(looked) >= LOOK_AT_LOCK {
                 looked = now;
-                // Those who write are told, each for itself, and who waits for it is told now.
+                // Every writer gets the error from its own write. This call informs the listener of
+                // `when_lost` at once.
                 let _ = self.check_lock();
             }
             let pause = &mut |time| {
@@ -107,11 +111,12 @@ impl Storage {
         }
     }
 
-    /// One round of the background writer: flushes the log, makes its next segments ready, and when
-    /// it is time writes pages that will have to give way soon. Returns how many.
+    /// Does one round of the background writer, and returns the number of pages written. Flushes
+    /// the log, makes its next segments ready, and when it is time writes dirty pages that will
+    /// soon be evicted.
     ///
     /// # Errors
-    /// Those of writing a page, which stays dirty; [`Error::DiskFull`] for the log's segments.
+    /// Errors of writing a page, which stays dirty; [`Error::DiskFull`] for the log's segments.
     pub fn background_write(&self, writer: &mut BackgroundWriter) -> Result<u64> {
         let end = self.wal.insert_lsn();
         self.wal.flush(end)?;
@@ -123,17 +128,19 @@ impl Storage {
                 (self.options.bgwriter_lru_maxpages, self.options.bgwriter_lru_multiplier);
             written = self.pool.clean_ahead(&mut writer.ahead, pages, times)?;
         }
-        // Ahead of those who would have to wait for a new segment.
+        // Allocates segments early, so that no inserting thread has to wait for one.
         self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload())?;
         self.vouch(end, writer)?;
         Ok(written)
     }
 
-    /// Says in the log how far it is durable, once when nobody adds to it any more. Every record says
-    /// so of those before; the last commits before a pause would have nobody to tell their damage
-    /// from a torn tail. The record itself need not be durable soon.
+    /// Logs how far the log is durable, once, when no thread appends records any more.
+    ///
+    /// Every record states the durable position of its time. This distinguishes a damaged record
+    /// from a torn tail. After the last commits before a pause, no later record would do so. The
+    /// record itself need not be durable soon.
     fn vouch(&self, end: Lsn, writer: &mut BackgroundWriter) -> Result<()> {
-        // The record of a checkpoint is vouched for by the control file, which may not be written yet.
+        // The control file vouches for the record of a checkpoint, and may not be written yet.
         let Some(_no_checkpoint) = self.checkpointing.try_lock() else { return Ok(()) };
         let known = writer.vouched.max(self.control().checkpoint);
         let flushed = self.wal.flushed();
@@ -145,8 +152,9 @@ impl Storage {
         Ok(())
     }
 
-    /// One round of the checkpointer: a checkpoint if one is due. `last_checkpoint` is when the last
-    /// one began, on the monotonic clock; `pause` waits as in [`Storage::spread_checkpoint`].
+    /// Does one round of the checkpointer: a checkpoint if one is due. `last_checkpoint` is the
+    /// start of the last one, on the monotonic clock. `pause` waits as in
+    /// [`Storage::spread_checkpoint`].
     ///
     /// # Errors
     /// As [`Storage::checkpoint`].
@@ -160,12 +168,12 @@ impl Storage {
         let room = self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload());
         let now = self.env.clock.monotonic();
         let since = end.0.saturating_sub(self.wal.redo_lsn().0);
-        // Behind the last checkpoint's own record: an idle database is left alone.
+        // Only log behind the last checkpoint's own record counts: an idle database is left alone.
         let changed = end > self.control().checkpoint;
         let due = now.saturating_sub(*last_checkpoint) >= self.options.checkpoint_timeout;
         let segment = |position: u64| position / self.wal.segments.payload();
         let kind = if room.is_err() && segment(self.wal.redo_lsn().0) < segment(end.0) {
-            // On a full disk, old segments are the room that can be had, and it is wanted now.
+            // On a full disk only old segments can be freed, and their room is needed now.
             *last_checkpoint = now;
             self.checkpoint(CheckpointKind::LogVolume, participants)?;
             return Ok(());
@@ -183,7 +191,7 @@ impl Storage {
 }
 
 impl Background {
-    /// Ends the threads and waits for them; a checkpoint that is under way is finished at full speed.
+    /// Ends the threads and waits for them; a running checkpoint is finished at full speed.
     pub fn stop(mut self) {
         self.end();
     }
@@ -192,7 +200,7 @@ impl Background {
         let _hurry = Hurry::new(&self.storage);
         self.storage.background.set_stop(true);
         for thread in self.threads.drain(..) {
-            // A panic there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
         self.readers = None;

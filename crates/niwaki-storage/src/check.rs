@@ -1,4 +1,4 @@
-//! Storage's part of `niwaki check`: every page of every file, and the log that recovery would read.
+//! The part of `niwaki check` that storage does: it reads every page of every file, and the log.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFileId};
 use crate::storage::Storage;
 use crate::wal::{WAL_FOLDER, WalReader, decode};
 
-/// What [`Storage::check`] visited and found.
+/// The counts and findings of [`Storage::check`].
 #[derive(Clone, Debug, Default)]
 pub struct StorageReport {
     /// Relation files visited.
@@ -22,8 +22,9 @@ pub struct StorageReport {
 }
 
 impl Storage {
-    /// Reads every page of every fork (checksum, structure, W1: its LSN is not behind the log's end)
-    /// and the log from the last checkpoint on. Nobody else should write meanwhile.
+    /// Reads every page of every fork, and the log from the last checkpoint on. Each page is
+    /// checked for its checksum, its structure and W1 (its LSN is not beyond the log's end). No
+    /// other thread should write meanwhile.
     ///
     /// # Errors
     /// Read errors; damage is no error but a finding.
@@ -66,7 +67,7 @@ impl Storage {
         self.wal.flush(end)?;
         let mut reader = WalReader::new(&self.wal.segments, self.control().redo);
         let mut reached = Lsn(0);
-        // Ends with the log.
+        // Ends: with the log.
         while reached < end {
             let next = match reader.next()? {
                 Some((bytes, at)) => decode(bytes, at).map(|record| record.lsn),

@@ -1,16 +1,18 @@
-//! Fuzzy checkpoints: bound the log that recovery must read, while everybody works on.
+//! Fuzzy checkpoints: they bound the log that recovery must read, while all other work goes on.
 //!
 //! ```text
-//!   redo position fixed    dirty pages written      participants log      record, flush, control file
-//!   ------|------------------------|------------------------|--------------------|-------> log
+//!   redo position fixed    dirty pages written    participants log    record, flush, control file
+//!   ------|------------------------|----------------------|------------------|-------> log
 //!         ^ recovery begins here once the control file says so
 //! ```
 //!
-//! A checkpoint that nobody waits for takes its time: after each write it is held against how much of
-//! the time and of the log until the next one is used up, and pauses while it is ahead.
+//! A checkpoint that no thread waits for spreads its writing. After each write it compares its
+//! progress with the part of the time, and of the log, that is used up until the next checkpoint.
+//! It pauses while it is ahead.
 //!
-//! A record before the redo position has its pages dirty (they are marked before it is inserted) or
-//! written already, so the walk over dirty frames meets them. A record behind it is replayed.
+//! Pages of a record before the redo position are already written, or dirty, because they are
+//! marked before the record's insertion. So the walk over dirty frames finds them. A record behind
+//! the redo position is replayed.
 
 use std::time::Duration;
 
@@ -24,25 +26,25 @@ use crate::ids::{Lsn, Xid};
 use crate::record::{CheckpointParticipant, Manager, Record};
 use crate::storage::{Storage, kind};
 
-/// Why a checkpoint is made.
+/// The reason for a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointKind {
-    /// Somebody asked (the CHECKPOINT command).
+    /// A request, as by the CHECKPOINT command.
     Requested,
-    /// Enough time went by.
+    /// The time since the last checkpoint.
     Timed,
-    /// Enough log was written.
+    /// The volume of the log since the last checkpoint.
     LogVolume,
-    /// Recovery is over.
+    /// The end of recovery.
     EndOfRecovery,
-    /// The database closes; nobody else works on it.
+    /// The shutdown of the database; no other work runs.
     Shutdown,
 }
 
-/// What a checkpoint did.
+/// The result of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointSummary {
-    /// Where recovery would begin.
+    /// Position where recovery would begin.
     pub redo: Lsn,
     /// LSN of the checkpoint record.
     pub lsn: Lsn,
@@ -55,9 +57,9 @@ pub struct CheckpointSummary {
 /// Counters of checkpoints and of page writes, since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteStatistics {
-    /// Checkpoints because of the time.
+    /// Checkpoints due to the time.
     pub checkpoints_timed: u64,
-    /// Checkpoints that were asked for, or due to the volume of the log.
+    /// Checkpoints that were requested, or due to the volume of the log.
     pub checkpoints_requested: u64,
     /// Time that checkpoints spent writing, pauses included, in microseconds.
     pub checkpoint_write_us: u64,
@@ -69,13 +71,13 @@ pub struct WriteStatistics {
     pub by_background: u64,
     /// Pages that a session had to write to get a frame.
     pub by_sessions: u64,
-    /// Rounds that the background writer ended because it had written enough.
+    /// Rounds that the background writer ended because it had reached its limit.
     pub background_stopped: u64,
     /// Relation files that were synced because they had to be closed.
     pub synced_to_close: u64,
-    /// Frames that got another page.
+    /// Times a frame was given to another page.
     pub frames_allocated: u64,
-    /// Writes of one page or of several neighbours.
+    /// Write calls, each of one page or of several neighbours.
     pub writes: u64,
 }
 
@@ -87,26 +89,27 @@ pub(crate) struct CheckpointCounters {
     sync_us: Counter,
 }
 
-/// How long a checkpoint that is ahead waits before it looks again.
+/// Time that a checkpoint waits before it compares its progress again.
 const NAP: Duration = Duration::from_millis(100);
 
-/// How fast a checkpoint writes.
+/// The speed at which a checkpoint writes.
 pub(crate) struct Pace<'a> {
     pause: Option<&'a mut dyn FnMut(Duration)>,
 }
 
 impl Pace<'_> {
-    /// As fast as it can.
+    /// Writes at full speed.
     pub(crate) fn full() -> Self {
         Self { pause: None }
     }
 
-    /// Waits while a checkpoint that began at `began`, at log position `redo`, is ahead with `done`
-    /// of `total` pages written.
+    /// Waits while a checkpoint is ahead. The checkpoint began at time `began`, at log position
+    /// `redo`, and has written `done` of `total` pages.
     fn keep(&mut self, storage: &Storage, began: Duration, redo: Lsn, done: u64, total: u64) {
         let Some(pause) = &mut self.pause else { return };
         let part = done as f64 / total.max(1) as f64;
-        // Ends: time goes by in a pause. On a full disk changes may be refused until it has ended.
+        // Ends: time passes in a pause. On a full disk there is no pause, because changes may be
+        // refused until the checkpoint has ended.
         while storage.hurry.load(Ordering::Acquire) == 0 && !storage.wal.segments.is_stuck() {
             let options = &storage.options;
             let time = storage.env.clock.monotonic().saturating_sub(began).as_secs_f64()
@@ -121,12 +124,12 @@ impl Pace<'_> {
     }
 }
 
-/// Makes the checkpoint that is under way hurry, as long as it lives.
+/// Makes the running checkpoint hurry, as long as this value lives.
 pub(crate) struct Hurry<'a>(&'a Storage);
 
 impl<'a> Hurry<'a> {
     pub(crate) fn new(storage: &'a Storage) -> Self {
-        // Release: pairs with the acquire of the pause that it ends.
+        // Release: pairs with the acquire in `Pace::keep`, whose pause this ends.
         storage.hurry.fetch_add(1, Ordering::Release);
         storage.background.wake();
         Self(storage)
@@ -156,8 +159,9 @@ impl Storage {
         })
     }
 
-    /// [`Storage::checkpoint`], spread over time: `pause` is called while it is ahead, with how long
-    /// to wait; no page is pinned then, and whoever asks for a checkpoint of his own ends the pauses.
+    /// Makes a checkpoint like [`Storage::checkpoint`], spread over time. While the checkpoint is
+    /// ahead, `pause` is called with the time to wait. No page is pinned during a pause. A request
+    /// for another checkpoint ends the pauses.
     ///
     /// # Errors
     /// As [`Storage::checkpoint`].
@@ -172,14 +176,14 @@ impl Storage {
         })
     }
 
-    /// Bytes of log from the beginning of one checkpoint to the beginning of the next, at most: while
-    /// a checkpoint is being written, the log since the one before is needed too.
+    /// Returns the most bytes of log between the beginnings of two checkpoints. While a checkpoint
+    /// is written, the log since the one before is needed too.
     pub(crate) fn checkpoint_distance(&self) -> u64 {
         let rounds = 1.0 + self.options.checkpoint_completion_target;
         ((self.options.max_wal_bytes as f64 / rounds) as u64).max(1)
     }
 
-    /// Counters of checkpoints and of page writes.
+    /// Returns the counters of checkpoints and of page writes.
     pub fn write_statistics(&self) -> WriteStatistics {
         let get = |counter: &Counter| counter.load(Ordering::Relaxed);
         let (checkpoints, writes) = (&self.checkpoint_counters, &self.pool.writes);
@@ -210,7 +214,8 @@ impl Storage {
             let _no_file_half_done = self.file_changes.write();
             self.wal.begin_checkpoint()
         };
-        // Before the dirty pages are collected: numbers given later are in records behind `redo`.
+        // Read before the dirty pages are collected: numbers given later are in records behind
+        // `redo`.
         let next_file = self.next_file.load(Ordering::Acquire);
         participate(redo)?;
         let began = self.env.clock.monotonic();
@@ -218,21 +223,22 @@ impl Storage {
             self.pool.write_dirty(&mut |done, total| pace.keep(self, began, redo, done, total))?;
         let written = self.env.clock.monotonic();
         let redo = if seeded_bug!("late_redo") { self.wal.begin_checkpoint() } else { redo };
-        // What is noted here is durable with the next line.
+        // The sync below makes everything durable that the table states.
         let table = self.files.table();
         let synced = self.files.sync()?;
         self.count_checkpoint(kind, began, written);
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;
         self.wal.flush(lsn)?;
-        // Writing took a while.
+        // Writing takes a while, so the lock is checked again.
         self.check_lock()?;
         let files = self.control().files;
         let files = file_table::write(&self.env, files, &table)?;
         if kind == CheckpointKind::Shutdown {
-            // First: where the control file says clean, no log may come behind the record.
+            // The log is sealed first: where the control file says clean, no record may follow the
+            // checkpoint's.
             self.wal.seal(lsn)?;
-            // Nothing is lost.
+            // After a clean shutdown nothing is lost, so the listener for losses is removed.
             drop(self.when_lost.lock().take());
         }
         let mut control = self.control.lock();
@@ -247,8 +253,8 @@ impl Storage {
         let replaced = control.replace(next);
         drop(control);
         replaced.inspect_err(|error| self.wal.segments.gate.close(error.clone()))?;
-        // After a shutdown the next start takes segments that are there for ready. So none is made now:
-        // if the sync of its name failed, nobody would know.
+        // After a shutdown the next start takes existing segments for ready. So no segment is made
+        // here: the failure of its name's sync would go unnoticed.
         if kind != CheckpointKind::Shutdown {
             self.recycle_wal(redo, old_redo)?;
         }
@@ -283,7 +289,7 @@ impl Storage {
         })
     }
 
-    /// Keeps as many old segments for reuse as the last round of log took.
+    /// Recycles old segments, and keeps as many as the last round of log took.
     fn recycle_wal(&self, redo: Lsn, old_redo: Lsn) -> Result<()> {
         let payload = self.wal.segments.payload();
         let most = (self.options.max_wal_bytes / payload).max(2);
@@ -292,14 +298,16 @@ impl Storage {
     }
 
     /// Ends all work with a last checkpoint, marks the directory as cleanly shut down, and ends all
-    /// writing: whatever wants to write is refused. The directory may be opened again from then on,
-    /// though handles of it are kept: they have none of its relations and no log open. The caller has
-    /// ended all transactions and background work, and begins none.
+    /// writing: later writes are refused.
+    ///
+    /// The directory may be opened again from then on, even if handles of it are kept: these have
+    /// no relation or log file open. The caller has ended all transactions and background work, and
+    /// begins none.
     ///
     /// # Errors
-    /// As [`Storage::checkpoint`], and when the log was written meanwhile. The directory is not marked
-    /// then, and the next opening recovers from the log. When the mark itself cannot be written,
-    /// all writing has ended.
+    /// Errors of [`Storage::checkpoint`], or a record that was logged meanwhile. The directory is
+    /// not marked then, and the next opening recovers from the log. When the mark itself cannot be
+    /// written, all writing has ended.
     pub fn shutdown(
         &self,
         participants: &[&dyn CheckpointParticipant],

@@ -1,8 +1,8 @@
-//! Redo equals do: comparing two storages page by page.
+//! Comparison of two storages page by page: redo equals do.
 //!
-//! A test works on one storage, copies its files as a crash would leave them, opens the copy, and
-//! asks whether redo made the same pages. What may differ is masked: the checksum, the hole between
-//! line pointers and tuples, and what the access method declares a hint.
+//! A test works on one storage, copies its files as a crash would leave them, and opens the copy.
+//! The comparison shows whether redo made the same pages. Parts that may differ are masked: the
+//! checksum, the hole between line pointers and tuples, and the access method's hints.
 
 use crate::error::Result;
 use crate::files::FORKS;
@@ -10,22 +10,23 @@ use crate::ids::{BlockNumber, PageId};
 use crate::page::Page;
 use crate::storage::Storage;
 
-/// A page on which two storages do not agree.
+/// A page that differs between two storages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageDifference {
-    /// Which page.
+    /// The page.
     pub id: PageId,
-    /// First byte that differs, and its values: done, redone.
+    /// The first byte that differs, and its two values: done, redone.
     pub byte: (usize, u8, u8),
 }
 
-/// Compares all pages of all relations of two storages, and returns where they differ. `mask` clears
-/// what may differ on a copy of each page (hint bits); the checksum and the hole of a slotted page
-/// are cleared already. A page that is missing on one side and all zero on the other is equal:
-/// growing a file is not logged.
+/// Compares all pages of all relations of two storages, and returns the differences.
+///
+/// `mask` clears the bytes that may differ (hint bits), on a copy of each page. The checksum and
+/// the hole of a slotted page are cleared already. A page that is missing on one side and all zero
+/// on the other is equal: growing a file is not logged.
 ///
 /// # Errors
-/// What reading a page may meet.
+/// Errors of reading a page.
 pub fn redo_equals_do(
     done: &Storage,
     redone: &Storage,

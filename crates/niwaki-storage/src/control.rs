@@ -1,11 +1,13 @@
-//! The control file: where recovery begins, and what the data directory is.
+//! The control file: the properties of the data directory, and the position where recovery begins.
 //!
 //! ```text
 //! two slots, at 0 and 4096; the valid one with the higher sequence counts
 //! 0   magic u64 "NIWAKCTL"   8   format u32         12  page bytes u32
-//! 16  sequence u64           24  system u64         32  timeline u32   36  state u32 (0 in use, 1 clean)
+//! 16  sequence u64           24  system u64         32  timeline u32
+//! 36  state u32 (0 in use, 1 clean)
 //! 40  redo u64               48  checkpoint u64     56  next file u64
-//! 64  segment file bytes u64 72  segment blocks u32 76  flags u32 (bits 0, 1: table of files; 2: filled)
+//! 64  segment file bytes u64 72  segment blocks u32
+//! 76  flags u32 (bits 0, 1: current table of files; bit 2: filled)
 //! 80  time i64 (µs)          88  zero u32           92  crc32c u32 over bytes 0..92
 //! 96  bytes of the table of files u32   100  its crc32c u32   104  crc32c u32 over bytes 0..104
 //! ```
@@ -24,11 +26,11 @@ use crate::wal::Cursor;
 
 /// Version of everything on disk.
 pub const FORMAT_VERSION: u32 = 2;
-/// Name of the file.
+/// Name of the control file.
 pub(crate) const CONTROL: &str = "control";
 pub(crate) const NEW_CONTROL: &str = "control.new";
 const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKCTL");
-/// Bits of the flags: which table of files counts, and whether the catalog was filled.
+/// Bits of the flags: the number of the current table of files, and whether the catalog was filled.
 const TABLE: u32 = 3;
 const FILLED: u32 = 4;
 const SLOT_AT: [u64; 2] = [0, 4096];
@@ -36,15 +38,15 @@ const SLOT_AT: [u64; 2] = [0, 4096];
 /// Contents of the control file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Counts the writes of this file.
+    /// Number of writes of this file.
     pub sequence: u64,
-    /// Names the database; its log and its backups carry it.
+    /// Identifies the database; its log and its backups carry this number.
     pub system: u64,
     /// Timeline of the log.
     pub timeline: u32,
     /// The last thing that happened was a shutdown with everything written.
     pub clean: bool,
-    /// Where recovery begins.
+    /// Position where recovery begins.
     pub redo: Lsn,
     /// Position of the checkpoint record.
     pub checkpoint: Lsn,
@@ -54,11 +56,11 @@ pub struct Control {
     pub wal_segment_bytes: u64,
     /// Pages of a segment file of a relation.
     pub segment_blocks: u32,
-    /// The table of files that counts.
+    /// The current table of files.
     pub files: TablePlace,
     /// The first database's catalog was filled: the directory is not new any more.
     pub filled: bool,
-    /// When it was written, in microseconds since 1970.
+    /// Time of the write, in microseconds since 1970.
     pub time_us: i64,
 }
 
@@ -66,7 +68,7 @@ impl Control {
     /// Bytes of a slot.
     pub const BYTES: usize = 108;
 
-    /// The bytes of a slot.
+    /// Encodes a slot.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[0..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -93,10 +95,10 @@ impl Control {
         out
     }
 
-    /// Reads a slot; `Ok(None)` when it is not a sound one.
+    /// Reads a slot; `Ok(None)` when the bytes are no sound slot.
     ///
     /// # Errors
-    /// [`Error::Refused`] when it is of another format version or page size.
+    /// [`Error::Refused`] for a slot of another format version.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let mut cursor = Cursor(bytes);
         let (Some(MAGIC), Some(format)) = (cursor.u64(), cursor.u32()) else { return Ok(None) };
@@ -149,7 +151,7 @@ impl Control {
             return None;
         }
         (control.files.bytes, control.files.crc) = (cursor.u32()?, cursor.u32()?);
-        // Directories of before there was a table have zeros here.
+        // Directories older than the table of files have zeros here.
         let sealed = cursor.u32()? == crc32c::crc32c(bytes.get(..104)?);
         let none = (control.files, bytes.get(96..108)?) == (TablePlace::default(), &[0; 12]);
         (sealed || (none && !control.filled)).then_some(control)
@@ -159,7 +161,7 @@ impl Control {
 /// The open control file.
 pub(crate) struct ControlFile {
     env: Env,
-    /// Absent when the directory was shut down.
+    /// Absent after the directory was shut down.
     file: Option<Arc<dyn VfsFile>>,
     pub(crate) current: Control,
 }
@@ -213,23 +215,24 @@ impl ControlFile {
         Ok(Self { env: env.clone(), file: Some(file), current: control })
     }
 
-    /// Closes the file, which is not written any more.
+    /// Closes the file, which is never written again.
     pub(crate) fn close(&mut self) {
         self.file = None;
     }
 
-    /// Makes durable what was read. The process before may have ended because its sync of this slot
-    /// failed: then the slot is in the system's memory only, and the other one goes next.
+    /// Writes again, durably, the contents that were read. The previous process may have ended
+    /// because its sync of this slot failed. The slot is then only in the system's memory, and the
+    /// next write goes to the other slot.
     pub(crate) fn write_again(&self) -> Result<()> {
         self.write(&self.current)
     }
 
-    /// Replaces the contents, durably: the slot that does not count is overwritten. A failed sync
+    /// Replaces the contents durably, by overwriting the slot that is not current. A failed sync
     /// ends the process.
     ///
     /// # Errors
-    /// A failed write: nobody knows then which contents are on disk. Either are right, until
-    /// something is written that only one of them allows; so nothing may be written any more.
+    /// A failed write: it is unknown then which contents are on disk. Both are correct until a
+    /// write happens that only one of them allows. So nothing may be written any more.
     pub(crate) fn replace(&mut self, mut control: Control) -> Result<()> {
         control.sequence = self.current.sequence + 1;
         self.write(&control)?;

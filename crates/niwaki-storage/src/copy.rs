@@ -10,12 +10,15 @@ use crate::stream::{BlocksAhead, ReadAhead};
 const GROWTH: u32 = 64;
 
 impl Storage {
-    /// Copies the main fork of a relation to a new one, whose main fork is empty, and logs the copy. Nobody changes the first one
-    /// meanwhile, and nobody knows the second. `step` is called between pages, and may end it. The other forks are what is remembered of
-    /// the main one: the copy has none.
+    /// Copies the main fork of a relation to a new relation, whose main fork is empty, and logs the
+    /// copy. The caller ensures that the source does not change meanwhile, and that no other thread
+    /// knows the copy.
+    ///
+    /// `step` is called between pages, and may end the copy. The other forks only hold facts
+    /// derived from the main fork: the copy has none.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], [`Error::Io`], damage of what is read; those of `step`.
+    /// [`Error::DiskFull`], [`Error::Io`], damage of pages that are read; errors of `step`.
     pub fn copy_file<E: From<Error>>(
         &self,
         from: RelFileId,

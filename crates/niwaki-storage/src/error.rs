@@ -1,4 +1,4 @@
-//! What can go wrong below the table.
+//! Errors of storage and of the access methods above it.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub struct Corruption {
     pub item: Option<u16>,
     /// Name of the invariant that does not hold (design section 9), `"checksum"` or `"format"`.
     pub invariant: &'static str,
-    /// What was found, what was expected.
+    /// The value found, and the value expected.
     pub detail: String,
 }
 
@@ -39,7 +39,7 @@ pub enum Error {
     /// The system refused a read or a write.
     #[error("{action}: {source}")]
     Io {
-        /// What was tried, and on which file.
+        /// The action that failed, and the file it was tried on.
         action: String,
         /// The system's answer.
         source: Arc<io::Error>,
@@ -47,7 +47,7 @@ pub enum Error {
     /// No room on disk; the statement fails and nothing is lost.
     #[error("{action}: no space left on device")]
     DiskFull {
-        /// What was tried, and on which file.
+        /// The action that failed, and the file it was tried on.
         action: String,
     },
     /// Damage on disk.
@@ -56,7 +56,8 @@ pub enum Error {
     /// Every frame of the pool is pinned.
     #[error("no unpinned buffers available")]
     NoBuffers,
-    /// The data directory cannot be used: locked by another process, other format version, not empty…
+    /// The data directory cannot be used: locked by another process, other format version, not
+    /// empty…
     #[error("{0}")]
     Refused(String),
 }
@@ -65,10 +66,11 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// What is damaged: a finding of a check. A file that is not there is F1 broken.
+    /// Returns the damage that this error reports, as a finding of a check. A missing file breaks
+    /// invariant F1.
     ///
     /// # Errors
-    /// The error itself, when it says nothing of damage.
+    /// The error itself, when it reports no damage.
     pub fn into_damage(self) -> std::result::Result<Corruption, Self> {
         match self {
             Self::Corruption(damage) => Ok(*damage),
@@ -87,7 +89,8 @@ impl Error {
         }
     }
 
-    /// Wraps a system error with what was tried; a full disk becomes [`Error::DiskFull`].
+    /// Wraps a system error with the action that was tried; a full disk becomes
+    /// [`Error::DiskFull`].
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         if source.kind() == io::ErrorKind::StorageFull {

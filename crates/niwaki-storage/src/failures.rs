@@ -1,4 +1,4 @@
-//! Failures of background threads: each is counted, and reported to a listener.
+//! Failures of background threads, counted and reported to a listener.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,23 +9,23 @@ use niwaki_env::sync::Mutex;
 
 use crate::storage::Storage;
 
-/// A lasting failure is reported when it begins, then once in this many repetitions.
+/// Failures after which a lasting failure is reported again; the first failure is always reported.
 const TOLD_AGAIN: u64 = 1000;
 
-/// What became of one task of the database's own.
+/// The failures of one background task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundTask {
-    /// How often it failed since the database was opened.
+    /// Number of failures since the database was opened.
     pub failures: u64,
-    /// Why it failed last.
+    /// The error of the last failure.
     pub last_error: String,
-    /// It failed when it was tried last.
+    /// The last attempt failed.
     pub is_failing: bool,
 }
 
 type Tell = dyn Fn(&str) + Send + Sync;
 
-/// The tasks that have failed, by name.
+/// The background tasks that have failed, by name.
 #[derive(Default)]
 pub(crate) struct Failures {
     tasks: Mutex<BTreeMap<&'static str, BackgroundTask>>,
@@ -33,19 +33,21 @@ pub(crate) struct Failures {
 }
 
 impl Storage {
-    /// `tell` hears why a task of the database's own failed, and when it goes on again.
+    /// Registers `tell`, which gets the error when a background task fails, and a notice when the
+    /// task works again.
     pub fn when_background_fails(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         // The first listener stays.
         let _ = self.failures.tell.set(Box::new(tell));
     }
 
-    /// Tasks of the database's own that have failed since it was opened, by name.
+    /// Returns the background tasks that have failed since the database was opened, by name.
     pub fn background_failures(&self) -> Vec<(&'static str, BackgroundTask)> {
         self.failures.tasks.lock().iter().map(|(name, task)| (*name, task.clone())).collect()
     }
 
-    /// Does a step of a task that is tried again and again. An error, or a panic outside of critical
-    /// sections, is counted and told, and gives `None`; a panic inside of one ends the process.
+    /// Runs one step of a task that is repeated. An error, or a panic outside of critical sections,
+    /// is counted and reported, and gives `None`. A panic inside a critical section ends the
+    /// process.
     pub fn attempt<T, E: fmt::Display>(
         &self,
         task: &'static str,
@@ -109,8 +111,8 @@ mod tests {
     use super::*;
     use crate::StorageOptions;
 
-    /// A checkpoint that failed for days was told to nobody, and a panic ended its thread unnoticed:
-    /// the log grew until the disk was full.
+    /// Regression test: a checkpoint failed for days without a report, and a panic ended its thread
+    /// unnoticed. The log grew until the disk was full.
     #[test]
     fn failures_and_panics_are_counted_and_told_once() {
         let (storage, _) = Storage::open(Env::memory(), StorageOptions::tiny(), vec![]).unwrap();

@@ -1,5 +1,7 @@
-//! The table of files: which relation files there are, and what of each is on disk at least. Each
-//! checkpoint writes it; so a file that is gone or short is told from one that never had more.
+//! The table of files: every relation file, with the contents that it must have on disk.
+//!
+//! Each checkpoint writes the table. So a file that is missing or short differs from one that never
+//! had more.
 //!
 //! ```text
 //!   pages written    lengths and runs noted    files synced    table written    control file
@@ -7,8 +9,8 @@
 //!                             what is noted here is durable here     counts from here on
 //! ```
 //!
-//! Two files take turns, and the control file says which one counts, and its checksum. What the log
-//! says behind the redo position (create, drop, truncate) is applied to the table in recovery.
+//! Two files are written in turn. The control file names the current one, with its checksum.
+//! Recovery applies the log records after the redo position (create, drop, truncate) to the table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,15 +23,17 @@ use crate::error::{Corruption, Error, Result};
 use crate::ids::{RelFileId, Xid};
 use crate::wal::Cursor;
 
-/// The files that take turns; the control file counts them from 1.
+/// The two files that are written in turn; the control file counts them from 1.
 pub(crate) const TABLES: [&str; 2] = ["files.1", "files.2"];
-/// Room is reserved in such steps, in both files: a checkpoint on a full disk must not need more.
+/// Step, in bytes, in which space is reserved in both files: a checkpoint on a full disk must not
+/// need more.
 const ROOM: u64 = 64 << 10;
-/// Most runs of one file. The shortest is forgotten first: then less is known, nothing is wrong.
+/// The most runs of one file. Beyond this, the shortest run is forgotten: less is known then, but
+/// nothing becomes wrong.
 const RUNS_MAX: usize = 64;
 const ENTRY_BYTES: usize = 28;
 
-/// Blocks that hold a page, as runs that do not touch: none of them may read as zeros.
+/// Blocks that hold a page, as runs that do not touch. None of these blocks may read as zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs(BTreeMap<u32, u32>);
 
@@ -39,7 +43,7 @@ impl Runs {
         if start >= end {
             return;
         }
-        // Ends: each turn takes away a run that touches the new one.
+        // Ends: each round removes a run that touches the new one.
         while let Some((&from, &to)) = self.0.range(..=end).next_back()
             && to >= start
         {
@@ -54,7 +58,8 @@ impl Runs {
         if self.0.len() <= RUNS_MAX {
             return;
         }
-        // Block 0 is remembered: it is an index's first page, or all that a sequence has.
+        // The run of block 0 is never forgotten: block 0 is an index's first page, and a sequence's
+        // only page.
         let others = self.0.iter().filter(|(from, _)| **from > 0);
         if let Some((&shortest, _)) = others.min_by_key(|(from, to)| **to - **from) {
             self.0.remove(&shortest);
@@ -70,38 +75,40 @@ impl Runs {
         }
     }
 
-    /// Whether the block is one of them.
+    /// Returns whether the block belongs to a run.
     pub(crate) fn has(&self, block: u32) -> bool {
         self.0.range(..=block).next_back().is_some_and(|(_, &end)| block < end)
     }
 }
 
-/// What is known of the main fork of one relation file.
+/// Facts about the main fork of one relation file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownFile {
-    /// Its changes are in the log. Otherwise a crash empties it, and nothing below holds then.
+    /// The file's changes are logged. A crash empties a file that is not logged; `blocks` and
+    /// `written` do not hold then.
     pub(crate) logged: bool,
-    /// Who created it.
+    /// The transaction that created the file.
     pub(crate) creator: Xid,
-    /// The least number of blocks that it has.
+    /// The least number of blocks of the file.
     pub(crate) blocks: u32,
-    /// Blocks of these that hold a page.
+    /// Blocks below `blocks` that hold a page.
     pub(crate) written: Runs,
 }
 
 impl KnownFile {
-    /// A file that has just been created.
+    /// Describes a file that has just been created.
     pub(crate) fn new(logged: bool, creator: Xid) -> Self {
         Self { logged, creator, blocks: 0, written: Runs::default() }
     }
 
-    /// Whether a file of `found` blocks, or no file at all (`None`), lacks something of it.
+    /// Returns whether a file of `found` blocks lacks some of the known blocks; a missing file
+    /// (`None`) does.
     pub(crate) fn is_more_than(&self, found: Option<u32>) -> bool {
         found.is_none_or(|found| found < self.blocks)
     }
 }
 
-/// The table's bytes: entries in the order of their numbers.
+/// Encodes the table: entries in the order of their file numbers.
 pub(crate) fn encode(known: &BTreeMap<RelFileId, KnownFile>) -> Vec<u8> {
     let mut out = Vec::with_capacity(known.len() * (ENTRY_BYTES + 8));
     for (file, entry) in known {
@@ -119,11 +126,11 @@ pub(crate) fn encode(known: &BTreeMap<RelFileId, KnownFile>) -> Vec<u8> {
     out
 }
 
-/// Reads the table's bytes; `None` when they are no table.
+/// Decodes the table; `None` when the bytes are no table.
 pub(crate) fn decode(bytes: &[u8]) -> Option<HashMap<RelFileId, KnownFile>> {
     let mut cursor = Cursor(bytes);
     let mut known = HashMap::default();
-    // Ends: each turn takes bytes.
+    // Ends: each round takes bytes.
     while !cursor.0.is_empty() {
         let file = RelFileId(cursor.u64()?);
         let creator = Xid(cursor.u64()?);
@@ -144,18 +151,18 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<HashMap<RelFileId, KnownFile>> {
     Some(known)
 }
 
-/// Which table counts, as the control file has it.
+/// The current table of files, as the control file names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TablePlace {
-    /// 1 or 2; 0 when there is none, as in directories of before there was one.
+    /// 1 or 2; 0 when there is no table, as in directories older than the table.
     pub number: u32,
-    /// Bytes of it.
+    /// Length of the table, in bytes.
     pub bytes: u32,
-    /// CRC-32C of them.
+    /// CRC-32C of the table's bytes.
     pub crc: u32,
 }
 
-/// Reads the table that counts; nothing when there is none.
+/// Reads the current table; `None` when there is no table.
 pub(crate) fn read(env: &Env, place: TablePlace) -> Result<Option<HashMap<RelFileId, KnownFile>>> {
     let Some(at) = place.number.checked_sub(1) else { return Ok(None) };
     let name = TABLES[at as usize % TABLES.len()];
@@ -180,8 +187,8 @@ pub(crate) fn read(env: &Env, place: TablePlace) -> Result<Option<HashMap<RelFil
     }
 }
 
-/// Writes the table where the one that counts is not, durably, and returns its place; the one that
-/// counts when it says the same. A failed sync ends the process.
+/// Writes the table durably to the file that is not current, and returns its place. Returns the
+/// current place when the current table has the same bytes. A failed sync ends the process.
 pub(crate) fn write(env: &Env, now: TablePlace, bytes: &[u8]) -> Result<TablePlace> {
     let full = || Error::DiskFull { action: "could not write a table of 4 GiB of files".into() };
     let length = u32::try_from(bytes.len()).map_err(|_| full())?;

@@ -1,4 +1,4 @@
-//! Relation files: forks cut into segments, their lengths, and what of them must be synced.
+//! Relation files: forks cut into segments, with their lengths and their need for a sync.
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::page::{KIND_AT, LSN_AT, PAGE_SIZE, Page, PageKind};
 /// Folder of the relation files.
 pub(crate) const BASE: &str = "base";
 
-/// Name of a fork's first segment inside [`BASE`].
+/// Returns the name of a fork's first segment inside [`BASE`].
 pub(crate) fn fork_file_name(file: RelFileId, fork: Fork) -> String {
     let fork = match fork {
         Fork::Main => "main",
@@ -34,7 +34,7 @@ pub(crate) fn fork_file_name(file: RelFileId, fork: Fork) -> String {
 /// All forks of a relation.
 pub(crate) const FORKS: [Fork; 3] = [Fork::Main, Fork::FreeSpace, Fork::Visibility];
 
-/// What happened to one fork since the database was opened.
+/// Counters of one fork since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct ForkCounters {
     pub(crate) hits: AtomicU64,
@@ -48,19 +48,19 @@ pub(crate) struct ForkFile {
     file: RelFileId,
     fork: Fork,
     segments: RwLock<Vec<Arc<Segment>>>,
-    /// Its length when it was opened, if there was a file. Redo may make it longer since, but does
-    /// not bring back what is missing.
+    /// Length when the fork was opened, `None` without a file. Redo may have made the fork longer
+    /// since, but does not bring back lost pages.
     pub(crate) found: Mutex<Option<u32>>,
     /// Length in pages; grows under `extend_lock`.
     blocks: AtomicU32,
-    /// Pages from here on were never written since the fork grew over them: they are zero, and need
+    /// Pages from here on were not written since the fork grew over them. They are zero, and need
     /// not be read.
     written_blocks: AtomicU32,
-    /// Blocks of a main fork that hold a page on disk: they must not read as zeros.
+    /// Blocks of a main fork that hold a page on disk, and so must not read as zeros.
     pub(crate) written: Mutex<Runs>,
     /// Held while the fork grows.
     pub(crate) extend_lock: Mutex<()>,
-    /// How many threads wait to grow it: a measure of how much to grow at once.
+    /// Number of threads that wait to grow the fork; it decides how much the fork grows at once.
     pub(crate) extend_waiters: AtomicU32,
     pub(crate) counters: ForkCounters,
 }
@@ -71,22 +71,24 @@ pub(crate) struct Files {
     /// Pages of a segment file.
     segment_blocks: u32,
     pub(crate) forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
-    /// The relation files that there are. Of those whose main fork is open, that knows more.
+    /// The relation files that should exist. Where the main fork is open, the fork's own fields are
+    /// newer.
     pub(crate) known: Mutex<HashMap<RelFileId, KnownFile>>,
     open: OpenFiles,
     gate: WriteGate,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
-    /// A killed process may have left what this one finds in the system's memory only.
+    /// A killed process may have left writes that are only in the system's memory.
     unsynced_when_opened: bool,
-    /// Records are being replayed: what a later one cuts off may still be there, and what an earlier
-    /// one cut off may not be there any more.
+    /// Records are being replayed. Pages that a later record cuts off may still exist, and pages
+    /// that an earlier record cut off may be missing already.
     pub(crate) recovering: AtomicBool,
 }
 
 impl Files {
-    /// `after_crash`: redo skips pages that a killed process wrote, so the next checkpoint must
-    /// sync them although this process did not touch them. The folder's names are durable.
+    /// Begins without open files. With `after_crash`, redo skips pages that a killed process wrote,
+    /// so the next checkpoint must sync them although this process did not touch them. The folder's
+    /// names are durable.
     pub(crate) fn new(
         env: Env,
         segment_blocks: u32,
@@ -114,7 +116,7 @@ impl Files {
         if segment == 0 { format!("{BASE}/{name}") } else { format!("{BASE}/{name}.{segment}") }
     }
 
-    /// The fork, opened if it was not; one that does not exist on disk has no pages.
+    /// Returns the fork, and opens it if needed; a fork that does not exist on disk has no pages.
     pub(crate) fn fork(&self, file: RelFileId, fork: Fork) -> Result<Arc<ForkFile>> {
         if let Some(open) = self.forks.read().get(&(file, fork)) {
             return Ok(Arc::clone(open));
@@ -128,7 +130,7 @@ impl Files {
         Ok(opened)
     }
 
-    /// Length of a fork in pages.
+    /// Returns the length of a fork in pages.
     #[inline]
     pub(crate) fn blocks(&self, file: RelFileId, fork: Fork) -> Result<u32> {
         if let Some(open) = self.forks.read().get(&(file, fork)) {
@@ -155,7 +157,7 @@ impl Files {
             let segment = Segment::new(path, opened, self.unsynced_when_opened);
             self.open.enter(&segment);
             segments.push(segment);
-            // What lies behind a segment that is not full was cut off before.
+            // Files behind a segment that is not full were cut off before.
             if pages < u64::from(self.segment_blocks) {
                 break;
             }
@@ -183,17 +185,18 @@ impl Files {
         })
     }
 
-    /// Judges segment files behind a segment that is not full. What the log cut off, redo has removed
-    /// when it repeated the record. A crash may also leave files by which the fork was about to grow:
-    /// they hold nothing that was logged. Anything else says that the segment in front lost its end.
+    /// Judges segment files behind a segment that is not full. Redo has removed files that the log
+    /// cut off, when redo repeated the record. A crash may also leave files of an unfinished
+    /// growth: these hold no logged page. Any other file proves that the segment in front lost its
+    /// end.
     ///
     /// # Errors
-    /// [`Error::Corruption`]; nothing is removed then.
+    /// [`Error::Corruption`]; no file is removed then.
     fn settle_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
         if from == 0 {
             return Ok(());
         }
-        // Ends with the first segment that does not exist.
+        // Ends: with the first segment that does not exist.
         for number in from.. {
             let path = Self::path(file, fork, number);
             match self.env.vfs.open(&path, OpenMode::Existing) {
@@ -206,13 +209,13 @@ impl Files {
         Ok(())
     }
 
-    /// Removes segment files behind the fork's end that a crash brought back after they were cut off,
-    /// in redo of the record that says so.
+    /// Removes segment files behind the fork's end that a crash brought back after they were cut
+    /// off. Only redo of the truncation's record does this; outside of recovery nothing happens.
     fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
         if from == 0 || !self.recovering.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Ends with the first segment that does not exist.
+        // Ends: with the first segment that does not exist.
         for number in from.. {
             let path = Self::path(file, fork, number);
             match self.env.vfs.remove(&path) {
@@ -224,10 +227,11 @@ impl Files {
         Ok(())
     }
 
-    /// Redo is over: from here on a segment that is not full has none behind it.
+    /// Checks the forks that redo opened, after redo: from here on no segment follows one that is
+    /// not full.
     ///
     /// # Errors
-    /// [`Error::Corruption`] for one that has, among the forks that redo met.
+    /// [`Error::Corruption`] for a segment that follows one that is not full.
     pub(crate) fn settle_open_forks(&self) -> Result<()> {
         for fork in self.open_forks() {
             self.settle_ghosts(fork.file, fork.fork, fork.segment_count())?;
@@ -235,14 +239,15 @@ impl Files {
         Ok(())
     }
 
-    /// Whether the main fork was created; one that was and is not on disk is an error.
+    /// Returns whether the main fork was created. A fork that was created and is not on disk is an
+    /// error.
     pub(crate) fn exists(&self, file: RelFileId) -> Result<bool> {
         let created = self.known.lock().contains_key(&file);
         Ok(created && self.fork(file, Fork::Main)?.segment_count() > 0)
     }
 
-    /// Makes the main fork exist and be empty, and the others not exist. Whatever carries this number
-    /// on disk is a leftover of before a crash.
+    /// Makes the main fork exist and be empty, and the other forks not exist. Files with this
+    /// number on disk are leftovers from before a crash.
     pub(crate) fn create(&self, file: RelFileId, logged: bool, creator: Xid) -> Result<()> {
         self.remove(file)?;
         let fork = self.fork(file, Fork::Main)?;
@@ -254,7 +259,7 @@ impl Files {
         Ok(())
     }
 
-    /// The segment file, created (with those before it) when absent.
+    /// Returns the segment file, and creates it, with the ones before it, when absent.
     fn segment(&self, fork: &ForkFile, number: usize) -> Result<Arc<Segment>> {
         if let Some(segment) = fork.segments.read().get(number) {
             return Ok(Arc::clone(segment));
@@ -275,8 +280,9 @@ impl Files {
         Ok(Arc::clone(&segments[number]))
     }
 
-    /// A file that exists where one is created is a leftover of before a crash. Its old pages must
-    /// not come back under the new ones in the next crash, so this is synced at once.
+    /// Empties a file that exists where one is created: a leftover from before a crash. Its old
+    /// pages must not come back under the new ones in the next crash, so the change is synced at
+    /// once.
     fn empty_leftover(&self, path: &str, file: &dyn VfsFile) -> Result<()> {
         let failed = |e| Error::io(format!("could not empty {path}"), e);
         if file.is_empty().map_err(failed)? {
@@ -318,7 +324,7 @@ impl Files {
         Ok(())
     }
 
-    /// How many pages from `block` on lie behind each other in one file and were written.
+    /// Returns the number of written pages from `block` on that are consecutive in one file.
     pub(crate) fn readable_from(&self, fork: &ForkFile, block: u32) -> u32 {
         // Acquire: pairs with the release in `write`.
         let written = fork.written_blocks.load(Ordering::Acquire).min(fork.blocks());
@@ -326,8 +332,8 @@ impl Files {
         written.min(segment_end).saturating_sub(block)
     }
 
-    /// Reads pages that lie behind each other ([`Files::readable_from`]) and returns how many are complete; with
-    /// `cached` those that the system has in memory only.
+    /// Reads consecutive pages ([`Files::readable_from`]), and returns the number of complete ones.
+    /// With `cached`, reads only pages that the system has in memory.
     pub(crate) fn read_run(
         &self,
         fork: &ForkFile,
@@ -347,8 +353,8 @@ impl Files {
         Ok(got)
     }
 
-    /// Where pages that lie behind each other are read from: their file, which stays open while somebody has it, and the
-    /// place in it.
+    /// Returns the file of consecutive pages, and their offset in it. The file stays open as long
+    /// as the caller holds it.
     pub(crate) fn place_of_run(
         &self,
         fork: &ForkFile,
@@ -362,18 +368,19 @@ impl Files {
         Ok((file, offset))
     }
 
-    /// The outside world.
+    /// Returns the environment: files, clock and other system services.
     pub(crate) fn env(&self) -> &Env {
         &self.env
     }
 
-    /// Whether two blocks are neighbours in one segment file, so that one write serves both.
+    /// Returns whether two blocks are neighbours in one segment file, so that one write can cover
+    /// both.
     pub(crate) fn adjoin(&self, first: u32, second: u32) -> bool {
         first.checked_add(1) == Some(second) && !second.is_multiple_of(self.segment_blocks)
     }
 
-    /// Writes the pages in `bytes`, which begin with `id`, lie in one segment and below the fork's
-    /// length.
+    /// Writes the pages in `bytes`. They begin with `id`, and lie in one segment and below the
+    /// fork's length.
     pub(crate) fn write(&self, fork: &ForkFile, id: PageId, bytes: &[u8]) -> Result<()> {
         self.gate.pass()?;
         let (number, offset) = self.place(id.block.0);
@@ -382,13 +389,13 @@ impl Files {
             offset + bytes.len() as u64 <= u64::from(self.segment_blocks) * PAGE_SIZE as u64
         );
         let segment = self.segment(fork, number)?;
-        // Release: whoever reads the pages later must go to the disk.
+        // Release: a thread that reads these pages later must go to the disk.
         fork.written_blocks.fetch_max(id.block.0 + count, Ordering::AcqRel);
         self.open
             .write(&segment, |file| file.write_at(bytes, offset))
             .map_err(|e| Error::io(format!("could not write {id}"), e))?;
         fork.counters.written.fetch_add(u64::from(count), Ordering::Relaxed);
-        // After the mark that they must be synced: what a checkpoint notes, it syncs.
+        // After the mark for the sync: a checkpoint that notes the pages also syncs them.
         if fork.fork == Fork::Main {
             fork.note_written(id.block.0, bytes);
         }
@@ -418,12 +425,12 @@ impl Files {
             })?;
             block += here;
         }
-        // Release: whoever sees the length finds the segments.
+        // Release: a thread that reads the new length finds the segments.
         fork.blocks.store(end, Ordering::Release);
         Ok(first)
     }
 
-    /// Cuts the fork to `blocks` pages (fewer than it has), or fills it up with zero pages.
+    /// Truncates the fork to `blocks` pages, or grows it to `blocks` with zero pages.
     pub(crate) fn set_blocks(&self, fork: &ForkFile, blocks: u32) -> Result<()> {
         let _growing = fork.extend_lock.lock();
         let now = fork.blocks();
@@ -435,7 +442,7 @@ impl Files {
         fork.written.lock().cut(blocks);
         let mut segments = fork.segments.write();
         let (last, bytes) = self.place(blocks);
-        // From the end, so that a crash leaves no full-looking gap.
+        // From the end, so that a crash leaves no gap that looks full.
         while segments.len() > (last + 1).max(1) {
             let number = segments.len() - 1;
             let path = Self::path(fork.file, fork.fork, number);
@@ -456,12 +463,13 @@ impl Files {
         Ok(())
     }
 
-    /// Closes the files that are open: nobody uses them any more.
+    /// Closes the open files, which no thread uses any more.
     pub(crate) fn close_all(&self) {
         self.open.close_all();
     }
 
-    /// The LSN that a page has on disk, torn or not; `None` where there is no page. Opens no fork.
+    /// Returns the LSN of a page on disk, even of a torn page; `None` where there is no page. Opens
+    /// no fork.
     pub(crate) fn lsn_on_disk(&self, id: PageId) -> Result<Option<Lsn>> {
         let (number, offset) = self.place(id.block.0);
         let failed = |e| Error::io(format!("could not read {id}"), e);
@@ -476,10 +484,10 @@ impl Files {
         Ok((got == lsn.len()).then_some(Lsn(u64::from_le_bytes(lsn))))
     }
 
-    /// Removes all files of a relation; none need exist, and they may be damaged.
+    /// Removes all files of a relation. The files may be damaged or missing.
     pub(crate) fn remove(&self, file: RelFileId) -> Result<()> {
         self.gate.pass()?;
-        // From here on it may be short or gone.
+        // From here on the relation may be short or gone.
         self.known.lock().remove(&file);
         for fork in FORKS {
             let open = self.forks.read().get(&(file, fork)).cloned();
@@ -489,7 +497,8 @@ impl Files {
                 open.written_blocks.store(0, Ordering::Release);
                 open.written.lock().cut(0);
             }
-            // What cannot be unlinked is a leftover: nobody has the relation's number any more.
+            // A file that cannot be unlinked is a leftover: the relation's number is no longer in
+            // use.
             let unlinked = self.unlink(file, fork);
             if let Some(segments) = &mut segments {
                 segments.clear();
@@ -504,7 +513,7 @@ impl Files {
     /// Removes the segment files of a fork, from the end, so that a crash leaves no gap.
     fn unlink(&self, file: RelFileId, fork: Fork) -> Result<()> {
         let mut count = 0;
-        // Ends with the first segment that does not exist.
+        // Ends: with the first segment that does not exist.
         loop {
             let path = Self::path(file, fork, count);
             let failed = |e| Error::io(format!("could not look for {path}"), e);
@@ -524,9 +533,9 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the last page of each segment file again, after a crash: then the files' lengths, which
-    /// may be in the system's memory only, are written as well. Only files that recovery opened: what
-    /// no record names has not changed since the last checkpoint.
+    /// Writes the last page of each segment file again, after a crash. This also writes the files'
+    /// lengths, which may be only in the system's memory. Covers only files that recovery opened: a
+    /// file that no record names has not changed since the last checkpoint.
     pub(crate) fn write_lengths_again(&self) -> Result<()> {
         for fork in self.open_forks() {
             let mut end = fork.blocks();
@@ -548,12 +557,12 @@ impl Files {
         Ok(())
     }
 
-    /// Makes everything written so far durable. A failure ends the process: what the system did with
-    /// the bytes is unknown.
+    /// Makes all writes so far durable, and returns the number of files synced. A failure ends the
+    /// process, because the fate of the bytes is unknown.
     ///
     /// # Errors
-    /// A file that was written, or the folder of all files, is not there any more, so that nothing
-    /// can make it durable. Nothing was lost that was there; the next call tries again.
+    /// A file that was written, or the folder of all files, is missing, so that it cannot be made
+    /// durable. No existing data was lost; the next call tries again.
     pub(crate) fn sync(&self) -> Result<u64> {
         let forks: Vec<Arc<ForkFile>> = self.forks.read().values().cloned().collect();
         let mut synced = 0;
@@ -564,13 +573,13 @@ impl Files {
                 synced += u64::from(self.open.sync(segment));
             }
         }
-        // Its mark is gone: if this panics, nobody syncs the folder.
+        // The mark is already cleared: after a panic here, no thread would sync the folder.
         let section = critical::enter();
         let changed = self.folder_changed.swap(false, Ordering::AcqRel);
         let folder_synced = if changed { self.env.vfs.sync_dir(BASE) } else { Ok(()) };
         drop(section);
         if let Err(e) = folder_synced {
-            // No sync was tried, so the system has not thrown anything away.
+            // No sync was tried, so the system has not discarded anything.
             if e.kind() == io::ErrorKind::NotFound {
                 self.folder_changed.store(true, Ordering::Release);
                 return Err(Error::io(format!("could not open the folder {BASE} to sync it"), e));
@@ -580,13 +589,14 @@ impl Files {
         Ok(synced)
     }
 
-    /// 58P01 when somebody else has removed or replaced a file that is to be synced.
+    /// Returns an error (58P01) when another program removed or replaced a file that is to be
+    /// synced.
     fn must_be_there(&self, fork: &ForkFile, segment: &Arc<Segment>) -> Result<()> {
         let failed = |e| Error::io(format!("could not find file \"{}\"", segment.path()), e);
         if self.open.is_there(segment).map_err(failed)? || seeded_bug!("removed_file_is_synced") {
             return Ok(());
         }
-        // Who removes one of the engine's own takes it off the list before the lock is free.
+        // A thread of this database removes the segment from the list before it releases the lock.
         if !fork.segments.read().iter().any(|other| Arc::ptr_eq(other, segment)) {
             return Ok(());
         }
@@ -596,12 +606,12 @@ impl Files {
         )))
     }
 
-    /// Files synced because they had to be closed.
+    /// Returns the number of files synced because they had to be closed.
     pub(crate) fn synced_to_close(&self) -> u64 {
         self.open.synced_to_close.load(Ordering::Relaxed)
     }
 
-    /// Numbers of all relations with a main fork on disk, ascending.
+    /// Returns the numbers of all relations with a file on disk, ascending.
     pub(crate) fn list(&self) -> Result<Vec<RelFileId>> {
         let names = self
             .env
@@ -617,14 +627,14 @@ impl Files {
         Ok(ids)
     }
 
-    /// All open forks, for statistics.
+    /// Returns all open forks.
     pub(crate) fn open_forks(&self) -> Vec<Arc<ForkFile>> {
         self.forks.read().values().cloned().collect()
     }
 }
 
 impl ForkFile {
-    /// Notes which of the pages in `bytes`, the first of them at `block`, are not empty.
+    /// Notes the pages in `bytes` that are not empty. The first page is block `block`.
     fn note_written(&self, block: u32, bytes: &[u8]) {
         let mut written = self.written.lock();
         for (block, page) in (block..).zip(bytes.chunks_exact(PAGE_SIZE)) {
@@ -634,18 +644,18 @@ impl ForkFile {
         }
     }
 
-    /// Whether it lacked something of what is known of it when it was opened.
+    /// Returns whether the fork, when it was opened, lacked blocks that it is known to have.
     pub(crate) fn lacks_of(&self, known: &KnownFile) -> bool {
         known.is_more_than(*self.found.lock()) && !seeded_bug!("redo_fills_short_files")
     }
 
-    /// Length in pages.
+    /// Returns the length in pages.
     pub(crate) fn blocks(&self) -> u32 {
         // Acquire: pairs with the release in `grow`.
         self.blocks.load(Ordering::Acquire)
     }
 
-    /// How many segment files it has.
+    /// Returns the number of segment files.
     pub(crate) fn segment_count(&self) -> usize {
         self.segments.read().len()
     }
@@ -655,12 +665,12 @@ impl ForkFile {
     }
 }
 
-/// Whether a segment file has no page that the log knows of: those of relations that are not logged,
-/// which a crash leaves in any state, have LSN 0.
+/// Returns whether a segment file has no logged page: every page has LSN 0. Pages of unlogged
+/// relations have LSN 0 too; a crash leaves those in any state.
 fn holds_nothing(file: &dyn VfsFile, path: &str) -> Result<bool> {
     let mut bytes = vec![0; 32 * PAGE_SIZE];
     let mut offset = 0;
-    // Ends with the file.
+    // Ends: with the file.
     loop {
         let got = file
             .read_at(&mut bytes, offset)
@@ -676,7 +686,7 @@ fn holds_nothing(file: &dyn VfsFile, path: &str) -> Result<bool> {
     }
 }
 
-/// A segment that is shorter than one in front of others may be.
+/// Makes the error for a segment that is not full, although others follow it.
 fn short_segment(path: &str, behind: &str) -> Error {
     Error::Corruption(Box::new(Corruption {
         file: path.to_owned(),
@@ -691,7 +701,7 @@ fn short_segment(path: &str, behind: &str) -> Error {
     }))
 }
 
-/// A page that should be there and is not.
+/// Makes the error for a page that should exist and does not.
 fn missing_page(id: PageId, blocks: u32) -> Error {
     Error::Corruption(Box::new(Corruption {
         file: format!("{BASE}/{}", fork_file_name(id.file, id.fork)),

@@ -1,8 +1,8 @@
-//! What becomes of files later in the log, told by the first reading, before redo.
+//! The fate of files later in the log, collected by the first reading, before redo.
 //!
-//! Nobody reads what a record did to a page that a later record cuts off, or to a file that a later
-//! record drops. Nor does anybody read a file whose creator has no commit in the log. So redo needs
-//! no room for them: a disk that an index build has filled still lets the directory open.
+//! Changes to a page that a later record cuts off are never read after recovery. The same holds for
+//! a file that a later record drops, and for a file whose creator has no commit in the log. So redo
+//! needs no room for them: a disk that an index build has filled still lets the directory open.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,27 @@ use niwaki_env::hash::HashMap;
 use crate::ids::{Fork, Lsn, PageId, RelFileId, Xid};
 use crate::storage::FIRST_FILE;
 
-/// Stands behind every record: the creator of the file never commits.
+/// A position behind every record: the creator of the file never commits.
 const NEVER_COMMITTED: Lsn = Lsn(u64::MAX);
 
-/// What the log says so far of a transaction that created a file.
+/// The state of a transaction that created a file, as far as the log was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Creator {
-    /// It ended before the redo position: the table of files has its file, and no record names it.
+    /// The transaction ended before the redo position: the table of files has its file, and no
+    /// record names it.
     Ended,
-    /// It was open at the redo position or began behind it, and no record commits it.
+    /// The transaction was open at the redo position or began behind it, and no record commits it.
     Open,
-    /// A record commits it.
+    /// A record commits the transaction.
     Committed,
 }
 
-/// Cuts of one fork in the order of the log, and how many blocks stay. A cut counts only until a
-/// later one leaves fewer, so the blocks ascend.
+/// Truncations of one fork in the order of the log, with the number of blocks that stay. A
+/// truncation counts only until a later one leaves fewer blocks, so the block numbers ascend.
 type Cuts = Vec<(Lsn, u32)>;
 
-/// Which files nobody reads after recovery. Records are told in the order of the log.
+/// Finds the files that are not read after recovery. The caller reports records in the order of the
+/// log.
 #[derive(Debug, Default)]
 pub struct Foresight {
     cuts: HashMap<(RelFileId, Fork), Cuts>,
@@ -41,7 +43,7 @@ pub struct Foresight {
 }
 
 impl Foresight {
-    /// Begins with the files that there were at the redo position, and who created each.
+    /// Begins with the files that existed at the redo position, and the creator of each.
     pub(crate) fn new(known: impl Iterator<Item = (RelFileId, Xid)>) -> Self {
         let mut foresight = Self::default();
         for (file, creator) in known {
@@ -50,7 +52,8 @@ impl Foresight {
         foresight
     }
 
-    /// Files with a fixed role stay: who makes them uses what an earlier attempt left.
+    /// Notes the creator of a file. Files with a fixed role are left out, because their creator
+    /// uses the file that an earlier attempt left.
     fn note_creator(&mut self, file: RelFileId, creator: Xid, state: Creator) {
         if file >= FIRST_FILE {
             self.creators.insert(file, creator);
@@ -58,37 +61,37 @@ impl Foresight {
         }
     }
 
-    /// A record of `creator` creates the file.
+    /// Notes a record of `creator` that creates the file.
     pub(crate) fn created(&mut self, file: RelFileId, creator: Xid) {
         self.note_creator(file, creator, Creator::Open);
-        // It may have created another file before the redo position.
+        // The creator may have created another file before the redo position.
         if self.transactions.get(&creator) == Some(&Creator::Ended) {
             self.transactions.insert(creator, Creator::Open);
         }
     }
 
-    /// The record that ends at `at` cuts the fork to `blocks`.
+    /// Notes a truncation of the fork to `blocks`, in the record that ends at `at`.
     pub(crate) fn cut(&mut self, file: RelFileId, fork: Fork, blocks: u32, at: Lsn) {
         let cuts = self.cuts.entry((file, fork)).or_default();
         cuts.retain(|(_, stay)| *stay < blocks);
         cuts.push((at, blocks));
     }
 
-    /// The record that ends at `at` drops the file.
+    /// Notes that the record that ends at `at` drops the file.
     pub fn dropped(&mut self, file: RelFileId, at: Lsn) {
         self.dropped.insert(file, at);
         self.creators.remove(&file);
     }
 
-    /// A record commits the transaction or subtransaction.
+    /// Notes a record that commits the transaction or subtransaction.
     pub fn committed(&mut self, xid: Xid) {
         if let Some(state) = self.transactions.get_mut(&xid) {
             *state = Creator::Committed;
         }
     }
 
-    /// A checkpoint says which transactions it found running. A commit beside the checkpoint may
-    /// have its record in front of this one.
+    /// Notes the transactions that a checkpoint found running. Such a transaction may have its
+    /// commit record before this one, if it committed beside the checkpoint.
     pub fn found_running(&mut self, is_running: impl Fn(Xid) -> bool) {
         for (xid, state) in &mut self.transactions {
             if *state == Creator::Ended && is_running(*xid) {
@@ -97,8 +100,8 @@ impl Foresight {
         }
     }
 
-    /// What goes, when the log has been read. Where no manager reads commits (`commits_are_read`),
-    /// nothing tells that a creator failed.
+    /// Returns the files and pages that disappear, once the whole log has been read. Without a
+    /// manager that reads commits (`commits_are_read` is false), no creator counts as failed.
     pub(crate) fn ends(self, commits_are_read: bool) -> Ends {
         let mut files = self.dropped;
         for (file, creator) in self.creators {
@@ -111,7 +114,7 @@ impl Foresight {
     }
 }
 
-/// What goes, and behind which record.
+/// Files and pages that disappear, with the position of the record that removes them.
 #[derive(Debug)]
 pub(crate) struct Ends {
     files: BTreeMap<RelFileId, Lsn>,
@@ -119,12 +122,12 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Whether the file goes behind the record that ends at `at`.
+    /// Returns whether the file disappears behind the record that ends at `at`.
     pub(crate) fn has_file(&self, file: RelFileId, at: Lsn) -> bool {
         self.files.get(&file).is_some_and(|end| at < *end)
     }
 
-    /// Whether a cut behind the record that ends at `at` takes the page.
+    /// Returns whether a truncation behind the record that ends at `at` removes the page.
     pub(crate) fn cut_off(&self, id: PageId, at: Lsn) -> bool {
         self.cuts.get(&(id.file, id.fork)).is_some_and(|cuts| {
             let next = cuts.partition_point(|(cut, _)| *cut <= at);
@@ -132,12 +135,12 @@ impl Ends {
         })
     }
 
-    /// Whether the creator of the file never commits.
+    /// Returns whether the creator of the file never commits.
     pub(crate) fn is_in_vain(&self, file: RelFileId) -> bool {
         self.files.get(&file) == Some(&NEVER_COMMITTED)
     }
 
-    /// Files whose creators never commit.
+    /// Returns the files whose creators never commit.
     pub(crate) fn in_vain(&self) -> impl Iterator<Item = RelFileId> {
         let in_vain = self.files.iter().filter(|(_, end)| **end == NEVER_COMMITTED);
         in_vain.map(|(file, _)| *file)
@@ -178,8 +181,8 @@ mod tests {
         assert!(foresight.ends(false).files.is_empty());
     }
 
-    /// The creator of a file of the table ended before the redo position, if no checkpoint found it
-    /// running; if one did, its commit counts on either side of what the checkpoint says.
+    /// The creator of a file in the table ended before the redo position, if no checkpoint found it
+    /// running. If a checkpoint did, a commit counts both before and after the checkpoint's record.
     #[test]
     fn a_file_of_the_table_goes_if_its_creator_was_running() {
         assert_eq!(ends(of_the_table()), []);
@@ -196,14 +199,14 @@ mod tests {
             foresight.committed(CREATOR);
             assert_eq!(ends(foresight), []);
         }
-        // It creates another one behind the redo position.
+        // The creator makes another file behind the redo position.
         let mut foresight = Foresight::new([(FILES[0], CREATOR)].into_iter());
         foresight.created(FILES[1], CREATOR);
         let both = [(FILES[0], NEVER_COMMITTED), (FILES[1], NEVER_COMMITTED)];
         assert_eq!(ends(foresight), both);
     }
 
-    /// A number is given again if the log lost the record of its first use.
+    /// A file number is given again if the log lost the record of its first use.
     #[test]
     fn records_up_to_the_last_drop_go_and_a_file_created_behind_it_stays() {
         let mut foresight = of_the_table();

@@ -1,7 +1,7 @@
-//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
-//! never panics.
+//! Tests of this crate's decoders against arbitrary bytes: every decoder in [`TARGETS`] answers or
+//! refuses, and never panics.
 //!
-//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` supply the bytes.
 
 use niwaki_env::hostile::{Target, dense, sparse};
 
@@ -11,7 +11,7 @@ use crate::ids::{BlockNumber, Fork, Lsn, OffsetNumber, PageId, RelFileId, Xid};
 use crate::page::{ItemId, ItemState, PAGE_SIZE, Page, PageKind};
 use crate::wal::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// Each decoder's name, valid inputs to begin with, and the function that calls the decoder.
 pub const TARGETS: &[Target] = &[
     ("page", page_seeds, page),
     ("control", control_seeds, control),
@@ -42,11 +42,11 @@ fn page_seeds() -> Vec<Vec<u8>> {
     vec![input_of(&page), raw, vec![0; 26]]
 }
 
-/// A page that the check lets in stays sound whatever is done to it; on any other the accessors
-/// answer something.
+/// Changes a page in every way: a page that passes the check stays sound. On any other page the
+/// accessors return some answer.
 fn page(bytes: &[u8]) {
     let page = Page(sparse(bytes));
-    // That a redirect leads to a tuple is for the heap's check (H1).
+    // The heap's check (H1) tests that a redirect leads to a tuple.
     let redirects = page.item_ids().filter(|item| item.state() == ItemState::Redirect);
     let dangling = redirects.into_iter().any(|item| !page.item_id(item.target()).is_normal());
     let sound = page.check_structure(id()).is_ok() && !dangling;
@@ -103,7 +103,7 @@ fn control_seeds() -> Vec<Vec<u8>> {
     vec![control.encode().to_vec()]
 }
 
-/// The bytes as they are, and with a checksum that fits them.
+/// Decodes the bytes as they are, and again with checksums that fit.
 fn control(bytes: &[u8]) {
     let _ = Control::decode(bytes);
     let mut sealed = bytes.to_vec();
@@ -128,7 +128,7 @@ fn file_table_seeds() -> Vec<Vec<u8>> {
     vec![Vec::new(), file_table::encode(&known)]
 }
 
-/// What is read says the same when it is written and read again.
+/// Checks that a table that was decoded, encoded and decoded again is the same.
 fn file_table(bytes: &[u8]) {
     if let Some(known) = file_table::decode(bytes) {
         let again = file_table::encode(&known.clone().into_iter().collect());
@@ -136,10 +136,11 @@ fn file_table(bytes: &[u8]) {
     }
 }
 
-/// Where the records are said to be.
+/// The position that the records are decoded for.
 const POSITION: Lsn = Lsn(4096);
 
-/// A record that removes and changes two pages, by data and by an image; and one without anything.
+/// Returns two records. The first removes, and changes two pages, by data and by an image. The
+/// second has no pages.
 fn wal_record_seeds() -> Vec<Vec<u8>> {
     let mut record = vec![0; RECORD_HEADER_SIZE];
     record[30..32].copy_from_slice(&[1, 1 | 2 << 3]); // version; removes, pages
@@ -152,7 +153,7 @@ fn wal_record_seeds() -> Vec<Vec<u8>> {
     vec![record, commit]
 }
 
-/// The bytes as they are, and with length and checksum that fit them.
+/// Decodes the bytes as they are, and again with a length and checksum that fit.
 fn wal_record(bytes: &[u8]) {
     take_apart(bytes);
     let _ = is_intact(bytes, POSITION);

@@ -1,4 +1,4 @@
-//! Numbers that name things on disk; each is its own type so that none is taken for another.
+//! Numbers that name things on disk, each in its own type so that the compiler keeps them apart.
 
 use std::fmt;
 
@@ -24,8 +24,10 @@ number!(
     OffsetNumber, u16
 );
 number!(
-    /// Byte position in the write-ahead log, counted from the beginning of its history. A record's
-    /// LSN is the position just **after** it, so that `flushed >= lsn` means the record is durable.
+    /// Byte position in the write-ahead log, counted from the beginning of its history.
+    ///
+    /// The LSN of a record is the position just **after** the record, so that `flushed >= lsn`
+    /// means that the record is durable.
     Lsn, u64
 );
 number!(
@@ -48,7 +50,7 @@ impl Xid {
     pub const FROZEN: Self = Self(1);
     /// First id given to a transaction.
     pub const FIRST_NORMAL: Self = Self(3);
-    /// Whether it is neither invalid nor frozen.
+    /// Returns whether the id belongs to an ordinary transaction: neither invalid nor frozen.
     #[inline]
     pub fn is_normal(self) -> bool {
         self >= Self::FIRST_NORMAL
@@ -67,7 +69,7 @@ impl BlockNumber {
     pub const INVALID: Self = Self(u32::MAX);
 }
 
-/// Address of a line pointer in a heap: what indexes point at.
+/// Address of a line pointer in a heap (TID). Index entries hold TIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid {
     /// Heap page.
@@ -81,7 +83,7 @@ impl Tid {
     pub const MIN: Self = Self { block: BlockNumber(0), offset: OffsetNumber(0) };
     /// Greater than every valid TID.
     pub const MAX: Self = Self { block: BlockNumber(u32::MAX), offset: OffsetNumber(u16::MAX) };
-    /// The TID of this block and offset.
+    /// Makes the TID of this block and offset.
     #[inline]
     pub fn new(block: u32, offset: u16) -> Self {
         Self { block: BlockNumber(block), offset: OffsetNumber(offset) }
@@ -106,7 +108,7 @@ pub enum Fork {
     Visibility = 2,
 }
 
-/// Which files, and whether their changes are logged.
+/// A relation's files, with the choice whether their changes are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelFile {
     /// The files' number.
@@ -120,9 +122,9 @@ pub struct RelFile {
 pub struct PageId {
     /// The relation's files.
     pub file: RelFileId,
-    /// Which of them.
+    /// The fork.
     pub fork: Fork,
-    /// Which page.
+    /// The page within the fork.
     pub block: BlockNumber,
 }
 

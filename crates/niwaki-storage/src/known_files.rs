@@ -1,4 +1,4 @@
-//! What is known of the relation files, held against what is on disk (invariant F1).
+//! Comparison of the relation files on disk with the known facts about them (invariant F1).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,22 +13,23 @@ use crate::files::{BASE, FORKS, Files, fork_file_name};
 use crate::ids::{Fork, PageId, RelFileId, Xid};
 use crate::page::PAGE_SIZE;
 
-/// Folder of files that nothing names any more, and that nothing says were dropped.
+/// Folder for files that the catalog does not name, and that no record dropped.
 pub(crate) const ASIDE: &str = "aside";
 
 impl Files {
-    /// What the last checkpoint and the log say of a fork that is not open yet.
+    /// Returns the facts about a fork that is not open yet, from the last checkpoint and the log.
     pub(crate) fn expected(&self, file: RelFileId, fork: Fork) -> Option<KnownFile> {
-        // Maps are hints: what is not there of them was forgotten.
+        // Maps are hints: missing map pages only mean that hints were forgotten.
         if fork != Fork::Main || seeded_bug!("missing_file_is_empty") {
             return None;
         }
         self.known.lock().get(&file).cloned()
     }
 
-    /// Whether this page was written, so that it cannot be zeros.
+    /// Returns whether this page was written, so that its bytes cannot be zeros.
     pub(crate) fn was_written(&self, id: PageId) -> bool {
-        // Acquire: pairs with the release in `end_redo`. Redo may meet what a later record cuts off.
+        // Acquire: pairs with the release in `end_redo`. Redo may read a page that a later record
+        // cuts off.
         let redo = self.recovering.load(Ordering::Acquire);
         if id.fork != Fork::Main || redo || seeded_bug!("zeros_are_new") {
             return false;
@@ -37,8 +38,8 @@ impl Files {
         open.is_some_and(|fork| fork.written.lock().has(id.block.0))
     }
 
-    /// Whether a page that a record names, and that is not there, lies in or behind a part of its
-    /// file that is lost: to add it would fill the part with zeros, and hide the loss.
+    /// Returns whether a missing page, named by a record, lies in or behind a lost part of its
+    /// file. Adding the page would fill that part with zeros, and hide the loss.
     pub(crate) fn lost_its_end(&self, id: PageId) -> Result<bool> {
         let Some(known) = self.expected(id.file, id.fork).filter(|known| known.logged) else {
             return Ok(false);
@@ -47,7 +48,7 @@ impl Files {
         Ok(id.block.0 >= fork.blocks() && fork.lacks_of(&known))
     }
 
-    /// The log says that the main fork was cut.
+    /// Applies a truncation in the log to the facts about the main fork.
     pub(crate) fn cut_known(&self, file: RelFileId, blocks: u32) -> Result<()> {
         if let Some(known) = self.known.lock().get_mut(&file) {
             known.blocks = known.blocks.min(blocks);
@@ -57,8 +58,8 @@ impl Files {
         Ok(())
     }
 
-    /// The log has been repeated: from here on, files have what is known of them. `adopt`: nothing
-    /// was written down of them before, and what is there is believed.
+    /// Ends redo: from here on, files must have their known blocks. With `adopt`, no facts were
+    /// recorded before, and the files that exist are taken as they are.
     ///
     /// # Errors
     /// A file that redo met lost its end.
@@ -75,7 +76,8 @@ impl Files {
         }
         // Release: pairs with the acquire of a session that opens a fork or reads a page.
         self.recovering.store(false, Ordering::Release);
-        // Not under the lock: opening a fork takes this lock behind the lock of the forks.
+        // Works on a copy, without the lock of `known`: opening a fork takes that lock while it
+        // holds the lock of the forks.
         let known = self.all_known();
         for fork in self.open_forks().iter().filter(|fork| fork.name().1 == Fork::Main) {
             let file = fork.name().0;
@@ -87,7 +89,7 @@ impl Files {
         self.settle_open_forks()
     }
 
-    /// What is not logged is emptied after a crash, so nothing can be expected of it.
+    /// Forgets the contents of files that are not logged: a crash empties them.
     fn forget_unlogged(&self) {
         let mut emptied = Vec::new();
         for (file, entry) in self.known.lock().iter_mut().filter(|(_, entry)| !entry.logged) {
@@ -99,14 +101,15 @@ impl Files {
         open.for_each(|fork| fork.written.lock().cut(0));
     }
 
-    /// The table of files as it is now. What is synced after this has all that it says.
+    /// Encodes the table of files as of now. A sync after this call makes everything in the table
+    /// durable.
     pub(crate) fn table(&self) -> Vec<u8> {
         let mut known = self.all_known();
         for (file, entry) in &mut known {
             let open = self.forks.read().get(&(*file, Fork::Main)).cloned();
             if let Some(fork) = open {
-                // Runs first: what is cut meanwhile is in the log behind the redo position, but no
-                // run may reach beyond the length.
+                // Copies the runs first: no run may reach beyond the length. A concurrent
+                // truncation has its record behind the redo position.
                 entry.written = fork.written.lock().clone();
                 entry.blocks = fork.blocks();
                 entry.written.cut(entry.blocks);
@@ -115,12 +118,12 @@ impl Files {
         encode(&known)
     }
 
-    /// The relation files that there are, and who created them.
+    /// Returns the relation files that should exist, with their creators.
     pub(crate) fn all_known(&self) -> BTreeMap<RelFileId, KnownFile> {
         self.known.lock().iter().map(|(file, entry)| (*file, entry.clone())).collect()
     }
 
-    /// Whether all bytes of a relation's files are zeros: nothing was ever written to them.
+    /// Returns whether all bytes of a relation's files are zeros: nothing was ever written to them.
     pub(crate) fn is_blank(&self, file: RelFileId) -> Result<bool> {
         let vfs = &self.env().vfs;
         let failed = |e| Error::io(format!("could not read the files of {file}"), e);
@@ -128,7 +131,7 @@ impl Files {
         for name in self.names_of(file)? {
             let open = vfs.open(&format!("{BASE}/{name}"), OpenMode::Existing).map_err(failed)?;
             let mut offset = 0;
-            // Ends with the file.
+            // Ends: with the file.
             loop {
                 let got = open.read_at(&mut bytes, offset).map_err(failed)?;
                 if bytes[..got].iter().any(|&byte| byte != 0) {
@@ -143,7 +146,7 @@ impl Files {
         Ok(true)
     }
 
-    /// Names of all files of a relation, those of maps and of any segment included.
+    /// Returns the names of all files of a relation: all forks, maps included, and all segments.
     fn names_of(&self, file: RelFileId) -> Result<Vec<String>> {
         let names = self.env().vfs.list(BASE);
         let mut names = names.map_err(|e| Error::io(format!("could not list {BASE}"), e))?;
@@ -152,7 +155,8 @@ impl Files {
         Ok(names)
     }
 
-    /// Moves all files of a relation that nobody has open to [`ASIDE`], and returns their names there.
+    /// Moves all files of a relation to [`ASIDE`], and returns their names there. No thread has the
+    /// files open.
     pub(crate) fn move_aside(&self, file: RelFileId) -> Result<Vec<String>> {
         let vfs = &self.env().vfs;
         let failed = |e| Error::io(format!("could not move files of {file} to {ASIDE}"), e);
@@ -167,7 +171,7 @@ impl Files {
             vfs.rename(&format!("{BASE}/{name}"), &to).map_err(failed)?;
             moved.push(to);
         }
-        // The new names first: a crash in between leaves both, or the new ones.
+        // The new names are synced first: a crash in between leaves both names, or the new ones.
         for folder in ["", ASIDE, BASE] {
             vfs.sync_dir(folder).map_err(failed)?;
         }
@@ -179,7 +183,8 @@ impl Files {
     }
 }
 
-/// A main fork that has fewer blocks than it had: no file (58P01), or a short one (XX001).
+/// Makes the error for a main fork with fewer blocks than it had: no file (58P01), or a short one
+/// (XX001).
 pub(crate) fn too_short(file: RelFileId, known: &KnownFile, found: Option<u32>) -> Error {
     let name = format!("{BASE}/{}", fork_file_name(file, Fork::Main));
     let had = known.blocks;

@@ -1,10 +1,13 @@
-//! When nothing in the directory is written any more: no log, no page, no file of its own.
+//! The gate that ends all writing to a data directory: of the log, of pages and of other files.
 //!
-//! The lock of the directory may be lost: somebody removes the lock file, or the whole directory.
-//! Then another process may get in. Or something could not be written that memory cannot take back,
-//! and that recovery mends: then what is on disk stays as it is until the directory is opened
-//! again. Or the directory was shut down, and who keeps a handle of it shares it with its next
-//! user.
+//! Three events close the gate:
+//!
+//! - The lock of the directory is lost, because the lock file or the whole directory was removed.
+//!   Another process may use the directory then.
+//! - A write failed whose effect memory cannot undo and only recovery repairs. The files then stay
+//!   as they are until the directory is opened again.
+//! - The directory was shut down. A handle that is left would share the directory with its next
+//!   user.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,25 +19,25 @@ use crate::storage::Storage;
 const LOST: &str = "the lock file of the data directory was removed or changed, so another process may \
                     use the directory: nothing is written any more";
 
-/// Whether this process may write the directory. All that write share one; it closes once, for
-/// good.
+/// Decides whether this process may write the directory. All writers share one gate, which closes
+/// once and stays closed.
 ///
-/// A write that passed it may be under way when it closes, as one may be when the lock goes; none
-/// begins behind it. What is in memory stays readable.
+/// A write that passed the gate may still be under way when the gate closes. The same may happen
+/// when the lock is lost. No write begins after the gate has closed. Pages in memory stay readable.
 #[derive(Clone, Debug, Default)]
 pub struct WriteGate {
-    /// Why it is closed.
+    /// The reason why the gate is closed.
     closed: Arc<OnceLock<Error>>,
 }
 
 impl WriteGate {
-    /// Whether nothing is written any more.
+    /// Returns whether writing has ended.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.get().is_some()
     }
 
-    /// Ends all writing; whoever wants to write is told why. The first reason stays.
+    /// Ends all writing; every later attempt to write gets the error `why`. The first reason stays.
     pub(crate) fn close(&self, why: Error) {
         let _ = self.closed.set(why);
     }
@@ -42,7 +45,7 @@ impl WriteGate {
     /// Ends all writing because the database is closed.
     ///
     /// # Errors
-    /// Why nothing was written any more before.
+    /// The reason why writing had ended already.
     pub(crate) fn seal(&self) -> Result<()> {
         match self.closed.set(Error::Refused("the database is closed".to_owned())) {
             Ok(()) => Ok(()),
@@ -50,10 +53,10 @@ impl WriteGate {
         }
     }
 
-    /// To be called before something is written.
+    /// Checks that writing is allowed; every caller that is about to write calls this first.
     ///
     /// # Errors
-    /// Why nothing is written any more.
+    /// The reason why writing has ended.
     #[inline]
     pub fn pass(&self) -> Result<()> {
         self.closed.get().map_or(Ok(()), |why| Err(why.clone()))
@@ -61,27 +64,30 @@ impl WriteGate {
 }
 
 impl Storage {
-    /// What to ask before anything in the directory is written, a temporary file too.
+    /// Returns the gate to ask before any write in the directory, also of a temporary file.
     pub fn write_gate(&self) -> &WriteGate {
         &self.wal.segments.gate
     }
 
-    /// `tell` hears once, and why, when nothing is written any more: the lock of the directory is
-    /// lost, or a write failed that only the next start mends. Changes and checkpoints fail from
-    /// then on, and pages stay in memory. A server ends its process.
+    /// Registers `tell`, which is called once, with the reason, when writing ends. Writing ends
+    /// when the lock of the directory is lost, or when a write fails that only the next start
+    /// repairs.
+    ///
+    /// Changes and checkpoints fail from then on, and pages stay in memory. A server ends its
+    /// process.
     pub fn when_lost(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         *self.when_lost.lock() = Some(Box::new(tell));
     }
 
-    /// Looks whether the directory's lock is still this process's, and anything is written at all;
-    /// the checkpointer does so each second, and each checkpoint before it begins and before it
+    /// Checks that this process still holds the directory's lock, and that writing has not ended.
+    /// The checkpointer checks once a second. Each checkpoint checks before it begins and before it
     /// counts.
     ///
     /// # Errors
-    /// Why nothing is written any more: [`Error::Refused`] when the lock is lost.
+    /// The reason why writing has ended: [`Error::Refused`] when the lock is lost.
     pub fn check_lock(&self) -> Result<()> {
         let lock = self.lock.lock();
-        // A shutdown has given it back; and what cannot be looked at now is looked at later.
+        // A shutdown has given the lock back. A lock file that cannot be read now is checked later.
         let held = lock.as_ref().is_none_or(|lock| lock.is_held().unwrap_or(true));
         drop(lock);
         let gate = &self.wal.segments.gate;
@@ -118,7 +124,8 @@ mod tests {
     }
 
     impl World {
-        /// All frames hold changed pages, and the log's buffer their records.
+        /// Makes a world in which all frames hold changed pages, and the log's buffer their
+        /// records.
         fn new() -> Self {
             let vfs = FaultyVfs::new();
             let env = Env::simulated(Arc::new(vfs.clone()), 1);
@@ -137,7 +144,7 @@ mod tests {
             PageId { file: self.file.id, fork: Fork::Main, block: BlockNumber(block) }
         }
 
-        /// Changes a page and logs `times` images of it; the gate closes behind the first.
+        /// Changes a page and logs `times` images of it; `behind` runs after the first image.
         fn change_and(&self, block: u32, times: u32, behind: impl FnOnce()) -> Result<Lsn> {
             let pin = self.storage.pool().pin(self.page(block))?;
             let mut page = pin.write();
@@ -161,8 +168,8 @@ mod tests {
         matches!(result, Err(Error::Refused(why)) if why.contains("lock file"))
     }
 
-    /// An embedding program that goes on after its lock is lost wrote pages to make room for
-    /// others, and the log's buffer, into the files of the next process.
+    /// Regression test: after the lock was lost, an embedding program still wrote evicted pages and
+    /// the log's buffer. These writes went into the files of the next process.
     #[test]
     fn nothing_is_written_behind_a_lost_lock() {
         let world = World::new();
@@ -186,12 +193,12 @@ mod tests {
         assert!(is_refused(storage.drop_file(file)), "drop");
         assert!(is_refused(world.change(0, 1)), "change");
         assert_eq!(world.vfs.changes(), before, "something was written");
-        // What was there can be read.
+        // Earlier contents stay readable.
         assert_eq!(storage.pool().pin(world.page(1)).unwrap().read().kind(), PageKind::Visibility);
     }
 
-    /// A handle of a directory that was shut down still let files grow, shrink and go, which may
-    /// have been the next process's.
+    /// Regression test: a handle of a directory after its shutdown still extended, truncated and
+    /// dropped files. These files may have belonged to the next process.
     #[test]
     fn nothing_is_written_behind_a_shutdown() {
         let world = World::new();
@@ -212,8 +219,8 @@ mod tests {
         assert_eq!(world.vfs.changes(), before, "something was written");
     }
 
-    /// A change that had begun ends: its records stay in memory, be they more than the buffer
-    /// takes.
+    /// A change that has begun finishes: its records stay in memory, even if they are more than the
+    /// log's buffer takes.
     #[test]
     fn a_change_under_way_ends_in_memory() {
         let world = World::new();

@@ -1,4 +1,4 @@
-//! Which segment files have a descriptor: a bounded number, the rest is opened again when needed.
+//! Open segment files: a bounded number has descriptors, and the rest is opened again when needed.
 //!
 //! ```text
 //!            open, make room first                    make room: not used since the last look,
@@ -6,14 +6,15 @@
 //!                                      |      ^                                        ^
 //!                                write |      | sync, by a checkpoint                  |
 //!                                      v      |                                        |
-//!                                   open, unsynced ----- sync, by whoever closes it ---+
+//!                                   open, unsynced ---- sync, by the closing thread ---+
 //! ```
 //!
-//! A file with unsynced writes is open. The system tells a failed write-back to the descriptors that
-//! were open when it happened; one opened later may never hear of it, if the system let go of what it
-//! knew of the file meanwhile (Linux since 4.13 keeps it as long as it keeps the inode in memory;
-//! older ones do not). So the obligation to sync never leaves the descriptor that was written
-//! through: it is synced before it is closed, and a failure ends the process like any other.
+//! A file with unsynced writes is open. The system reports a failed write-back only to descriptors
+//! that were open when the failure happened. A descriptor opened later may miss the report, if the
+//! system forgot the file's state meanwhile. Linux since 4.13 keeps the state as long as it keeps
+//! the inode in memory; older versions do not. So the obligation to sync stays with the descriptor
+//! that was written through. It is synced before it is closed, and a failure ends the process like
+//! any other.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,20 +26,20 @@ use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_env::vfs::{OpenMode, VfsFile, is_out_of_descriptors};
 use niwaki_env::{Env, critical, seeded_bug};
 
-/// One segment file of a fork. It may have no descriptor for a while.
+/// One segment file of a fork, which may have no descriptor for a while.
 pub(crate) struct Segment {
     path: String,
     /// Held shared while the descriptor is used, exclusively while it is opened or closed.
     file: RwLock<Option<Arc<dyn VfsFile>>>,
-    /// Written since it was last synced; then it is open.
+    /// The file was written since it was last synced; it is open then.
     unsynced: AtomicBool,
-    /// Used since room was last looked for, after the use that it was opened for: a walk over many
-    /// files does not close those that are used all the time.
+    /// The file was used again since the last search for room; the use that opened it does not
+    /// count. So a walk over many files does not close the files that are always in use.
     used: AtomicBool,
 }
 
 impl Segment {
-    /// A file that has just been opened.
+    /// Makes the segment of a file that has just been opened.
     pub(crate) fn new(path: String, file: Arc<dyn VfsFile>, unsynced: bool) -> Arc<Self> {
         Arc::new(Self {
             path,
@@ -50,7 +51,7 @@ impl Segment {
 }
 
 impl Segment {
-    /// Where it is.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -59,11 +60,13 @@ impl Segment {
 /// The segment files that are open.
 pub(crate) struct OpenFiles {
     env: Env,
-    /// Most descriptors; threads that open files at the same moment may exceed it by one each.
+    /// The most descriptors; threads that open files at the same moment may exceed this number by
+    /// one each.
     limit: usize,
-    /// Oldest first. A segment that is gone for good still counts until room is looked for.
+    /// Open segments, oldest first. A segment that no longer exists still counts until the next
+    /// search for room.
     ring: Mutex<VecDeque<Weak<Segment>>>,
-    /// Files synced because they had to be closed.
+    /// Number of files synced because they had to be closed.
     pub(crate) synced_to_close: AtomicU64,
 }
 
@@ -77,15 +80,15 @@ impl OpenFiles {
         }
     }
 
-    /// Opens a file that has no [`Segment`] yet; the caller enters the segment that it makes of it.
+    /// Opens a file that has no [`Segment`] yet. The caller makes the segment and enters it.
     pub(crate) fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         self.make_room();
         self.open_or_close(path, mode)
     }
 
-    /// Opens a file; while the process has no descriptor left, others are closed for it.
+    /// Opens a file; while the process has no descriptor left, closes other files to free one.
     fn open_or_close(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
-        // Ends: each turn closes a file, and others open few files meanwhile.
+        // Ends: each round closes a file, and other threads open few files meanwhile.
         loop {
             match self.env.vfs.open(path, mode) {
                 Err(error) if is_out_of_descriptors(&error) && self.close_one() => {}
@@ -94,13 +97,13 @@ impl OpenFiles {
         }
     }
 
-    /// Closes all files that nobody uses right now. One that is used later is opened again.
+    /// Closes all files that no thread uses right now. A file that is used later is opened again.
     pub(crate) fn close_all(&self) {
-        // Ends: each turn closes a file, and the caller lets nobody open many meanwhile.
+        // Ends: each round closes a file, and the caller keeps other threads from opening many.
         while self.close_one() {}
     }
 
-    /// Closes the oldest file that nobody uses right now; false when there is none.
+    /// Closes the oldest file that no thread uses right now; false when there is none.
     fn close_one(&self) -> bool {
         let tries = self.ring.lock().len();
         for _ in 0..tries {
@@ -114,12 +117,12 @@ impl OpenFiles {
         false
     }
 
-    /// Counts an open segment.
+    /// Adds an open segment to the ring.
     pub(crate) fn enter(&self, segment: &Arc<Segment>) {
         self.ring.lock().push_back(Arc::downgrade(segment));
     }
 
-    /// Does `work` on the file, opening it if it is closed.
+    /// Does `work` on the file, opening the file if it is closed.
     pub(crate) fn with<T>(
         &self,
         segment: &Arc<Segment>,
@@ -142,11 +145,11 @@ impl OpenFiles {
                 file
             }
         };
-        // Still under the exclusive lock, so that nobody closes it before it was used.
+        // Still under the exclusive lock, so that no thread closes the file before its use.
         work(&file)
     }
 
-    /// [`OpenFiles::with`] for work that writes: the file must be synced before it counts as durable.
+    /// Does `work` that writes, like [`OpenFiles::with`], and marks the file as unsynced.
     pub(crate) fn write<T>(
         &self,
         segment: &Arc<Segment>,
@@ -154,14 +157,16 @@ impl OpenFiles {
     ) -> io::Result<T> {
         self.with(segment, |file| {
             let result = work(file);
-            // After the write, so that a sync that takes the mark away covers it; and still inside,
-            // so that the file is not closed without it. A failed write may have written a part.
+            // The mark is set after the write, so that a sync that clears it covers the write. It
+            // is set under the lock, so that the file is not closed without the mark. A failed
+            // write may have written a part.
             segment.unsynced.store(true, Ordering::Release);
             result
         })
     }
 
-    /// Whether a file with unsynced writes is still where it was opened; the others do not matter.
+    /// Returns whether a file with unsynced writes is still at its path; files without such writes
+    /// do not matter.
     pub(crate) fn is_there(&self, segment: &Segment) -> io::Result<bool> {
         let shared = segment.file.read();
         match &*shared {
@@ -172,7 +177,7 @@ impl OpenFiles {
         }
     }
 
-    /// Makes what was written durable; false when nothing was. A failure ends the process.
+    /// Makes the file's writes durable; false when there were none. A failure ends the process.
     pub(crate) fn sync(&self, segment: &Segment) -> bool {
         let shared = segment.file.read();
         // AcqRel: the writes that set the mark come before the sync.
@@ -185,7 +190,7 @@ impl OpenFiles {
     }
 
     fn sync_file(&self, segment: &Segment, file: &dyn VfsFile) {
-        // Its mark is gone: if this panics, nobody syncs what was written.
+        // The mark is already cleared: after a panic here, no thread would sync the writes.
         let section = critical::enter();
         let synced = file.sync_data();
         drop(section);
@@ -196,8 +201,8 @@ impl OpenFiles {
         }
     }
 
-    /// Closes files until one more may be opened: those not used for a round first, those that need
-    /// no sync before the others. Files in use right now stay open.
+    /// Closes files until one more may be opened: first those not used for a round, and of these
+    /// first those that need no sync. Files in use right now stay open.
     fn make_room(&self) {
         let tries = 3 * self.limit;
         for turn in 0..tries {
@@ -210,7 +215,7 @@ impl OpenFiles {
             };
             let Some(segment) = next.as_ref().and_then(Weak::upgrade) else { continue };
             let used = segment.used.swap(false, Ordering::Relaxed);
-            // Two rounds spare the unsynced; the third takes whatever there is.
+            // Two rounds spare unsynced files; the third does not.
             let spared = used
                 || (turn < 2 * self.limit && segment.unsynced.load(Ordering::Acquire))
                 || !self.close(&segment);
@@ -220,7 +225,7 @@ impl OpenFiles {
         }
     }
 
-    /// Closes a file unless somebody uses it.
+    /// Closes a file unless a thread uses it.
     fn close(&self, segment: &Segment) -> bool {
         let Some(mut alone) = segment.file.try_write() else { return false };
         let Some(file) = alone.as_ref() else { return true };

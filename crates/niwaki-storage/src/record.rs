@@ -1,4 +1,4 @@
-//! The vocabulary of the write-ahead log: who owns a record, what it says, and what redo gets.
+//! The vocabulary of the write-ahead log: a record's owner, its contents, and the input of redo.
 
 use crate::buffer::{LogTarget, PageWrite};
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub enum Manager {
 }
 
 impl Manager {
-    /// The manager of this header byte.
+    /// Returns the manager of this header byte.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => Self::Storage,
@@ -41,14 +41,14 @@ impl Manager {
     }
 }
 
-/// Most pages one record may name.
+/// The most pages one record may name.
 pub const MAX_RECORD_PAGES: usize = 16;
 
-/// How a page's change is written down.
+/// The form in which a record holds a page's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageLog {
-    /// The `data` says what changed; an image of the whole page takes its place at the first change
-    /// after a checkpoint began.
+    /// The `data` describes the change. An image of the whole page replaces the data at the first
+    /// change after a checkpoint began.
     Delta,
     /// Always an image of the whole page, as it is after the change; `data` is left out.
     ForceImage,
@@ -65,22 +65,23 @@ pub struct LoggedPage<'p> {
 }
 
 impl<'p> LoggedPage<'p> {
-    /// A page logged in `mode`; `data` are the pieces of what redo needs for it (at most 64 KiB).
+    /// Describes a page logged in `mode`. `data` are pieces that redo needs for the page, at most
+    /// 64 KiB together.
     pub fn new(guard: &'p mut PageWrite<'_>, mode: PageLog, data: &'p [&'p [u8]]) -> Self {
         Self { target: guard.log_target(), mode, data }
     }
 
-    /// [`PageLog::Delta`].
+    /// Describes a page logged as [`PageLog::Delta`].
     pub fn delta(guard: &'p mut PageWrite<'_>, data: &'p [&'p [u8]]) -> Self {
         Self::new(guard, PageLog::Delta, data)
     }
 
-    /// [`PageLog::ForceImage`].
+    /// Describes a page logged as [`PageLog::ForceImage`].
     pub fn image(guard: &'p mut PageWrite<'_>) -> Self {
         Self::new(guard, PageLog::ForceImage, &[])
     }
 
-    /// [`PageLog::Init`].
+    /// Describes a page logged as [`PageLog::Init`].
     pub fn init(guard: &'p mut PageWrite<'_>, data: &'p [&'p [u8]]) -> Self {
         Self::new(guard, PageLog::Init, data)
     }
@@ -89,24 +90,25 @@ impl<'p> LoggedPage<'p> {
 /// A record to append; see [`Storage::log`].
 #[derive(Debug)]
 pub struct Record<'a, 'p> {
-    /// Whose redo reads it.
+    /// The manager whose redo reads the record.
     pub manager: Manager,
-    /// What happened, in the manager's own numbering.
+    /// The kind of event, in the manager's own numbering.
     pub kind: u8,
     /// Layout version of this kind, from 1.
     pub version: u8,
-    /// Transaction that did it; [`Xid::INVALID`] when none did.
+    /// The transaction that made the change; [`Xid::INVALID`] when none did.
     pub xid: Xid,
     /// Pieces of the record's own data.
     pub body: &'a [&'a [u8]],
     /// Changed pages, at most [`MAX_RECORD_PAGES`].
     pub pages: &'a mut [LoggedPage<'p>],
-    /// Commit interval of the versions or entries that it removes, for standbys.
+    /// Commit interval of the versions or entries that the record removes, for standbys.
     pub removes: Option<(Csn, Csn)>,
 }
 
-/// Bytes in the log of a record whose pages have so many bytes of data each, if it has no page image
-/// and no data of its own, and its pages are of one file whose number 32 bits can tell; padding included.
+/// Returns the bytes that a record takes in the log, padding included. `pages` holds the bytes of
+/// data of each page. The record has no page image and no data of its own, and its pages are of one
+/// file, whose number fits 32 bits.
 pub fn record_bytes(pages: &[usize], removes: Option<(Csn, Csn)>) -> usize {
     let (_, interval) = encode::removes_form(removes);
     let named: usize = pages.iter().map(|data| encode::BLOCK_HEADER_SIZE + data).sum();
@@ -117,19 +119,19 @@ pub fn record_bytes(pages: &[usize], removes: Option<(Csn, Csn)>) -> usize {
 /// A record as read back from the log.
 #[derive(Debug)]
 pub struct DecodedRecord<'a> {
-    /// Position of its first byte.
+    /// Position of the record's first byte.
     pub start: Lsn,
-    /// Its LSN: position just behind it.
+    /// LSN of the record: the position just behind it.
     pub lsn: Lsn,
     /// Owner.
     pub manager: Manager,
-    /// What happened.
+    /// The kind of event, in the manager's own numbering.
     pub kind: u8,
     /// Layout version of this kind.
     pub version: u8,
-    /// Transaction that did it.
+    /// The transaction that made the change.
     pub xid: Xid,
-    /// Commit interval of what it removes.
+    /// Commit interval of the versions or entries that the record removes.
     pub removes: Option<(Csn, Csn)>,
     /// Changed pages, in the order in which they were given.
     pub pages: Vec<DecodedPage<'a>>,
@@ -140,34 +142,35 @@ pub struct DecodedRecord<'a> {
 /// A changed page as read back from the log.
 #[derive(Debug)]
 pub struct DecodedPage<'a> {
-    /// Which page.
+    /// The page's name.
     pub id: PageId,
-    /// Whether redo starts from a zero page.
+    /// Redo starts from a zero page.
     pub init: bool,
     /// The page after the change, without its hole.
     pub image: Option<DecodedImage<'a>>,
-    /// What redo needs; empty when there is an image.
+    /// The data that redo needs; empty when there is an image.
     pub data: &'a [u8],
 }
 
 /// A page image without the hole between line pointers and tuples.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodedImage<'a> {
-    /// Where the hole begins.
+    /// Start of the hole, as a byte of the page.
     pub hole_offset: u16,
     /// Bytes of the hole.
     pub hole_bytes: u16,
-    /// What lies around the hole.
+    /// The bytes before and after the hole.
     pub bytes: &'a [u8],
 }
 
-/// What one layer knows about its records. Storage calls it in recovery.
+/// The functions of one layer that recovery calls for the records of that layer.
 pub trait ResourceManager: Send + Sync {
-    /// Whose records these are.
+    /// Returns the owner of the records that this manager understands.
     fn manager(&self) -> Manager;
 
-    /// Tells what becomes of files and of the transactions that create them. Recovery calls it for
-    /// records that name no page, in the order of the log, before it redoes anything.
+    /// Reports the fate of files, and of the transactions that create them, to `foresight`.
+    /// Recovery calls this for records that name no page, in the order of the log, before it redoes
+    /// anything.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] when the record cannot be understood; recovery stops.
@@ -176,34 +179,38 @@ pub trait ResourceManager: Send + Sync {
         Ok(())
     }
 
-    /// Repeats the record's change where it is not on the page yet.
+    /// Repeats the record's change on pages that do not have it yet.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] when the record or a page cannot be understood; recovery stops.
     fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> Result<()>;
 
-    /// Called once when all records are replayed and the log can be written again. Unless the
-    /// directory was shut down cleanly, a checkpoint follows, and what is logged here is behind its
-    /// redo position, as in [`CheckpointParticipant::checkpoint`]. `clean`: it was shut down cleanly,
-    /// and nothing was logged behind the checkpoint of that.
+    /// Finishes recovery; called once, when all records are replayed and the log can be written
+    /// again.
+    ///
+    /// Unless the directory was shut down cleanly, a checkpoint follows. Records that are logged
+    /// here are then behind its redo position, as in [`CheckpointParticipant::checkpoint`]. `clean`
+    /// means that the directory was shut down cleanly, and that no record follows the checkpoint of
+    /// that shutdown.
     ///
     /// # Errors
-    /// Whatever keeps the database from being opened.
+    /// Every error that keeps the database from being opened.
     fn finish_recovery(&self, storage: &Storage, clean: bool) -> Result<()> {
         let _ = (storage, clean);
         Ok(())
     }
 
-    /// The record in words, for people who look at the log.
+    /// Describes the record in words, for readers of the log.
     fn describe(&self, record: &DecodedRecord<'_>) -> String {
         format!("{:?} kind {}", record.manager, record.kind)
     }
 }
 
-/// Who must write something down in every checkpoint.
+/// A layer that must write something in every checkpoint.
 pub trait CheckpointParticipant: Send + Sync {
-    /// Logs what recovery cannot find before `redo`, the position at which it would begin. Runs
-    /// after the redo position is fixed and before the checkpoint record is written.
+    /// Logs facts that recovery needs and cannot get from earlier records. Recovery would begin at
+    /// `redo`, and reads no record before it. Runs after the redo position is fixed and before the
+    /// checkpoint record is written.
     ///
     /// # Errors
     /// Gives up this checkpoint; the previous one stays valid.

@@ -1,23 +1,25 @@
-//! Opening a data directory: create it, or repeat what the log says since the last checkpoint.
+//! Opening of a data directory: creation, or repeating the log since the last checkpoint.
 //!
 //! Redo is idempotent: a page whose LSN is not before the record's has the change already (W3). So
-//! recovery may be killed at any point and begin again. A record that names a page which is not
-//! there is held back as *missing*: a later record must drop or cut the file, or the directory is
-//! damaged. A record that names a file behind the record that drops it is passed over (W4): nothing
-//! logs such a one, but versions of before did, beside DROP INDEX CONCURRENTLY. If the drop is before
-//! the redo position, the table of files does not have the file, and no record has created it since.
-//! Numbers of files are never given twice.
+//! recovery may be killed at any point and begin again.
+//!
+//! A record may name a page that does not exist. Such a page is noted as *missing*: a later record
+//! must drop or cut the file, or the directory is damaged. A record that names a file behind the
+//! record that drops it is passed over (W4). The current version logs no such record, but older
+//! versions did, beside DROP INDEX CONCURRENTLY. If the drop is before the redo position, the table
+//! of files does not have the file, and no record has created it since. Numbers of files are never
+//! given twice.
 //!
 //! A record in front of the drop of its file is passed over too. So is every record of a file whose
-//! creator has no commit in the log ([`Foresight`]): nobody reads such a file, and there may be no
-//! room on disk for it. It goes once the end of the log is certain, so its pages are looked at all
-//! the same. Nor does a file grow by pages that a later record cuts off.
+//! creator has no commit in the log ([`Foresight`]). Such a file is never read, and there may be no
+//! room on disk for it. The file is removed only once the end of the log is certain, so its pages
+//! are examined all the same. A file also does not grow by pages that a later record cuts off.
 //!
-//! What recovery reads may be in the system's memory only. After a failed sync the system calls such
-//! bytes clean, and a later sync succeeds without them. So recovery writes again whatever it relies
-//! on: the control file's slot, the end of the log, every page that a record names, the lengths of
-//! files. Only then do its syncs prove anything. Names of files are as uncertain, so all folders
-//! are synced before anything that is found in them is relied on.
+//! Bytes that recovery reads may be only in the system's memory. After a failed sync the system
+//! takes such bytes for clean, and a later sync succeeds without them. So recovery writes again
+//! everything it relies on. These are the control file's slot, the end of the log, every page that
+//! a record names, and the lengths of files. Only then do its syncs prove anything. Names of files
+//! are as uncertain, so all folders are synced before recovery relies on any name in them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,38 +48,39 @@ use crate::wal::{Cursor, Header, LogEnd, Segments, WAL_FOLDER, Wal, WalReader, W
 
 const LOCK: &str = "lock";
 
-/// What opening a data directory found and did.
+/// The result of opening a data directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoverySummary {
     /// The directory was new.
     pub created: bool,
-    /// It had not been shut down cleanly: relations that are not logged must be emptied.
+    /// The directory was not shut down cleanly: unlogged relations must be emptied.
     pub recovered: bool,
-    /// Where redo began.
+    /// Position where redo began.
     pub redo: Lsn,
-    /// Where the log ended.
+    /// Position where the log ended.
     pub end: Lsn,
     /// Records replayed.
     pub records: u64,
-    /// Why the log was not read farther.
+    /// The reason why the log was not read farther.
     pub stopped: LogEnd,
-    /// How long it took, the checkpoint at its end included.
+    /// Duration of recovery, including the checkpoint at its end.
     pub took: Duration,
 }
 
-/// What a record's redo finds of a page.
+/// The state of a page, as the redo of a record finds it.
 #[derive(Debug)]
 pub enum RedoPage<'r> {
-    /// The change is not there: make it. The page carries the record's LSN already and is dirty; it
-    /// is zero, apart from that, where the record said [`crate::record::PageLog::Init`].
+    /// The change is missing: the caller makes it. The page already carries the record's LSN and is
+    /// dirty. Apart from that, the page is zero where the record has
+    /// [`crate::record::PageLog::Init`].
     NeedsRedo(PageWrite<'r>),
     /// The change is there, or an image brought it.
     Done,
-    /// The page's file goes, or was cut later on, or is a map that was lost.
+    /// The page's file disappears, or was cut later on, or is a map that was lost.
     Gone,
 }
 
-/// What redo may use.
+/// The context of the redo of one record.
 pub struct Redo<'r> {
     storage: &'r Storage,
     record: &'r DecodedRecord<'r>,
@@ -90,24 +93,25 @@ impl std::fmt::Debug for Redo<'_> {
     }
 }
 
-/// What records named that is not there.
+/// Pages and files that records named and that do not exist.
 struct Missing<'s> {
-    /// Tells which files there are; `None` where the last checkpoint wrote no table of them.
+    /// Holds the files that should exist; `None` where the last checkpoint wrote no table of them.
     files: Option<&'s Files>,
-    /// Pages, with the first such record.
+    /// Missing pages, with the first record that names each.
     pages: Mutex<HashMap<PageId, Lsn>>,
     /// Files that the log has dropped so far.
     dropped: Mutex<HashSet<RelFileId>>,
-    /// What goes later: nobody reads what records in front of that did to it.
+    /// Files and pages that disappear later: changes to them are never read.
     ends: Ends,
-    /// Forks that did not grow by pages which a later record cuts off.
+    /// Forks that did not grow by pages that a later record cuts off.
     ungrown: Mutex<HashSet<(RelFileId, Fork)>>,
-    /// Pages that were looked at although their files go.
+    /// Pages that were examined although their files disappear.
     seen: Mutex<HashSet<PageId>>,
 }
 
 impl Missing<'_> {
-    /// Maps may forget what they say: a page of one that is not there is begun anew when it is needed.
+    /// Notes a missing page. Maps may forget their contents: a missing map page is started anew
+    /// when it is needed.
     fn add(&self, id: PageId, at: Lsn) {
         if id.fork == Fork::Main {
             self.pages.lock().entry(id).or_insert(at);
@@ -127,8 +131,8 @@ impl Missing<'_> {
         self.dropped.lock().remove(&file);
     }
 
-    /// Whether a record that ends at `at` needs no redo on the file: the log drops it before or
-    /// behind the record, or its creator never commits.
+    /// Returns whether a record that ends at `at` needs no redo on the file. The log drops the file
+    /// before or after the record, or its creator never commits.
     fn is_passed_over(&self, file: RelFileId, at: Lsn) -> bool {
         let is_there = |files: &Files| files.known.lock().contains_key(&file);
         self.ends.has_file(file, at)
@@ -150,13 +154,13 @@ impl Missing<'_> {
 }
 
 impl<'r> Redo<'r> {
-    /// The storage that is being recovered. Nothing may be logged yet.
+    /// Returns the storage that is being recovered. Nothing may be logged yet.
     pub fn storage(&self) -> &'r Storage {
         self.storage
     }
 
-    /// Brings page `index` of the record to where the record's own change can be made, and latches
-    /// it exclusively. Images are put in place here.
+    /// Prepares page `index` of the record for the record's own change, and latches the page
+    /// exclusively. Images are restored here.
     ///
     /// # Errors
     /// [`Error::Corruption`] when the record has no such page or the page is damaged;
@@ -176,7 +180,7 @@ impl<'r> Redo<'r> {
             let Some(blocks) = blocks else {
                 return Err(self.damage(format!("it names block {}", id.block)));
             };
-            // A later record may cut the file to what is left of it; nothing else mends it.
+            // A later record may cut the file to the part that is left; nothing else repairs it.
             if self.storage.files.lost_its_end(id)? {
                 self.missing.add(id, self.record.start);
                 return Ok(RedoPage::Gone);
@@ -191,12 +195,12 @@ impl<'r> Redo<'r> {
             self.missing.add(id, self.record.start);
             return Ok(RedoPage::Gone);
         }
-        // An image replaces whatever is there, a torn page too.
+        // An image replaces any contents, even a torn page.
         let rewritten = page.image.is_some() || page.init;
         let pin = if rewritten { pool.pin_to_rewrite(id)? } else { pool.pin(id)? };
         let mut guard = pin.into_write();
         if guard.lsn() >= self.record.lsn && !seeded_bug!("redo_twice") {
-            // It may have been read from the system's memory, and not be on the device.
+            // The page may come from the system's memory, and not be on the device.
             if !seeded_bug!("redo_trusts_cache") {
                 guard.mark_dirty();
             }
@@ -210,7 +214,8 @@ impl<'r> Redo<'r> {
         if page.init {
             guard.0.fill(0);
         } else if guard.is_new() {
-            // Grown by a later change that was cut off again, or never written.
+            // The file grew by a later change that was cut off again, or the page was never
+            // written.
             drop(guard);
             self.missing.add(id, self.record.start);
             return Ok(RedoPage::Gone);
@@ -219,8 +224,9 @@ impl<'r> Redo<'r> {
         Ok(RedoPage::NeedsRedo(guard))
     }
 
-    /// Looks at a page that is passed over as its file's creator has no commit. The log may have lost
-    /// its end, with the commit: then a page that is newer than the rest of the log tells.
+    /// Examines a page that is passed over because its file's creator has no commit. If the log
+    /// lost its end, together with the commit, a page that is newer than the rest of the log proves
+    /// it.
     fn look_at_passed_over(&self, id: PageId) -> Result<()> {
         let is_new = self.missing.ends.is_in_vain(id.file) && self.missing.seen.lock().insert(id);
         if is_new && let Some(lsn) = self.storage.files.lsn_on_disk(id)? {
@@ -229,7 +235,7 @@ impl<'r> Redo<'r> {
         Ok(())
     }
 
-    /// Removes the files of a relation, as the record says; none need exist.
+    /// Removes the files of a relation, as the record says; the files may be missing already.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -238,8 +244,8 @@ impl<'r> Redo<'r> {
         self.storage.remove_file(file)
     }
 
-    /// Makes a fork as long as a cut leaves it, if it did not grow by what the cut takes; unless a
-    /// later cut takes more.
+    /// Grows a fork to the length that a cut leaves, if the fork did not grow because of that cut.
+    /// Does nothing if a later cut takes more.
     fn grow_to_cut(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
         let last = PageId { file, fork, block: BlockNumber(blocks.saturating_sub(1)) };
         if self.missing.ends.cut_off(last, self.record.lsn)
@@ -260,7 +266,7 @@ impl<'r> Redo<'r> {
         }))
     }
 
-    /// Redo of this crate's own records.
+    /// Redoes a record of this crate.
     fn storage_record(&self) -> Result<()> {
         let mut body = Cursor(self.record.body);
         let short = || self.damage("its body is too short".into());
@@ -276,11 +282,12 @@ impl<'r> Redo<'r> {
                 self.storage.next_file.fetch_max(next, Ordering::Relaxed);
                 self.missing.create_file(file);
                 let logged = body.u8().ok_or_else(short)? != 0;
-                // Its pages may tell that the log lost its end; it goes when that is certain.
+                // The file's pages may prove that the log lost its end. The file is removed once
+                // the end is certain.
                 if self.missing.ends.is_in_vain(file) {
                     return Ok(());
                 }
-                // What the file holds on disk is a leftover, or follows in the log.
+                // Contents of the file on disk are leftovers, or follow in the log.
                 self.storage.remove_file(file)?;
                 if !self.missing.ends.has_file(file, self.record.lsn) {
                     self.storage.files.create(file, logged, self.record.xid)?;
@@ -298,7 +305,8 @@ impl<'r> Redo<'r> {
                 }
                 self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
                 self.grow_to_cut(file, fork, blocks)?;
-                // A file that is as short already is cut again: that cut may not be on the device.
+                // A file that is already as short is cut again, because the earlier cut may not be
+                // on the device.
                 if self.storage.pool.blocks(file, fork)? >= blocks {
                     self.storage.cut_fork(file, fork, blocks)?;
                 }
@@ -317,14 +325,15 @@ impl<'r> Redo<'r> {
     }
 }
 
-/// Tells `foresight` what a record says of files and of the transactions that create them.
+/// Passes a record's facts about files, and about the transactions that create them, to
+/// `foresight`.
 fn foresee(
     bytes: &[u8],
     at: Lsn,
     managers: &[Arc<dyn ResourceManager>],
     foresight: &mut Foresight,
 ) -> Result<()> {
-    // Most records change a page, and say nothing of files.
+    // Most records change a page, and hold no facts about files.
     if Header::get(bytes).is_none_or(|header| header.pages > 0) {
         return Ok(());
     }
@@ -333,7 +342,7 @@ fn foresee(
         let mut managers = managers.iter().filter(|m| m.manager() == record.manager);
         return managers.try_for_each(|manager| manager.foresee(&record, foresight));
     }
-    // A body that is too short is refused when the record is repeated.
+    // Redo refuses a body that is too short.
     match (record.kind, Cursor(record.body).u64().map(RelFileId)) {
         (kind::CREATE_FILE, Some(file)) => foresight.created(file, record.xid),
         (kind::DROP_FILE, Some(file)) => foresight.dropped(file, record.lsn),
@@ -347,7 +356,8 @@ fn foresee(
     Ok(())
 }
 
-/// File, fork, and how many blocks stay, from the body of a [`kind::TRUNCATE`] record.
+/// Returns the file, the fork and the number of blocks that stay, from the body of a
+/// [`kind::TRUNCATE`] record.
 fn cut_of(body: &[u8]) -> Option<(RelFileId, Fork, u32)> {
     let mut body = Cursor(body);
     let (file, number) = (RelFileId(body.u64()?), body.u8()?);
@@ -358,7 +368,7 @@ fn cut_of(body: &[u8]) -> Option<(RelFileId, Fork, u32)> {
 fn restore(page: &mut PageWrite<'_>, image: DecodedImage<'_>) {
     let offset = usize::from(image.hole_offset);
     let end = offset + usize::from(image.hole_bytes);
-    // Decoding checked that image and hole make up a page.
+    // Decoding has checked that image and hole make up a page.
     let (before, after) = image.bytes.split_at(offset.min(image.bytes.len()));
     page.0[..offset].copy_from_slice(before);
     page.0[offset..end].fill(0);
@@ -377,7 +387,7 @@ impl std::fmt::Display for RecoverySummary {
 }
 
 impl Storage {
-    /// Whether there is a data directory, be it damaged.
+    /// Returns whether a data directory exists, even a damaged one.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -388,13 +398,13 @@ impl Storage {
         Ok(exists(CONTROL)? || exists(BASE)?)
     }
 
-    /// Opens the data directory: creates it when there is none, takes its lock, and repeats the log
-    /// since the last checkpoint if it was not shut down cleanly.
+    /// Opens the data directory. Creates it when there is none, takes its lock, and repeats the log
+    /// since the last checkpoint if the directory was not shut down cleanly.
     ///
     /// # Errors
-    /// [`Error::Refused`] when another process has it open, when it is of another format version,
-    /// or when the folder holds something else; [`Error::Corruption`] when files or log are damaged;
-    /// [`Error::Io`], [`Error::DiskFull`].
+    /// [`Error::Refused`] when another process has the directory open, when it has another format
+    /// version, or when the folder holds something else. [`Error::Corruption`] when files or log
+    /// are damaged; [`Error::Io`], [`Error::DiskFull`].
     pub fn open(
         env: Env,
         options: StorageOptions,
@@ -469,7 +479,7 @@ impl Storage {
         if !created {
             self.control.lock().write_again()?;
         }
-        // Before anything is changed: where the log ends, and whether it is damaged there.
+        // Before anything is changed: find the end of the log, and check for damage there.
         let mut survey = WalReader::new(&self.wal.segments, control.redo);
         let known = self.known_files().into_iter().map(|(file, creator)| (file.id, creator));
         let mut foresight = Foresight::new(known);
@@ -481,7 +491,7 @@ impl Storage {
         if !created {
             survey.check_end(control.checkpoint)?;
         }
-        // Pages must not reach the device before the log does.
+        // The log must reach the device before pages do.
         self.wal.segments.write_again(found.durable, found.end)?;
         let mut reader = WalReader::new(&self.wal.segments, control.redo);
         let files = (control.files.number != 0).then_some(&*self.files);
@@ -494,7 +504,7 @@ impl Storage {
             seen: Mutex::default(),
         };
         let mut records = 0;
-        // Ends with the log.
+        // Ends: with the log.
         while let Some((bytes, at)) = reader.next()? {
             let record = decode(bytes, at)?;
             self.replay(&record, managers, &missing)?;
@@ -513,7 +523,7 @@ impl Storage {
         } else {
             self.wal.segments.cut(end.end)?;
         }
-        // Not before it is certain where the log ends: a lost end may have held the commit.
+        // Only once the end of the log is certain: a lost end may have held the commit.
         missing.ends.in_vain().try_for_each(|file| self.remove_file(file))?;
         self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
         self.wal.recovery_writes(end.end.0)?;
@@ -535,8 +545,9 @@ impl Storage {
         Ok(RecoverySummary { created, recovered, redo, end, records, stopped, took })
     }
 
-    /// A page on disk is never newer than the durable log (W1). One that is says that the log lost its
-    /// end: otherwise damage in the very last record cannot be told from a torn tail.
+    /// Checks that no page on disk is newer than the durable log (W1). A newer page proves that the
+    /// log lost its end. Without this check, damage in the very last record would look like a torn
+    /// tail.
     fn check_newest_page(&self, end: Lsn) -> Result<()> {
         let Some((id, lsn)) = self.pool.newest_read() else { return Ok(()) };
         if lsn <= end {
@@ -571,20 +582,20 @@ impl Storage {
     }
 }
 
-/// A full disk keeps the directory closed for a while, and takes nothing from it.
+/// Adds to a full-disk error that the directory stays closed for a while and loses nothing.
 fn say_what_to_do(error: Error) -> Error {
     let Error::DiskFull { action } = error else { return error };
     let hint = "the directory opens when there is room on disk again, and nothing of it is lost";
     Error::DiskFull { action: format!("{hint}: {action}") }
 }
 
-/// Whether a name in the root is one of this program's: an interrupted creation leaves some, and a
-/// directory that lost its control file has others.
+/// Returns whether a name in the root folder belongs to this program. An interrupted creation
+/// leaves some of these names, and a directory that lost its control file has others.
 fn is_ours(name: &str) -> bool {
     [BASE, WAL_FOLDER, LOCK, NEW_CONTROL, TABLES[0], TABLES[1], ASIDE, "tmp"].contains(&name)
 }
 
-/// Makes the root folder, or makes sure that it is one of this program's, and of its user alone.
+/// Makes the root folder, or checks that it belongs to this program, and to its user alone.
 fn claim_directory(env: &Env) -> Result<()> {
     let failed = |e| Error::io("could not create the data directory", e);
     env.vfs.create_dir("").map_err(failed)?;
@@ -605,14 +616,14 @@ fn claim_directory(env: &Env) -> Result<()> {
 
 fn take_lock(env: &Env) -> Result<Box<dyn DirectoryLock>> {
     env.vfs.lock_exclusive(LOCK).map_err(|e| match e.kind() {
-        // It says by whom which directory is in use.
+        // The error's text names the directory and the process that uses it.
         std::io::ErrorKind::WouldBlock => Error::Refused(e.to_string()),
         _ => Error::io("could not lock the data directory", e),
     })
 }
 
-/// Makes the names that are there durable: the process before may have ended because a sync of
-/// their folder failed. Commits in a segment of the log are lost with its name.
+/// Makes existing names durable: the previous process may have ended because a sync of their folder
+/// failed. Commits in a segment of the log are lost with its name.
 fn sync_folders(env: &Env) -> Result<()> {
     let failed = |e| Error::io("could not sync the folders of the data directory", e);
     let aside = env.vfs.exists(ASIDE).map_err(failed)?.then_some(ASIDE);
@@ -620,7 +631,7 @@ fn sync_folders(env: &Env) -> Result<()> {
     folders.try_for_each(|folder| env.vfs.sync_dir(folder).map_err(failed))
 }
 
-/// Makes a new data directory; it exists when the control file does.
+/// Makes a new data directory. The directory counts as existing once the control file exists.
 fn create(env: &Env, options: &StorageOptions) -> Result<ControlFile> {
     let listed = |dir: &str| {
         env.vfs.list(dir).map_err(|e| Error::io(format!("could not list the folder {dir}"), e))

@@ -1,4 +1,4 @@
-//! One open data directory: pool, files, log and control file together.
+//! An open data directory, with its pool, files, log and control file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ pub(crate) mod kind {
     pub(crate) const IMAGES: u8 = 5;
 }
 
-/// How to open a data directory. What is said "at creation" is fixed then, and ignored later.
+/// Options for opening a data directory. Options marked "at creation" are fixed then, and ignored
+/// later.
 #[derive(Clone, Debug)]
 pub struct StorageOptions {
     /// Frames of the pool, 8 KiB each.
@@ -56,20 +57,22 @@ pub struct StorageOptions {
     pub max_wal_bytes: u64,
     /// Time after which a checkpoint begins.
     pub checkpoint_timeout: Duration,
-    /// Over which part of [`StorageOptions::checkpoint_timeout`], or of the log until the next
-    /// checkpoint, the writing of a checkpoint is spread; 0 for as fast as it can, at most 1.
+    /// Part of the time until the next checkpoint over which a checkpoint spreads its writing. The
+    /// time is [`StorageOptions::checkpoint_timeout`], or the log until the next checkpoint. 0
+    /// means as fast as possible; at most 1.
     pub checkpoint_completion_target: f64,
-    /// How often the background writer looks for pages that will have to give way soon.
+    /// Time between two searches of the background writer for dirty pages that will soon be
+    /// evicted.
     pub bgwriter_delay: Duration,
-    /// Most pages that it writes at a time; 0 turns it off.
+    /// The most pages that the background writer writes in one round; 0 turns it off.
     pub bgwriter_lru_maxpages: usize,
-    /// How far it looks ahead, in multiples of what was needed lately.
+    /// Look-ahead of the background writer, in multiples of the frames needed lately.
     pub bgwriter_lru_multiplier: f64,
-    /// Who reads what streams look ahead at.
+    /// The method by which streams read ahead.
     pub io_method: IoMethod,
     /// Threads of [`IoMethod::Worker`].
     pub io_workers: usize,
-    /// Most relation files that are open at once.
+    /// The most segment files of relations that are open at once.
     pub open_files_max: usize,
     /// Verify page checksums on every read. They are always written.
     pub checksums: bool,
@@ -100,7 +103,7 @@ impl Default for StorageOptions {
 }
 
 impl StorageOptions {
-    /// Everything as small as it can be, so that tests meet the edges.
+    /// Returns options that are as small as possible, so that tests reach the limits.
     pub fn tiny() -> Self {
         Self {
             shared_buffers: 32,
@@ -114,7 +117,7 @@ impl StorageOptions {
     }
 }
 
-/// Hears what has happened.
+/// A listener for an event.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 /// An open data directory.
@@ -126,26 +129,29 @@ pub struct Storage {
     pub(crate) wal: Arc<Wal>,
     pub(crate) control: Mutex<ControlFile>,
     pub(crate) next_file: AtomicU64,
-    /// The directory had not been shut down cleanly.
+    /// The directory was not shut down cleanly before.
     pub(crate) was_killed: bool,
-    /// Shared from the record that says what becomes of a file, be it a commit's, until that is
-    /// done; exclusive while a checkpoint fixes its redo position. So a record before the position
-    /// is not half done when the checkpoint ends, when nobody would replay it.
+    /// Keeps a checkpoint from fixing its redo position during a change of files.
+    ///
+    /// Shared from before the record that decides about a file, which may be a commit record, until
+    /// the file is changed. Exclusive while a checkpoint fixes its redo position. Otherwise a
+    /// record before that position could be half done when the checkpoint ends, and recovery would
+    /// not replay it.
     pub(crate) file_changes: RwLock<()>,
-    /// Held during a checkpoint: one at a time.
+    /// Held during a checkpoint, so that only one runs at a time.
     pub(crate) checkpointing: Mutex<()>,
-    /// How many want the checkpoint that is under way to hurry.
+    /// Number of threads that want the running checkpoint to hurry.
     pub(crate) hurry: AtomicU32,
     pub(crate) checkpoint_counters: CheckpointCounters,
     pub(crate) background: niwaki_env::sync::Signal,
-    /// Files that were dropped, in simulations: nobody logs a change of them any more (W4).
+    /// Dropped files, in simulations: no change of them may be logged any more (W4).
     pub(crate) dropped: Mutex<HashSet<RelFileId>>,
     pub(crate) failures: Failures,
     pub(crate) io_method: MethodInUse,
-    /// Hears that the lock is lost.
+    /// Called when the lock is lost.
     pub(crate) when_lost: Mutex<Option<Tell>>,
-    /// While it is held, nobody else opens the directory; a whole shutdown gives it back, and
-    /// otherwise the end of this, which drops it last.
+    /// While this lock is held, no other process opens the directory. A complete shutdown gives the
+    /// lock back. Otherwise dropping this struct does, which drops this field last.
     pub(crate) lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
 
@@ -156,37 +162,38 @@ impl fmt::Debug for Storage {
 }
 
 impl Storage {
-    /// Whether the directory had not been shut down cleanly before it was opened: what is not logged,
-    /// and only written at a clean end, is old.
+    /// Returns whether the directory was not shut down cleanly before it was opened. Data that is
+    /// not logged and only written at a clean shutdown is then out of date.
     #[inline]
     pub fn was_killed(&self) -> bool {
         self.was_killed
     }
 
-    /// The buffer pool.
+    /// Returns the buffer pool.
     #[inline]
     pub fn pool(&self) -> &BufferPool {
         &self.pool
     }
 
-    /// The write-ahead log.
+    /// Returns the write-ahead log.
     #[inline]
     pub fn wal(&self) -> &Wal {
         &self.wal
     }
 
-    /// The outside world.
+    /// Returns the environment: files, clock and other system services.
     #[inline]
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// The options it was opened with.
+    /// Returns the options the storage was opened with.
     pub fn options(&self) -> &StorageOptions {
         &self.options
     }
 
-    /// Who reads what streams look ahead at now: nobody, if the system's ring does not work any more.
+    /// Returns the method by which streams read ahead now. After the system's ring has failed, this
+    /// is [`IoMethod::Sync`].
     pub fn io_method(&self) -> MethodInUse {
         match self.pool.ring_failure() {
             Some(why) => MethodInUse { method: IoMethod::Sync, refused: Some(why) },
@@ -194,12 +201,13 @@ impl Storage {
         }
     }
 
-    /// `tell` hears once, and why, when the system's ring does not work any more; at once, if that has happened.
+    /// Registers `tell`, which is called once, with the reason, when the system's ring fails; at
+    /// once, if the ring has failed already.
     pub fn when_ring_fails(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         self.pool.when_ring_fails(tell);
     }
 
-    /// What the control file says now.
+    /// Returns the current contents of the control file.
     pub fn control(&self) -> Control {
         self.control.lock().current
     }
@@ -216,21 +224,22 @@ impl Storage {
         Ok(niwaki_env::critical::enter())
     }
 
-    /// Appends a record and stamps its pages, which are marked dirty. This is the one way to change a
-    /// page of a logged relation. The pages hold the change already and their latches are held.
-    /// Returns the record's LSN; the record is durable when [`Wal::flushed`] reaches it.
+    /// Appends a record, stamps its pages and marks them dirty. This is the only way to change a
+    /// page of a logged relation. The pages already hold the change, and the caller holds their
+    /// latches. Returns the record's LSN; the record is durable when [`Wal::flushed`] reaches this
+    /// LSN.
     ///
     /// # Errors
-    /// [`crate::Error::DiskFull`], only for a record without pages, which was not inserted then. A
-    /// record with pages is inserted, be it in memory only, and nothing is written any more:
-    /// [`Storage::begin_change`] is where a full disk is noticed in time.
+    /// [`crate::Error::DiskFull`], only for a record without pages, which is then not inserted. A
+    /// record with pages is always inserted, even if only in memory, and all writing ends then.
+    /// [`Storage::begin_change`] notices a full disk in time.
     ///
     /// # Panics
     /// If the record names more than [`crate::record::MAX_RECORD_PAGES`] pages, or a page's data is
     /// longer than 65,535 bytes.
     pub fn log(&self, record: Record<'_, '_>) -> Result<Lsn> {
-        // Before the insertion: a checkpoint whose redo position comes after the record must find
-        // the page dirty.
+        // Marks the pages before the insertion: a checkpoint whose redo position comes after the
+        // record must find the page dirty.
         for page in record.pages.iter() {
             page.target.mark_dirty();
             if SIMULATED && !seeded_bug!("logs-behind-a-drop") {
@@ -246,8 +255,8 @@ impl Storage {
         Ok(lsn)
     }
 
-    /// [`Storage::log`] for a relation that may not be logged: then the pages are only marked dirty,
-    /// and the LSN is 0.
+    /// Logs like [`Storage::log`] when `logged`. Otherwise only marks the pages dirty, and returns
+    /// LSN 0.
     ///
     /// # Errors
     /// As [`Storage::log`].
@@ -262,7 +271,7 @@ impl Storage {
         Ok(Lsn(0))
     }
 
-    /// Logs images of these pages and nothing else (bulk loads): each is given as
+    /// Logs images of these pages and nothing else (bulk loads). The caller gives each page as
     /// [`crate::record::LoggedPage::image`].
     ///
     /// # Errors
@@ -279,13 +288,13 @@ impl Storage {
         })
     }
 
-    /// The next number for a relation's files; never given twice, not even after a crash once a file
-    /// was created with it.
+    /// Returns the next number for a relation's files. No number is given twice, not even after a
+    /// crash once a file was created with it.
     pub fn allocate_file(&self) -> RelFileId {
         RelFileId(self.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The number that the next relation file gets: all that there are have lower ones.
+    /// Returns the number that the next relation file gets: all existing files have lower ones.
     pub fn next_file_number(&self) -> RelFileId {
         RelFileId(self.next_file.load(Ordering::Relaxed))
     }
@@ -302,7 +311,7 @@ impl Storage {
         })
     }
 
-    /// Creates the empty main fork of a relation, and logs that.
+    /// Creates the empty main fork of a relation, and logs the creation.
     ///
     /// # Errors
     /// [`crate::Error::DiskFull`], [`crate::Error::Io`].
@@ -317,7 +326,7 @@ impl Storage {
         self.files.create(file.id, file.logged, xid)
     }
 
-    /// Whether the relation's main fork exists on disk.
+    /// Returns whether the relation's main fork exists on disk.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -325,16 +334,16 @@ impl Storage {
         self.files.exists(file)
     }
 
-    /// Whether the directory is new: nobody has said that its catalog was filled, nor created a file
-    /// with a number of its own.
+    /// Returns whether the directory is new: its catalog was not marked as filled, and no file
+    /// exists with a number from [`FIRST_FILE`] on.
     pub fn is_new(&self) -> bool {
         !self.control().filled && self.next_file.load(Ordering::Relaxed) <= FIRST_FILE.0
     }
 
-    /// The first catalog was filled, durably: from here on the directory is never taken for new.
+    /// Marks the first catalog as filled, durably: from here on the directory never counts as new.
     ///
     /// # Errors
-    /// The control file cannot be written; the opening of the directory fails then.
+    /// The control file cannot be written; opening the directory fails then.
     pub fn set_filled(&self) -> Result<()> {
         let mut control = self.control.lock();
         if !control.current.filled {
@@ -344,13 +353,13 @@ impl Storage {
         Ok(())
     }
 
-    /// The relation files that there should be, ascending, and who created each.
+    /// Returns the relation files that should exist, ascending, with the creator of each.
     pub fn known_files(&self) -> Vec<(RelFile, Xid)> {
         let known = self.files.all_known().into_iter();
         known.map(|(id, entry)| (RelFile { id, logged: entry.logged }, entry.creator)).collect()
     }
 
-    /// Whether a file has no byte that is not zero: nothing was ever written to it.
+    /// Returns whether all bytes of a file are zero: nothing was ever written to it.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -358,9 +367,9 @@ impl Storage {
         self.files.is_blank(file)
     }
 
-    /// Moves the files of a relation, which nothing names, out of the way, and returns where they are
-    /// now. Nobody uses them, and no record behind the redo position names them. It is durable, and
-    /// what is known of them is with the next checkpoint.
+    /// Moves the files of a relation out of the way, and returns their new paths. The catalog does
+    /// not name the files, no thread uses them, and no record behind the redo position names them.
+    /// The move is durable. The table of files drops the relation with the next checkpoint.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -371,7 +380,7 @@ impl Storage {
         self.files.move_aside(file)
     }
 
-    /// Numbers of all relations that have files, ascending.
+    /// Returns the numbers of all relations that have files, ascending.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -379,9 +388,9 @@ impl Storage {
         self.files.list()
     }
 
-    /// Removes all files of a relation that nobody uses any more: after the commit that dropped it
-    /// or the abort of what created it. Its pages are forgotten, not written. In redo use
-    /// [`crate::recovery::Redo::drop_file`].
+    /// Removes all files of a relation that is no longer in use: after the commit that dropped it,
+    /// or the abort of its creator. The relation's pages in the pool are discarded without a write.
+    /// In redo use [`crate::recovery::Redo::drop_file`].
     ///
     /// # Errors
     /// [`crate::Error::Io`]; files that could not be removed are orphans.
@@ -389,9 +398,9 @@ impl Storage {
         self.change_files().drop_file(file)
     }
 
-    /// For who logs that files go, from before that record until they are gone: no checkpoint fixes
-    /// its redo position in between. A record before the position is not replayed, and the files
-    /// stayed.
+    /// Keeps checkpoints from fixing a redo position until the result is dropped. Callers that log
+    /// the removal of files hold the result from before that record until the files are gone.
+    /// Otherwise a record before the redo position would not be replayed, and the files would stay.
     pub fn change_files(&self) -> FileChanges<'_> {
         FileChanges { storage: self, _no_redo_position: self.file_changes.read() }
     }
@@ -403,12 +412,13 @@ impl Storage {
         self.files.remove(file)
     }
 
-    /// Cuts a fork to its first `blocks` pages. The caller excludes everybody else from the pages
-    /// that go. Logged (for a logged relation) and durable before the first byte goes.
+    /// Truncates a fork to its first `blocks` pages. The caller keeps all other threads from the
+    /// pages that are cut off. For a logged relation the truncation is logged, and durable before
+    /// the first byte is cut.
     ///
     /// # Errors
-    /// [`crate::Error::DiskFull`] before anything happened. Behind a later failure nothing is
-    /// written any more: pages are forgotten already, and recovery repeats the cut.
+    /// [`crate::Error::DiskFull`] before anything has changed. After a later failure all writing
+    /// ends: pages are discarded already, and recovery repeats the truncation.
     pub fn truncate_fork(&self, file: RelFile, fork: Fork, blocks: u32) -> Result<()> {
         if blocks >= self.pool.blocks(file.id, fork)? {
             return Ok(());
@@ -426,7 +436,7 @@ impl Storage {
         }
         self.wal.segments.gate.pass()?;
         let cut = self.cut_fork(file.id, fork, blocks);
-        // A checkpoint would let the next start find the file with its old end.
+        // After a failed cut, a checkpoint would let the next start find the file with its old end.
         cut.inspect_err(|error| self.wal.segments.gate.close(error.clone()))
     }
 
@@ -436,7 +446,7 @@ impl Storage {
         self.files.set_blocks(&open, blocks)
     }
 
-    /// Empties all forks of a relation that is not logged, after a crash.
+    /// Empties all forks of an unlogged relation, after a crash.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -461,7 +471,7 @@ impl fmt::Debug for FileChanges<'_> {
 }
 
 impl FileChanges<'_> {
-    /// As [`Storage::drop_file`].
+    /// Removes a file like [`Storage::drop_file`].
     ///
     /// # Errors
     /// As [`Storage::drop_file`].
@@ -471,7 +481,7 @@ impl FileChanges<'_> {
         if SIMULATED {
             storage.dropped.lock().insert(file.id);
         }
-        // Redo of earlier records of this file must know that it may be gone.
+        // Redo of earlier records of this file must know that the file may be gone.
         storage.wal.flush(lsn)?;
         storage.remove_file(file.id)
     }

@@ -1,5 +1,5 @@
-//! Crash images: at every change of the file system, with unsynced writes kept, lost and torn, what
-//! recovers is a prefix of the work that holds everything acknowledged.
+//! Crash images at every change of the file system, with unsynced writes kept, lost and torn.
+//! Recovery finds a prefix of the work that holds everything acknowledged.
 
 mod support;
 
@@ -12,7 +12,7 @@ use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, MemoryVfs, Oper
 use niwaki_storage::*;
 use support::*;
 
-/// What a run promised: after change number `at`, items below `acknowledged` are durable.
+/// A promise of a run: after change number `at`, items below `acknowledged` are durable.
 struct Promise {
     at: u64,
     acknowledged: u64,
@@ -26,10 +26,10 @@ struct Run {
     created_at: u64,
 }
 
-/// Adds items 0, 1, 2, … and flushes now and then, with checkpoints, evictions, new segments of files
-/// and log, and a file that comes and goes.
+/// Adds items 0, 1, 2, … and flushes now and then. There are checkpoints, evictions, new segments
+/// of files and log, and a file that is created and dropped.
 ///
-/// With few descriptors files are closed, and synced for that, in the middle of it.
+/// With few descriptors, files are also closed, and synced for that, during the work.
 fn run(count: u64, seed: u64, open_files_max: usize) -> Run {
     let vfs = FaultyVfs::new();
     vfs.record();
@@ -68,7 +68,7 @@ fn run(count: u64, seed: u64, open_files_max: usize) -> Run {
     Run { vfs, file: items.file, promises, created_at }
 }
 
-/// Recovers an image and holds it against what was promised by change `at`.
+/// Recovers an image and checks the promises made by change `at`.
 fn check(files: MemoryVfs, run: &Run, at: u64, what: &str) {
     let env = env_on(Arc::new(files));
     let options = StorageOptions { shared_buffers: 8, ..StorageOptions::tiny() };
@@ -123,7 +123,7 @@ fn a_crash_in_the_middle_of_recovery_recovers() {
         let options = CrashOptions { images_max: 3, seed: 5, ..CrashOptions::default() };
         replay.images(&options).last().unwrap().vfs
     };
-    // How many changes a recovery makes that nobody disturbs.
+    // Counts the changes that an undisturbed recovery makes.
     let calm = FaultyVfs::from_memory(&image);
     calm.record();
     open(&Env::simulated(Arc::new(calm.clone()), 1));
@@ -167,7 +167,7 @@ fn no_page_is_written_before_its_log() {
     assert!(seen.load(niwaki_env::sync::atomic::Ordering::Relaxed) > 50);
 }
 
-/// Runs `work` in a world where aborts are panics; true when the process "ended".
+/// Runs `work` in a world where aborts are panics. Returns true when the process "ended".
 fn ends(work: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(()) => false,
@@ -198,7 +198,7 @@ fn a_failed_sync_of_the_log_ends_the_process() {
             ends(|| storage.wal().flush(lost).unwrap()),
             "{kind:?}: the failure was passed over"
         );
-        // Nobody else gets an answer either, though the next sync would "succeed".
+        // No other caller gets an answer either, though the next sync would "succeed".
         assert!(storage.wal().flush(lost).is_err(), "{kind:?}: retried");
         assert!(storage.wal().flushed() < lost);
         let seen = seen_by_the_next_process(&vfs, items.file);
@@ -229,7 +229,8 @@ fn a_failed_sync_of_a_relation_ends_the_process() {
     }
 }
 
-/// What the next process on the same machine finds. A client may have seen it, so it must last.
+/// Returns the items that the next process on the same machine finds. A client may have seen them,
+/// so they must last.
 fn seen_by_the_next_process(vfs: &FaultyVfs, file: RelFile) -> (FaultyVfs, BTreeSet<u64>) {
     let world = vfs.restarted();
     let (storage, _) = open(&Env::simulated(Arc::new(world.clone()), 6));
@@ -281,7 +282,7 @@ fn a_full_disk_fails_the_statement_and_nothing_is_lost() {
     };
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     let expected = items.numbers().unwrap();
-    // Commits and aborts of what is under way still find room.
+    // Running commits and aborts still find room.
     let lsn = storage
         .log(Record {
             manager: Manager::Heap,
@@ -296,7 +297,7 @@ fn a_full_disk_fails_the_statement_and_nothing_is_lost() {
     storage.wal().flush(lsn).unwrap();
     let (redone, _) = open(&env_on(Arc::new(vfs.current())));
     assert_eq!(Items::on(&redone, items.file).numbers().unwrap(), expected);
-    // Room comes back: so does work.
+    // Once there is room again, work goes on.
     vfs.heal();
     items.extend(1).unwrap();
     let grown = items.blocks() - 1;

@@ -1,8 +1,11 @@
-//! A sync fails, the process ends, the next one starts on the same machine: it finds every write in
-//! the system's memory, where lost ones count as clean. Recovery once took them for durable, synced
-//! them "successfully" and moved the redo position on; a power loss then took acknowledged commits.
+//! Test of a failed sync: the process ends, and the next one starts on the same machine.
 //!
-//! A test of its own, since a planted bug (feature `sim`) is planted for the whole process.
+//! The next process finds every write in the system's memory, where lost ones count as clean.
+//! Recovery once took them for durable, synced them "successfully" and moved the redo position on.
+//! A power loss then took acknowledged commits.
+//!
+//! The test has a binary of its own, because a planted bug (feature `sim`) is planted for the whole
+//! process.
 
 mod support;
 
@@ -15,11 +18,11 @@ use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, Operation};
 use niwaki_storage::*;
 use support::*;
 
-/// More pages than a segment of a file has, so that lengths of two files count.
+/// More pages than one segment of a file has, so that the lengths of two files matter.
 const PAGES: u32 = 20;
 
-/// The disk of a process that ended, or shut down, when sync number `after` of its last part failed;
-/// and the file of items 0 to 79, all of them acknowledged.
+/// Returns the disk of a process, and the file of items 0 to 79, all of them acknowledged. The
+/// process ended, or shut down, when sync number `after` of its last part failed.
 fn ended(after: u64) -> (FaultyVfs, RelFile) {
     let vfs = FaultyVfs::new();
     let (storage, _) = open(&Env::simulated(Arc::new(vfs.clone()), 5));
@@ -42,7 +45,7 @@ fn ended(after: u64) -> (FaultyVfs, RelFile) {
         after,
         sticky: false,
     });
-    // Late faults find no sync left.
+    // Late faults meet no sync.
     let _ended = catch_unwind(AssertUnwindSafe(|| {
         storage.checkpoint(CheckpointKind::Requested, &[])?;
         (80..100).for_each(|number| add(number, 0));
@@ -56,9 +59,9 @@ fn numbers(storage: &Arc<Storage>, file: RelFile) -> Result<BTreeSet<u64>> {
     Items::on(storage, file).numbers()
 }
 
-/// Restarts on the same machine, and loses what is in memory only at every moment of the recovery and
-/// after it; how often something acknowledged, or shown by the restarted process, is gone then, or
-/// the directory does not open.
+/// Restarts on the same machine, and loses unsynced data at every moment of the recovery and after
+/// it. Returns how often acknowledged items, or items that the restarted process showed, are gone
+/// then, or the directory does not open.
 fn losses() -> usize {
     let mut losses = 0;
     for after in 0..10 {

@@ -1,5 +1,5 @@
-//! What the file system refuses, and what becomes of it: an error for one session, or the end of the
-//! process (the table in the crate's README). Either way nothing acknowledged is lost.
+//! Tests of file system errors: each gives an error to one session, or ends the process (the table
+//! in the crate's README). Either way nothing acknowledged is lost.
 
 mod support;
 
@@ -13,7 +13,7 @@ use niwaki_storage::*;
 use support::*;
 
 const PAGES: u32 = 12;
-/// Everything that makes a write fail.
+/// All faults that make a write fail.
 const WRITE_FAULTS: [FaultKind; 3] =
     [FaultKind::InputOutputError, FaultKind::StorageFull, FaultKind::ShortWrite];
 
@@ -27,7 +27,7 @@ fn options() -> StorageOptions {
     StorageOptions { shared_buffers: 4, ..StorageOptions::tiny() }
 }
 
-/// More pages than frames, one item on each, all durable in the log.
+/// Makes more pages than frames, with one item on each, all durable in the log.
 fn world() -> World {
     let vfs = FaultyVfs::new();
     let env = Env::simulated(Arc::new(vfs.clone()), 7);
@@ -52,7 +52,7 @@ impl World {
         Ok(())
     }
 
-    /// Changes, flushes and checkpoints give errors, and nothing reaches the disk.
+    /// Checks that changes, flushes and checkpoints give errors, and nothing reaches the disk.
     fn writes_nothing(&self, items: &Items) {
         let before = self.vfs.changes();
         assert!(is_io(&items.add(0, &item(1000)).unwrap_err()));
@@ -61,7 +61,8 @@ impl World {
         assert_eq!(self.vfs.changes(), before);
     }
 
-    /// What the next process on the machine opens while there is no room for any relation.
+    /// Opens the storage as the next process on the machine, while there is no room for any
+    /// relation.
     fn recovered_on_a_full_disk(&self) -> Arc<Storage> {
         let left = self.vfs.restarted();
         for operation in [Operation::Create, Operation::Allocate] {
@@ -78,15 +79,15 @@ impl World {
         storage
     }
 
-    /// Nothing is pinned or poisoned, and all is there.
+    /// Checks that nothing is pinned or poisoned, and that all items are there.
     fn sound(&self) {
         assert!(self.storage.pool().is_idle());
         let numbers = self.items.numbers().unwrap();
         assert!((0..u64::from(PAGES)).all(|number| numbers.contains(&number)), "{numbers:?}");
     }
 
-    /// Whatever the disk holds after the end of this process, the promises hold: after a power loss
-    /// at once, and after one that follows a restart on the same machine.
+    /// Checks that the promises hold, whatever the disk holds after the end of this process. One
+    /// power loss happens at once, another after a restart on the same machine.
     fn recovers(&self, promised: &[u64]) {
         let restarted = self.vfs.restarted();
         let env = Env::simulated(Arc::new(restarted.clone()), 11);
@@ -109,7 +110,7 @@ impl World {
     }
 }
 
-/// Why the process "ended"; panics when it did not.
+/// Returns the reason why the process "ended"; panics when it did not.
 fn reason_of_end(work: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(work)).expect_err("the process goes on");
     payload.downcast::<Crashed>().expect("an abort, not another panic").reason
@@ -132,7 +133,7 @@ fn a_read_that_fails_once_costs_one_session_one_statement() {
 fn a_read_that_always_fails_is_an_error_each_time_and_nothing_else() {
     let world = world();
     world.inject(FaultKind::InputOutputError, Operation::Read, "base/", true);
-    // Newest first, as each failed read takes a frame from another page.
+    // Newest first, because each failed read takes a frame from another page.
     let resident: Vec<u32> = (0..PAGES).rev().filter(|&block| world.read(block).is_ok()).collect();
     assert!(!resident.is_empty() && resident.len() <= 4, "{resident:?}");
     for block in (0..PAGES).filter(|block| !resident.contains(block)) {
@@ -141,14 +142,14 @@ fn a_read_that_always_fails_is_an_error_each_time_and_nothing_else() {
             assert!(matches!(error, Error::Io { .. }), "{error}");
         }
     }
-    // A frame was claimed for each of those reads, and given back.
+    // Each of those reads claimed a frame, and gave it back.
     assert!(world.storage.pool().is_idle());
     world.vfs.heal();
     world.sound();
 }
 
-/// A read error during recovery is no reason to give anything up: opening fails, and succeeds when
-/// the disk answers again.
+/// A read error during recovery gives nothing up: opening fails, and succeeds when the disk answers
+/// again.
 #[test]
 fn recovery_over_a_failing_disk_refuses_and_can_be_repeated() {
     for path in ["wal/", "base/", "control"] {
@@ -158,12 +159,12 @@ fn recovery_over_a_failing_disk_refuses_and_can_be_repeated() {
         before.storage.wal().flush(before.storage.wal().insert_lsn()).unwrap();
         let vfs = FaultyVfs::from_memory(&before.vfs.current());
         let world = World { vfs: vfs.clone(), ..before };
-        // A page that redo reads: what a changed page needs without images.
+        // Redo reads a page: without images it needs the old contents of a changed page.
         let options = StorageOptions { full_page_writes: false, ..options() };
         world.inject(FaultKind::InputOutputError, Operation::Read, path, true);
         let opened = open_with(&Env::simulated(Arc::new(vfs.clone()), 8), options.clone());
         if path == "base/" {
-            // Redo has an image of the page and need not read; a reader does.
+            // Redo has an image of the page and need not read it; a reader must.
             if let Ok((storage, _)) = opened {
                 let items = Items::on(&storage, world.items.file);
                 assert!(is_io(&items.numbers().unwrap_err()));
@@ -180,7 +181,8 @@ fn recovery_over_a_failing_disk_refuses_and_can_be_repeated() {
     }
 }
 
-/// Recovery writes again what it relies on. That this fails is no reason to end the process either.
+/// Recovery writes again everything it relies on. A failure of these writes does not end the
+/// process either.
 #[test]
 fn recovery_that_cannot_write_again_refuses_and_can_be_repeated() {
     for path in ["wal/", "control"] {
@@ -199,13 +201,13 @@ fn recovery_that_cannot_write_again_refuses_and_can_be_repeated() {
     }
 }
 
-/// Whoever needs a frame gets the error of writing the page that is in it; the page stays dirty.
+/// A statement that needs a frame gets the error of writing the page in it; the page stays dirty.
 #[test]
 fn an_eviction_that_cannot_write_fails_the_statement_that_needed_the_frame() {
     for kind in WRITE_FAULTS {
         let world = world();
         world.inject(kind, Operation::Write, "base/", true);
-        // The frames hold dirty pages, each of which would have to be written.
+        // The frames hold dirty pages, and each would have to be written.
         let errors: Vec<Error> = (0..PAGES).filter_map(|block| world.read(block).err()).collect();
         assert!(errors.len() >= (PAGES - 4) as usize, "{kind:?}: {}", errors.len());
         assert!(errors.iter().all(is_io));
@@ -231,7 +233,8 @@ fn the_background_writer_survives_a_disk_that_refuses() {
     }
 }
 
-/// The log's bytes must reach the disk or nobody may go on: what a failed write left there is unknown.
+/// The log's bytes must reach the disk, or the process ends: it is unknown which bytes a failed
+/// write left there.
 #[test]
 fn a_failed_write_of_the_log_ends_the_process() {
     for kind in WRITE_FAULTS {
@@ -249,8 +252,6 @@ fn a_failed_write_of_the_log_ends_the_process() {
     }
 }
 
-/// A segment that cannot be made fails the change that needs it, before anything is changed; a whole
-/// segment of room is left for those who must end.
 /// A statement that panics is rolled back while the panic unwinds, and may flush for that. The log
 /// is as good as before, and the process goes on.
 #[test]
@@ -275,6 +276,8 @@ fn a_flush_while_a_panic_unwinds_leaves_the_log_alive() {
     world.recovers(&[100, 101]);
 }
 
+/// A segment that cannot be made fails the change that needs it, before anything is changed. A
+/// whole segment of room is left for changes that must end.
 #[test]
 fn a_segment_of_the_log_that_cannot_be_made_fails_one_change() {
     for (kind, operation) in [
@@ -338,7 +341,7 @@ fn a_file_that_cannot_be_made_is_an_error_of_its_statement() {
     }
 }
 
-/// The drop is logged before the file goes, so recovery removes what an error left.
+/// The drop is logged before the file is removed, so recovery removes a file that an error left.
 #[test]
 fn a_file_that_cannot_be_removed_is_an_orphan() {
     let world = world();
@@ -354,8 +357,8 @@ fn a_file_that_cannot_be_removed_is_an_orphan() {
     assert!(!redone.list_files().unwrap().contains(&other.file.id));
 }
 
-/// The pages are forgotten and the cut is in the log: a file that keeps its old length would show
-/// what is gone.
+/// The pages are discarded and the cut is in the log. A file that keeps its old length would show
+/// pages that are gone.
 #[test]
 fn behind_a_cut_that_fails_nothing_is_written() {
     let world = world();
@@ -385,15 +388,15 @@ fn behind_a_control_file_that_cannot_be_written_nothing_is() {
     }
 }
 
-/// A shutdown that found its log written beside it failed, and had marked the directory as shut down
-/// cleanly: what is not logged was taken for whole after the next crash.
+/// Regression test: a shutdown failed because other records were logged meanwhile, but had marked
+/// the directory as cleanly shut down. Unlogged data was taken for complete after the next crash.
 #[test]
 fn a_directory_is_marked_clean_only_where_its_log_ends() {
     let world = world();
     world.vfs.record();
     let late = Items::on(&world.storage, world.items.file);
     world.vfs.observe_writes(Box::new(move |path, _, _| {
-        // The checkpoint's record is durable, and the control file comes next.
+        // The checkpoint's record is durable, and the control file is written next.
         if path.starts_with("files.") {
             let lsn = late.add(0, &item(100)).unwrap().unwrap();
             late.storage.wal().flush(lsn).unwrap();
@@ -402,7 +405,7 @@ fn a_directory_is_marked_clean_only_where_its_log_ends() {
     let error = world.storage.shutdown(&[]).unwrap_err();
     assert!(error.to_string().contains("the next start recovers"), "{error}");
     assert!(!world.storage.control().clean);
-    // It is open, and can be shut down when nobody works on it any more.
+    // The directory is still open, and can be shut down once no thread works on it.
     world.vfs.observe_writes(Box::new(|_, _, _| {}));
     world.storage.shutdown(&[]).unwrap();
     assert!(world.storage.control().clean);
@@ -416,7 +419,7 @@ fn a_directory_is_marked_clean_only_where_its_log_ends() {
     }
 }
 
-/// The log is sealed by then: the next start finds either mark right.
+/// The log is already sealed: the next start is correct with either mark.
 #[test]
 fn a_shutdown_whose_mark_cannot_be_written_has_ended_all_writing() {
     for kind in WRITE_FAULTS {
@@ -443,8 +446,9 @@ fn a_failed_sync_of_the_control_file_ends_the_process() {
     world.recovers(&[]);
 }
 
-/// A flush that panics is no reason to end the process of an embedding program: others are told
-/// that nothing is written any more. They had waited for ever for the locks of who was in it.
+/// A flush that panics does not end the process of an embedding program. Other threads get an
+/// error, since writing has ended. Regression test: they waited for ever for locks of the panicking
+/// thread.
 #[test]
 fn behind_a_flush_that_panics_nothing_is_written() {
     let world = world();
@@ -458,11 +462,11 @@ fn behind_a_flush_that_panics_nothing_is_written() {
     world.recovers(&[]);
 }
 
-/// The names of new files are lost with a failed sync of their folder.
+/// A failed sync of a folder loses the names of new files.
 #[test]
 fn a_failed_sync_of_a_folder_ends_the_process() {
     let world = world();
-    // Redo makes no file of before again.
+    // After the checkpoint, redo creates no earlier file again.
     world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     world.inject(FaultKind::InputOutputError, Operation::SyncDir, "base", false);
     let _new = Items::create(&world.storage);
@@ -483,7 +487,7 @@ fn a_failed_sync_of_a_folder_ends_the_process() {
 }
 
 /// Adds items, from number `first` on, until the log reaches into its segment `segment`. Returns
-/// the number of the next one.
+/// the next item's number.
 fn fill_log(items: &Items, first: u64, segment: u64) -> u64 {
     let payload = items.storage.options().wal_segment_bytes - wal::SEGMENT_HEADER_SIZE;
     let mut number = first;
@@ -495,9 +499,9 @@ fn fill_log(items: &Items, first: u64, segment: u64) -> u64 {
     number
 }
 
-/// A start ended because the name of a new segment of the log could not be made durable. The next
-/// start found the name and wrote commits into the segment. No other segment was made, since the
-/// disk was full by then, so nobody synced the folder, and a power loss took the name.
+/// Regression test: a start ended because the name of a new log segment could not be made durable.
+/// The next start found the name and wrote commits into the segment. The disk was full by then, so
+/// no other segment was made, the folder was not synced, and a power loss took the name.
 #[test]
 fn a_segment_of_the_log_that_is_found_has_a_durable_name() {
     let full = Fault {
@@ -512,7 +516,7 @@ fn a_segment_of_the_log_that_is_found_has_a_durable_name() {
     let items = Items::create(&storage);
     items.extend(PAGES).unwrap();
     let first = fill_log(&items, 0, 1);
-    // It stops without a segment ahead.
+    // The process stops without a segment ahead.
     vfs.inject(full.clone());
     storage.shutdown(&[]).unwrap();
     vfs.heal();
@@ -542,8 +546,9 @@ fn a_segment_of_the_log_that_is_found_has_a_durable_name() {
     }
 }
 
-/// A disk was full, and the process was killed. Recovery wanted a segment behind the last one, which
-/// had room, and the directory did not open. Nor did a checkpoint free the segments before it.
+/// Regression test: a disk was full, and the process was killed. Recovery wanted another segment
+/// although the last one had room, and the directory did not open. A checkpoint also did not free
+/// the segments before it.
 #[test]
 fn on_a_full_disk_the_last_segment_is_enough_for_recovery() {
     let full = Fault {
@@ -572,7 +577,7 @@ fn on_a_full_disk_the_last_segment_is_enough_for_recovery() {
     assert!(summary.recovered);
     let items = Items::on(&opened, items.file);
     assert!(items.numbers().unwrap().into_iter().eq(0..end));
-    // The segments of before are used again.
+    // Earlier segments are used again.
     items.add(0, &item(end)).unwrap().unwrap();
 
     // A running engine makes that checkpoint by itself.
@@ -581,8 +586,8 @@ fn on_a_full_disk_the_last_segment_is_enough_for_recovery() {
     Items::on(&storage, items.file).add(0, &item(end)).unwrap().unwrap();
 }
 
-/// The disk became full beside a checkpoint that took its time. It went on to do so, and changes
-/// were refused for minutes, although its end freed segments.
+/// Regression test: the disk became full during a spread checkpoint. The checkpoint kept its slow
+/// pace, and changes were refused for minutes, although its end freed segments.
 #[test]
 fn a_checkpoint_hurries_when_the_disk_is_full() {
     let vfs = FaultyVfs::new();
@@ -614,14 +619,14 @@ fn a_checkpoint_hurries_when_the_disk_is_full() {
     items.add(0, &item(number)).unwrap().unwrap();
 }
 
-/// A file that grew may show old bytes of its own where the write was lost: redo writes over them
-/// before anybody reads.
+/// A grown file may show its own old bytes where a write was lost: redo writes over them before
+/// they are read.
 #[test]
 fn old_bytes_in_a_grown_file_are_never_served() {
     let world = world();
     world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     world.vfs.record();
-    // Cut and grown again: what is behind the cut is what a careless file system would show.
+    // Cut and grown again: a careless file system would show the old bytes behind the cut.
     world.storage.truncate_fork(world.items.file, Fork::Main, 4).unwrap();
     world.items.extend(8).unwrap();
     for block in 4..PAGES {
@@ -655,8 +660,9 @@ fn old_bytes_in_a_grown_file_are_never_served() {
     assert!(images > 100, "{images}");
 }
 
-/// An index build filled the disk and was rolled back, and the process was killed. Recovery made
-/// the file again only to remove it, found no room, and the directory did not open.
+/// Regression test: an index build filled the disk and was rolled back, and the process was killed.
+/// Recovery created the file again only to remove it, found no room, and the directory did not
+/// open.
 #[test]
 fn recovery_needs_no_room_for_a_file_that_the_log_drops() {
     let world = world();
@@ -674,7 +680,7 @@ fn recovery_needs_no_room_for_a_file_that_the_log_drops() {
     assert!(numbers.into_iter().eq(0..u64::from(PAGES)));
 }
 
-/// The same of a table that grew and was cut by VACUUM.
+/// The same for a table that grew and was cut by VACUUM.
 #[test]
 fn recovery_needs_no_room_for_pages_that_the_log_cuts_off() {
     let world = world();

@@ -1,5 +1,5 @@
-//! F1: a relation file that is gone, short or zeroed was an empty one. The table of files, which each
-//! checkpoint writes, tells it from one that never had more.
+//! Tests of F1: a relation file that is missing, short or zeroed once counted as an empty one. The
+//! table of files, which each checkpoint writes, distinguishes it from a file that never had more.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::*;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// 40 pages, of which the last five were never written; segments have 16.
+/// Writes 40 pages, except the last five; segments have 16 pages.
 fn written() -> (Arc<MemoryVfs>, Env, RelFile) {
     let vfs = Arc::new(MemoryVfs::new());
     let env = env_on(vfs.clone());
@@ -31,7 +31,7 @@ fn path(file: RelFile) -> String {
     format!("base/{}.main", file.id)
 }
 
-/// What is found of a file: when it is asked for its length and a page, and by a check.
+/// Returns the errors about a file: when its length and a page are requested, and in a check.
 fn found(env: &Env, file: RelFile, block: u32) -> (Option<String>, Vec<String>) {
     let (storage, _) = open(env);
     let items = Items::on(&storage, file);
@@ -88,7 +88,7 @@ fn a_file_that_vanishes_fails_the_checkpoint() {
     assert_eq!(storage.control(), before, "the checkpoint before it counts");
 }
 
-/// The table is as old as the redo position; the log says what became of the files since.
+/// The table is as old as the redo position; later changes of the files are in the log.
 fn what_the_log_says_is_no_damage() {
     let (vfs, env, file) = written();
     let (storage, _) = open(&env);
@@ -97,7 +97,8 @@ fn what_the_log_says_is_no_damage() {
     second.extend(3).unwrap();
     second.add(0, &item(1)).unwrap().unwrap();
     storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
-    // Redo meets a page of what is cut off behind it: the file is too short for it by then.
+    // Redo meets a record for a page that a later record cuts off: the file is already too short
+    // for it.
     Items::on(&storage, file).add(18, &item(99)).unwrap().unwrap();
     storage.truncate_fork(file, Fork::Main, 10).unwrap();
     storage.drop_file(second.file).unwrap();
@@ -131,8 +132,8 @@ fn without_its_table_a_directory_is_refused() {
     }
 }
 
-/// A record of a page behind the part that is lost: to make the page would fill the part with zeros,
-/// and once it is filled nobody could tell.
+/// A record changes a page behind the lost part. Adding the page would fill the part with zeros,
+/// and afterwards the loss would be invisible.
 fn redo_fills_no_short_file() {
     for lost in [Some(15), None] {
         let (vfs, env, file) = written();
@@ -150,7 +151,7 @@ fn redo_fills_no_short_file() {
             }
             None => env.vfs.remove(&path(file)).unwrap(),
         }
-        // Twice: the first try must not hide it from the second.
+        // Twice: the first attempt must not hide the loss from the second.
         for _ in 0..2 {
             let error = open_with(&env, StorageOptions::tiny()).err().map(|e| e.to_string());
             let error = error.expect("the loss is told of");
@@ -160,7 +161,7 @@ fn redo_fills_no_short_file() {
     }
 }
 
-/// A directory that was written before there was a table: what is there is believed once.
+/// A directory older than the table of files: its files are taken as they are, once.
 fn a_directory_of_before_opens() {
     let (_, env, file) = written();
     let control = env.vfs.open("control", OpenMode::Existing).unwrap();

@@ -1,4 +1,4 @@
-//! `docs/format.md` says what the code does: every row of its tables is looked up in real bytes.
+//! Tests of `docs/format.md` against the code: every row of its tables is looked up in real bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use niwaki_storage::*;
 
 const FORMAT: &str = include_str!("../../../docs/format.md");
 
-/// Offset, size and name of each field in the table under a heading.
+/// Returns offset, size and name of each field in the table under a heading.
 fn table(heading: &str) -> Vec<(usize, usize, &'static str)> {
     let section = FORMAT
         .split_once(&format!("### {heading}\n"))
@@ -34,7 +34,7 @@ fn table(heading: &str) -> Vec<(usize, usize, &'static str)> {
         .collect()
 }
 
-/// The fields lie one behind the other and end at `end`.
+/// Checks that the fields are contiguous and end at `end`.
 fn assert_covers(fields: &[(usize, usize, &str)], end: usize) {
     let mut at = 0;
     for (offset, size, name) in fields {
@@ -48,7 +48,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, &byte| (sum << 8) | u64::from(byte))
 }
 
-/// Every field of the table has the value that is expected under its name.
+/// Checks that every field of the table has the value expected under its name.
 fn assert_fields(heading: &str, bytes: &[u8], expected: &[(&str, u64)]) {
     let expected: BTreeMap<&str, u64> = expected.iter().copied().collect();
     let fields = table(heading);
@@ -183,7 +183,7 @@ fn control_slot() {
             ("crc2", u64::from(crc32c::crc32c(&bytes[..104]))),
         ],
     );
-    // Any byte that changes makes the slot unsound.
+    // A change of any byte makes the slot unsound.
     for at in 16..bytes.len() {
         let mut harmed = bytes;
         harmed[at] ^= 1;
@@ -216,7 +216,8 @@ fn segment_header() {
     assert!(bytes[SegmentHeader::BYTES..].iter().all(|&b| b == 0));
 }
 
-/// A storage with two records: one with an interval, two pages (an image and data) and a body.
+/// Makes a storage with two records: one with an interval, two pages (an image and data) and a
+/// body.
 fn storage_with_records() -> (Arc<Storage>, RelFile, (Lsn, Lsn)) {
     let env = Env { vfs: Arc::new(MemoryVfs::new()), ..Env::memory() };
     let (storage, _) = Storage::open(env, StorageOptions::tiny(), Vec::new()).unwrap();
@@ -319,7 +320,7 @@ fn record() {
     assert_fields("Page name in a record", &bytes[second_at..], &name(2, 2 + 8, 5));
 
     let image = &bytes[payload_at..payload_at + image_bytes];
-    // Behind the LSN, which is stamped when the record is in.
+    // After the LSN, which is stamped when the record is inserted.
     assert_eq!(image[12..usize::from(page.lower())], page.0[12..usize::from(page.lower())]);
     assert_eq!(image[usize::from(page.lower())..], page.0[usize::from(page.upper())..]);
     let rest = &bytes[payload_at + image_bytes..length];

@@ -1,6 +1,6 @@
-//! A first segment one page short had all segments behind it unlinked, by whoever opened the relation
-//! first: `niwaki check`, too. Only the log may say that a file was cut; anything else is damage, is
-//! said, and nothing is removed.
+//! Tests of segments behind a short one. Once, when the first segment was one page short, the first
+//! opening of the relation unlinked all segments behind it, even in `niwaki check`. Only the log
+//! may state that a file was cut. Anything else is damage, is reported, and nothing is removed.
 
 mod support;
 
@@ -10,7 +10,7 @@ use niwaki_env::vfs::{MemoryVfs, OpenMode, Vfs};
 use niwaki_storage::*;
 use support::*;
 
-/// Pages of three segments, and their file, shut down or killed.
+/// Makes pages in three segments of a file, then shuts the storage down or kills it.
 fn three_segments(shut_down: bool) -> (Arc<MemoryVfs>, RelFile) {
     let vfs = Arc::new(MemoryVfs::new());
     let (storage, _) = open(&env_on(vfs.clone()));
@@ -43,7 +43,7 @@ fn a_short_segment_is_damage_and_nothing_behind_it_is_removed() {
     }
 }
 
-/// A cut that the log knows of is repeated, whatever the crash brought back.
+/// A cut that the log knows of is repeated, no matter what the crash brought back.
 #[test]
 fn what_the_log_cut_off_is_removed_again() {
     let (vfs, file) = three_segments(false);

@@ -1,5 +1,5 @@
-//! A lock file that somebody removed let a second process into the directory. A process that finds
-//! its lock file gone logs nothing any more.
+//! Test of a removed lock file: a process that finds its lock file gone changes nothing any more.
+//! Without the check, a second process could use the directory.
 
 mod support;
 
@@ -9,7 +9,7 @@ use niwaki_env::Env;
 use niwaki_storage::*;
 use support::*;
 
-/// What is said when the lock file is gone: by a checkpoint, and by a change behind it.
+/// Returns the errors after the lock file is gone: of a checkpoint, and of a later change.
 fn said(path: &Path) -> [Option<Error>; 2] {
     let (storage, _) = open(&Env::os(path));
     let items = Items::create(&storage);

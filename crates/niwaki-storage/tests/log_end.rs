@@ -1,5 +1,5 @@
-//! Where the log ends: a torn tail is cut off at the last sound record, whatever follows it, and
-//! damage in the middle is told from it and refused.
+//! Tests of the log's end: a torn tail is cut off at the last sound record, no matter what follows.
+//! Damage in the middle is detected and refused.
 
 mod support;
 
@@ -57,7 +57,7 @@ impl Killed {
         bytes
     }
 
-    /// How many items recovery finds in these files; they must be the first ones.
+    /// Returns the number of items that recovery finds in these files; they must be the first ones.
     fn recovered(&self, vfs: MemoryVfs) -> Result<u64> {
         let (storage, summary) = open_with(&env_on(Arc::new(vfs)), StorageOptions::tiny())?;
         let numbers = Items::on(&storage, self.file).numbers()?;
@@ -75,8 +75,8 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
     let killed = killed(20, true);
     let end = killed.lsns[19].0;
     let from = killed.lsns[16].0;
-    // What a reused segment may hold behind the tear: zeros, noise, or sound records of an earlier
-    // time, at the same distances.
+    // A reused segment may hold anything behind the tear: zeros, noise, or sound records of an
+    // earlier time, at the same distances.
     let noise: Vec<u8> =
         (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for torn_at in from..end {
@@ -87,7 +87,7 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
             let copy = killed.overwrite(torn_at, &rest);
             let found = match killed.recovered(copy) {
                 Ok(found) => found,
-                // A tear that changes one bit cannot be told from a flipped bit.
+                // A tear that changes one bit looks like a flipped bit.
                 Err(Error::Corruption(damage)) => {
                     let missing = (killed.lsns[whole as usize].0 - torn_at) as usize;
                     let lost = killed.read(torn_at, missing);
@@ -106,7 +106,7 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
     }
 }
 
-/// A reused segment goes on, behind the tear, with records that were sound in their own time and
+/// Behind the tear, a reused segment continues with records that were sound at their own time and
 /// place.
 #[test]
 fn records_of_an_older_use_of_the_file_are_not_taken() {
@@ -139,8 +139,9 @@ fn damage_in_front_of_durable_records_is_refused() {
     }
 }
 
-/// One flipped bit in the last flush once dropped all of it: 20,000 acknowledged rows, and not a word.
-/// Nothing behind the flush vouches for it, but a record with one wrong bit was written whole.
+/// Regression test: one flipped bit in the last flush silently dropped the whole flush, 20,000
+/// acknowledged rows. No record behind the flush vouches for it, but a record with one wrong bit
+/// was written whole.
 #[test]
 fn one_wrong_bit_in_the_last_flush_is_refused() {
     let (passed, dropped) = flips();
@@ -158,8 +159,8 @@ fn a_flip_that_is_taken_for_the_tail_is_found() {
     assert!(!dropped.is_empty(), "planted and not found");
 }
 
-/// One bit of each byte of the last flush, turned: how many were passed over, as those between
-/// records, and where one dropped commits.
+/// Flips one bit in each byte of the last flush. Returns how many flips were ignored, as between
+/// records, and the positions where a flip dropped commits.
 fn flips() -> (usize, Vec<u64>) {
     let killed = killed(14, false);
     let (mut passed, mut dropped) = (0, Vec::new());
@@ -202,8 +203,8 @@ fn a_segment_without_its_header_or_its_end_is_refused() {
     assert!(matches!(error, Error::Corruption(_)), "{error}");
 }
 
-/// When nobody adds to the log any more, the background writer says in it how far it is durable. So
-/// damage of any size in the last commits before a pause is told from a torn tail.
+/// When no thread appends to the log any more, the background writer logs how far the log is
+/// durable. So damage of any size in the last commits before a pause differs from a torn tail.
 #[test]
 fn a_pause_vouches_for_the_commits_before_it() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -273,7 +274,7 @@ fn leftovers_behind_the_cut_do_not_return() {
     assert!(rest.iter().all(|&b| b == 0));
 }
 
-/// Any bytes in the place of the log are an answer, never a panic.
+/// Recovery gives an answer for any bytes in place of the log, and never panics.
 #[test]
 fn noise_in_the_log_never_panics() {
     let killed = killed(12, true);
@@ -292,7 +293,7 @@ fn noise_in_the_log_never_panics() {
     }
 }
 
-/// `check` finds what recovery would stumble over, and all pages that are damaged.
+/// `check` finds damage that recovery would meet, and all damaged pages.
 #[test]
 fn a_check_finds_damage_in_log_and_files() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -329,8 +330,8 @@ fn a_check_finds_damage_in_log_and_files() {
     assert_eq!(found, [("checksum", Some(one)), ("checksum", Some(two)), ("W2", None)]);
 }
 
-/// Damage in the last record has nothing behind it that could tell. But a page that was written knows
-/// its record's position, and was not written before the record was durable (W1).
+/// Nothing behind the last record can prove damage in it. But a written page holds its record's
+/// position, and was not written before the record was durable (W1).
 #[test]
 fn a_page_that_is_newer_than_the_log_betrays_its_damaged_end() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -356,7 +357,7 @@ fn a_page_that_is_newer_than_the_log_betrays_its_damaged_end() {
         segment_bytes: storage.control().wal_segment_bytes,
     };
     let unwritten = killed(&vfs);
-    // Other pages push the changed one out.
+    // Other pages evict the changed one.
     for block in [1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7] {
         storage.pool().pin(items.page_id(block)).unwrap();
     }
@@ -364,14 +365,15 @@ fn a_page_that_is_newer_than_the_log_betrays_its_damaged_end() {
     let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
     let open = |vfs: MemoryVfs| open_with(&env_on(Arc::new(vfs)), options.clone());
     for (killed, known) in [(unwritten, false), (written, true)] {
-        // More than a bit, as that alone would tell.
+        // More than one bit, because a single wrong bit would be detected by itself.
         let mut byte = killed.read(before.0 + 60, 1);
         byte[0] ^= 0x55;
         let copy = killed.overwrite(before.0 + 60, &byte);
         match open(copy) {
             Err(Error::Corruption(found)) => assert!(known && found.invariant == "W1", "{found:?}"),
             Err(other) => panic!("{other}"),
-            // Nothing can tell: the commit of the last record is gone, as if the crash had torn it.
+            // Nothing proves the damage: the commit of the last record is gone, as if the crash had
+            // torn it.
             Ok((storage, summary)) => {
                 assert!(!known, "the damage was passed over");
                 assert_eq!(summary.end, before);

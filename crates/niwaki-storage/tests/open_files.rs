@@ -1,5 +1,5 @@
-//! A bounded number of descriptors: files are closed and opened again, and no obligation to sync is
-//! lost on the way.
+//! Tests of the bounded number of descriptors: files are closed and opened again, and every write
+//! is still synced.
 
 mod support;
 
@@ -12,7 +12,7 @@ use niwaki_env::vfs::{
 use niwaki_storage::*;
 use support::*;
 
-/// A file system that counts open descriptors, and panics when a relation's file is closed over
+/// A file system that counts open descriptors. It panics when a relation's file is closed after
 /// writes that no sync of that descriptor covers.
 #[derive(Debug)]
 struct Counting {
@@ -137,7 +137,7 @@ fn world(limit: usize, frames: usize) -> (FaultyVfs, Arc<Mutex<Open>>, Env, Stor
     (vfs, open, env, options)
 }
 
-/// What a file's pages hold, in a file per number.
+/// Makes a file with one page that holds this number.
 fn table(storage: &Arc<Storage>, number: u64) -> Items {
     let items = Items::create(storage);
     items.extend(1).unwrap();
@@ -200,13 +200,14 @@ fn a_file_in_use_often_stays_open() {
         }
     }
     let opened = open.lock().unwrap().opened - before;
-    // In the order of opening alone it would be closed after every seven others.
+    // If files were closed in the order of opening alone, the file in use would be closed after
+    // every seven others.
     assert!(opened <= others.len() + 2, "{opened}");
     storage.shutdown(&[]).unwrap();
 }
 
-/// The error of a write-back that only this descriptor would see: the process must end, and what was
-/// promised must come back from the log.
+/// The error of a write-back that only this descriptor would see: the process must end, and
+/// acknowledged changes must come back from the log.
 #[test]
 fn a_failed_sync_at_a_close_ends_the_process() {
     for kind in [FaultKind::SyncLosesBytes, FaultKind::SyncFailsAfterWriting] {
@@ -267,6 +268,6 @@ fn threads_that_share_few_descriptors_find_their_pages() {
         assert!(item.numbers().unwrap().into_iter().eq([number as u64]));
     }
     storage.shutdown(&[]).unwrap();
-    // Each thread may be about to use one of its own.
+    // Each thread may be about to use one descriptor of its own.
     assert!(open.lock().unwrap().most <= 3 + 5);
 }

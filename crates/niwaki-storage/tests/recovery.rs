@@ -1,4 +1,5 @@
-//! What was durable is there after a crash, exactly once, and redo makes the same pages as do.
+//! Tests of recovery: durable changes are there after a crash, exactly once, and redo makes the
+//! same pages as do.
 
 mod support;
 
@@ -99,7 +100,7 @@ fn a_difference_is_found() {
     assert_eq!(found.iter().map(|d| d.id).collect::<Vec<_>>(), [items.page_id(0)]);
 }
 
-/// W3: what recovery leaves behind, recovered again, is the same.
+/// W3: recovering again what recovery left behind gives the same pages.
 #[test]
 fn recovering_twice_is_recovering_once() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -109,7 +110,7 @@ fn recovering_twice_is_recovering_once() {
     storage.wal().flush(last).unwrap();
     let once = Arc::new(vfs.fork());
     let (first, _) = open(&env_on(once.clone()));
-    // Killed right after recovery, nothing shut down.
+    // Killed right after recovery, without a shutdown.
     let (second, summary) = open(&crashed(&once));
     assert!(summary.recovered);
     assert_eq!(redo_equals_do(&first, &second, &|_| ()).unwrap(), []);
@@ -149,7 +150,7 @@ fn files_dropped_and_cut_later_do_not_hinder_recovery() {
             items.add((number % 40) as u32, &item(number)).unwrap();
         }
     }
-    // Changes without images, of pages that will not be there.
+    // Changes without images, of pages that will be missing.
     storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
     for number in 80..160 {
         gone.add((number % 40) as u32, &item(number)).unwrap();
@@ -172,9 +173,9 @@ fn files_dropped_and_cut_later_do_not_hinder_recovery() {
     assert!(redone.allocate_file() > cut.file.id, "numbers are not given twice");
 }
 
-/// Logs changes of a file that was dropped, as versions of before did (W4).
+/// Logs changes of a dropped file, as older versions did (W4).
 fn behind_a_drop(work: impl FnOnce()) {
-    // The bug is one for the whole process.
+    // The bug is planted for the whole process.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     #[cfg(feature = "sim")]
@@ -184,9 +185,9 @@ fn behind_a_drop(work: impl FnOnce()) {
     niwaki_env::bugs::plant(None);
 }
 
-/// Versions of before logged deletions in an index that DROP INDEX CONCURRENTLY had dropped, and
-/// after a kill the directory did not open any more: "the log record at … changes this page, which
-/// does not exist".
+/// Regression test: older versions logged deletions in an index that DROP INDEX CONCURRENTLY had
+/// dropped. After a kill the directory did not open any more: "the log record at … changes this
+/// page, which does not exist".
 #[test]
 fn records_behind_the_drop_of_their_file_are_passed_over() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -212,7 +213,7 @@ fn records_behind_the_drop_of_their_file_are_passed_over() {
     storage.wal().flush(last).unwrap();
     let after = vfs.fork();
     let path = format!("base/{}.main", gone.file.id);
-    // As a killed process leaves it.
+    // As a killed process leaves the file.
     let _ = after.remove(&path);
     let (redone, summary) = open_with(&env_on(Arc::new(after)), options).unwrap();
     assert!(summary.recovered);
@@ -221,7 +222,7 @@ fn records_behind_the_drop_of_their_file_are_passed_over() {
     assert_eq!(stays.numbers().unwrap().len(), 8);
 }
 
-/// The same where a checkpoint came in between: the record of the drop is not read any more.
+/// The same with a checkpoint in between: the record of the drop is not read any more.
 #[test]
 fn records_behind_a_checkpoint_of_a_file_dropped_before_it_are_passed_over() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -277,8 +278,8 @@ fn a_page_missing_without_reason_is_damage() {
     assert_eq!(zeroed, ("W2", Some(2)));
 }
 
-/// A map says nothing that cannot be found out again. Without images of pages, a record that changed a
-/// page of one that was gone or damaged kept the whole directory from opening (W2).
+/// Every fact in a map can be found again. Regression test: without images, a record for a map page
+/// that was missing or damaged kept the whole directory from opening (W2).
 #[test]
 fn a_map_that_is_lost_is_begun_anew() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -352,8 +353,8 @@ fn the_background_makes_checkpoints_by_volume_and_by_time() {
     assert_eq!(storage.wal().flushed(), rest, "the rest is flushed");
     let start = storage.control().redo;
     let mut number = 0;
-    // The log since the last checkpoint is needed while the next one is being written: that is 0.9 of
-    // the way to the one after it.
+    // The log since the last checkpoint is needed while the next one is written. Writing takes 0.9
+    // of the distance to the one after it.
     let distance = storage.options().max_wal_bytes * 10 / 19;
     while storage.wal().insert_lsn().0 - start.0 < distance {
         assert_eq!(storage.control().redo, start, "too early");

@@ -1,5 +1,5 @@
-//! The pool and the log under a deterministic scheduler: every interleaving it tries must keep what
-//! the single-threaded tests ask for.
+//! Tests of the pool and the log under a deterministic scheduler: every interleaving must keep the
+//! properties of the single-threaded tests.
 
 mod support;
 
@@ -15,7 +15,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 use support::*;
 
-/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` takes its place.
+/// Seed of all schedules, so that each run is the same; `SHUTTLE_RANDOM_SEED` replaces it.
 const SEED: u64 = 1;
 
 fn explore(iterations: usize, test: fn()) {
@@ -30,8 +30,8 @@ fn tiny(frames: usize) -> StorageOptions {
     StorageOptions { shared_buffers: frames, ..StorageOptions::tiny() }
 }
 
-/// Three writers on pages of a pool that cannot hold them, with a checkpoint in between: what each
-/// flushed is there after a crash at the end, and redo makes the pages that do made.
+/// Three writers on pages of a pool that cannot hold them, with a checkpoint in between. The
+/// changes that each flushed are there after a crash at the end, and redo makes the same pages.
 fn writers_and_a_checkpoint() {
     let vfs = Arc::new(MemoryVfs::new());
     let env = Env::simulated(vfs.clone(), 1);
@@ -69,8 +69,8 @@ fn writers_and_a_checkpoint_agree() {
     explore(1500, writers_and_a_checkpoint);
 }
 
-/// Two sessions flush what they changed, and all writing ends in between: whose record is durable
-/// all the same is told so.
+/// Two sessions flush their changes, and all writing ends in between. A session whose record is
+/// durable anyway gets no error.
 fn flushes_and_the_end_of_all_writing() {
     let vfs = Arc::new(FaultyVfs::new());
     let env = Env::simulated(Arc::clone(&vfs) as _, 1);
@@ -86,7 +86,7 @@ fn flushes_and_the_end_of_all_writing() {
         .map(|who| {
             let items = Arc::clone(&items);
             thread::spawn(move || {
-                // Nothing may be changed any more, or there is room.
+                // Either changes are refused by now, or there is room.
                 let lsn = items.add(who, &item(who.into())).ok()?.expect("room on the page");
                 Some((lsn, items.storage.wal().flush(lsn).is_ok()))
             })
@@ -181,8 +181,8 @@ fn files_change_beside_a_checkpoint() {
     explore(1500, drop_and_checkpoint);
 }
 
-/// Readers glance at pages, or latch and publish them, while a writer adds to them and frames change hands.
-/// What a glance that holds saw is one state of the page, and no older than what was done before.
+/// Optimistic reads (glances), or latches with a published copy, beside a writer and evictions. A
+/// glance that holds saw one state of the page, not older than changes that were complete before.
 fn glances_beside_changes() {
     const BLOCKS: u32 = 5;
     const ADDED: u64 = 2;
@@ -235,7 +235,7 @@ fn glances_see_one_state_and_no_old_one() {
     explore(1000, glances_beside_changes);
 }
 
-/// The planted bug must be found.
+/// Checks that the planted bug is found.
 fn finds(bug: &'static str, test: fn()) {
     bugs::plant(Some(bug));
     let found = std::panic::catch_unwind(|| explore(3000, test)).is_err();
@@ -250,8 +250,8 @@ fn broken_glances_are_found() {
     finds("copy_outlives_change", glances_beside_changes);
 }
 
-/// A spread checkpoint, the background writer and sessions that evict, on two files of which one may
-/// be open: nothing overtakes its log, nothing is lost, and nobody waits for ever.
+/// A spread checkpoint, the background writer and sessions that evict, on two files with one
+/// descriptor. No page is written before its log, no change is lost, and no thread waits for ever.
 fn everybody_writes() {
     let vfs = FaultyVfs::new();
     let clock = Arc::new(ManualClock::new());
@@ -326,23 +326,23 @@ fn checkpoint_background_writer_and_sessions_agree() {
     explore(800, everybody_writes);
 }
 
-/// Two streams over one file in a pool that cannot hold it, beside a thread that reads ahead for them and ends at some
-/// moment, and a writer: each page comes with what it holds, and no pin is left.
+/// Two streams over one file in a pool that cannot hold it. Beside them are a writer, and a thread
+/// that reads ahead and ends at some moment. Each page has the right contents, and no pin is left.
 fn streams_and_a_reader() {
     streams_and(IoMethod::Worker, None);
 }
 
-/// The same, beside a system that reads ahead for them: they ask for ends in turns.
+/// The same with reads by the system: the streams take turns at asking for completions.
 fn streams_and_the_system() {
     streams_and(IoMethod::IoUring, None);
 }
 
-/// The same; at some moment the system begins nothing any more.
+/// The same; at some moment the ring begins no more reads.
 fn streams_and_a_ring_that_begins_nothing() {
     streams_and(IoMethod::IoUring, Some(Operation::RingSubmit));
 }
 
-/// The same, to who waits for it.
+/// The same; at some moment a wait on the ring fails.
 fn streams_and_a_ring_that_cannot_wait() {
     streams_and(IoMethod::IoUring, Some(Operation::RingWait));
 }
@@ -378,7 +378,7 @@ fn streams_and(io_method: IoMethod, fails: Option<Operation>) {
                 let ahead =
                     BlocksAhead::new(storage.pool(), file.id, Fork::Main, options, 0..BLOCKS);
                 let mut next = 0;
-                // One leaves before the end what it has looked ahead at.
+                // One stream stops early, with reads ahead that it does not use.
                 for block in ahead.take(wanted as usize) {
                     assert_eq!(block, next);
                     let found = number(&storage, file, block);
@@ -394,14 +394,15 @@ fn streams_and(io_method: IoMethod, fails: Option<Operation>) {
     for scan in scans {
         scan.join().unwrap();
     }
-    // What nobody needed any more may be under way.
+    // Reads that are no longer needed may be under way.
     drop(storage.pool().pin(PageId { file: file.id, fork: Fork::Main, block: BlockNumber(0) }));
     storage.truncate_fork(file, Fork::Main, 0).unwrap();
     assert!(storage.pool().is_idle());
 }
 
-/// A stream that the system reads ahead for, in a pool smaller than the file, beside who changes pages and a checkpoint
-/// that writes them: the stream finds what was written, and nothing is written while it is read ([`FaultyVfs`] says so).
+/// A stream that the system reads ahead for, in a pool smaller than the file, beside a writer and a
+/// checkpoint that writes its pages. The stream finds the written contents, and no page is written
+/// while it is read ([`FaultyVfs`] checks that).
 fn a_ring_beside_writes() {
     const BLOCKS: u32 = 40;
     let vfs = Arc::new(FaultyVfs::new());
@@ -447,8 +448,8 @@ fn what_is_read_ahead_is_not_written_meanwhile() {
     explore(300, a_ring_beside_writes);
 }
 
-/// One thread counts on the pages of a file, more than the pool has frames, beside checkpoints that
-/// write them and who reads others in: each page comes back as it was.
+/// One thread counts on the pages of a file, more than the pool has frames. Beside it, checkpoints
+/// write them, and a reader reads other pages. Each page comes back as it was.
 fn a_counter_beside_checkpoints() {
     const BLOCKS: u32 = 12;
     const TURNS: u32 = 3;
@@ -458,7 +459,7 @@ fn a_counter_beside_checkpoints() {
     let file = RelFile { id: RelFileId(40), logged: false };
     storage.create_file(file, Xid(3)).unwrap();
     storage.pool().extend(file, Fork::Main, 2 * BLOCKS).unwrap();
-    // The disk is slow for checkpoints: the counter comes round meanwhile.
+    // The disk is slow for checkpoints, so that the counter comes round meanwhile.
     let checkpoints = shuttle::thread::current().id();
     vfs.observe_writes(Box::new(move |_, _, _| {
         if shuttle::thread::current().id() == checkpoints {

@@ -1,5 +1,5 @@
-//! Who writes pages, and when: checkpoints spread their work, the background writer keeps sessions
-//! from writing, neighbours go together, and no page ever overtakes its log.
+//! Tests of page writes: checkpoints spread their work, the background writer relieves sessions,
+//! neighbours are written together, and no page is written before its log.
 
 mod support;
 
@@ -19,7 +19,7 @@ struct World {
     items: Items,
 }
 
-/// A file of `blocks` pages, all of them on disk.
+/// Makes a file of `blocks` pages, all of them on disk.
 fn world(options: StorageOptions, blocks: u32) -> World {
     let (vfs, clock) = (FaultyVfs::new(), Arc::new(ManualClock::new()));
     let env = Env { clock: clock.clone(), ..Env::simulated(Arc::new(vfs.clone()), 1) };
@@ -41,7 +41,8 @@ impl World {
         }
     }
 
-    /// Every later write of a page: offset and length. Panics when one overtakes its log (W1).
+    /// Collects every later write of a page: offset and length. Panics when a page is written
+    /// before its log (W1).
     fn watch(&self) -> Arc<Mutex<Vec<(u64, usize)>>> {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (storage, log) = (Arc::downgrade(&self.storage), Arc::clone(&seen));
@@ -66,7 +67,7 @@ fn options(frames: usize) -> StorageOptions {
 #[test]
 fn a_checkpoint_by_time_takes_its_part_of_the_time() {
     let world = world(options(128), 100);
-    // Every second page, so that no two can go in one write.
+    // Every second page, so that no two pages share a write.
     for block in (0..100).step_by(2) {
         world.items.add(block, &item(5000 + u64::from(block))).unwrap().unwrap();
     }
@@ -125,7 +126,7 @@ fn who_asks_for_a_checkpoint_does_not_wait_for_the_clock() {
         world
             .storage
             .spread_checkpoint(CheckpointKind::Timed, &[], &mut |_| {
-                // The clock does not move: without the request this would never end.
+                // The clock does not move: without the request the checkpoint would never end.
                 pauses += 1;
                 asked.get_or_insert_with(|| {
                     let storage = Arc::clone(&world.storage);
@@ -158,7 +159,8 @@ fn neighbours_are_written_together_in_the_order_of_the_file() {
         .iter()
         .map(|(offset, bytes)| (offset / page, bytes / page::PAGE_SIZE))
         .collect();
-    // Clean pages 7, 32, 57, 82, at most 16 at once, and no write over the end of a file of 40.
+    // Clean pages 7, 32, 57, 82, at most 16 at once, and no write across the end of a segment file
+    // of 40 pages.
     let expected = [
         (0, 7),
         (8, 16),
@@ -207,7 +209,7 @@ fn the_background_writer_spares_sessions_their_writes() {
     assert_eq!(stopped, 0);
     let (background, sessions, _) = run(0);
     assert!(background == 0 && sessions > 1500, "{background} {sessions}");
-    // One page a round is not enough.
+    // One page per round is not enough.
     let (background, sessions, stopped) = run(1);
     assert!(
         background > 300 && sessions > 1000 && stopped > 300,
@@ -224,7 +226,7 @@ fn an_idle_database_is_left_alone() {
         world.clock.advance(world.storage.options().bgwriter_delay);
         world.storage.background_write(&mut writer).unwrap()
     };
-    // What loading the pages took is remembered for a while, and no more.
+    // The demand of loading the pages is remembered for a while only.
     (0..200).for_each(|_| assert!(rounds() <= 100));
     assert_eq!((0..50).map(|_| rounds()).sum::<u64>(), 0);
 }
@@ -259,7 +261,8 @@ fn a_failed_write_leaves_its_pages_dirty() {
     assert_eq!(Items::on(&redone, world.items.file).numbers().unwrap(), expected);
 }
 
-/// A spread checkpoint may end long after it began: what came in between is in the log behind it.
+/// A spread checkpoint may end long after its beginning: changes in between are in the log behind
+/// its redo position.
 #[test]
 fn a_crash_at_any_moment_of_a_spread_checkpoint_recovers() {
     let world = world(options(64), 40);

@@ -1,8 +1,8 @@
 //! The memory of all frames: one anonymous mapping.
 //!
-//! The system gives its pages when they are first touched, so a large pool costs what is used of it. It is
-//! asked for huge ones: a lookup in an index touches a dozen lines of memory that lie anywhere in the
-//! pool, and with small pages each of them needs a walk through page tables as well.
+//! The system provides memory pages when they are first touched, so a large pool costs only the
+//! part that is used. The mapping asks for huge pages: a lookup in an index touches a dozen cache
+//! lines anywhere in the pool. With small pages each of them also needs a walk through page tables.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
@@ -12,16 +12,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::page::{PAGE_SIZE, Page, bring_near};
 
-/// `count` pages of memory. It knows nothing of who may touch which page when: that is the
-/// business of the frame states and latches, and the contract of the two accessors.
+/// `count` pages of memory. The arena does not track which thread may touch which page. The frame
+/// states and latches do, and the contract of the two accessors.
 pub(crate) struct Arena {
     memory: NonNull<Page>,
     count: usize,
     _held: Held,
 }
 
-// SAFETY: the arena is plain memory; every access to it goes through `page` and `page_mut`, whose
-// callers promise the exclusion that makes it sound from any thread.
+// SAFETY: the arena is plain memory. Every access goes through `page` and `page_mut`. Their callers
+// guarantee the exclusion that makes the access sound from any thread.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -31,7 +31,7 @@ impl Arena {
         assert!(count > 0, "a pool has at least one frame");
         let layout = Layout::array::<Page>(count).expect("pool size fits the address space");
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where the system likes, is nobody else's memory.
+        // SAFETY: a new mapping, at an address that the system chooses, is no other owner's memory.
         let mapped =
             unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), access, MapFlags::PRIVATE) };
         let memory = mapped.ok().and_then(|memory| NonNull::new(memory.cast::<Page>()));
@@ -47,7 +47,7 @@ impl Arena {
         // SAFETY: the whole mapping, whose contents the advice does not change.
         let advised =
             unsafe { madvise(self.memory.as_ptr().cast(), self.bytes(), Advice::LinuxHugepage) };
-        // A system without them refuses, and small pages do.
+        // A system without huge pages refuses, and small pages are enough.
         let _ = advised;
     }
 
@@ -64,8 +64,8 @@ impl Arena {
         unsafe { self.memory.as_ptr().add(index) }
     }
 
-    /// Brings the first and the last line of a page near: its header and its special area, which everybody
-    /// reads first. Needs no promise, since it reads nothing.
+    /// Prefetches the first and the last cache line of a page: its header and its special area,
+    /// which every reader reads first. Needs no guarantee, because nothing is read.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         if index < self.count {
@@ -75,11 +75,11 @@ impl Arena {
         }
     }
 
-    /// The page of a frame, to read.
+    /// Returns the page of a frame, to read.
     ///
-    /// # Safety
-    /// For `'a`, nobody may write this page: the caller holds the frame's latch (shared or
-    /// exclusive) on a pinned frame that is valid, or owns the frame alone (claimed or loading).
+    /// # Safety No thread may write this page during `'a`. The caller holds the frame's latch
+    /// (shared or exclusive) on a pinned, valid frame, or owns the frame alone (claimed or
+    /// loading).
     #[inline]
     pub(crate) unsafe fn page<'a>(&self, index: usize) -> &'a Page {
         // SAFETY: the memory is initialised (zeroed at allocation), aligned, and by the caller's
@@ -87,11 +87,10 @@ impl Arena {
         unsafe { &*self.place(index) }
     }
 
-    /// The page of a frame, to change.
+    /// Returns the page of a frame, to change.
     ///
-    /// # Safety
-    /// For `'a`, nobody else may touch this page: the caller holds the frame's latch exclusively on
-    /// a pinned frame that is valid, or owns the frame alone (claimed or loading).
+    /// # Safety No other thread may touch this page during `'a`. The caller holds the frame's latch
+    /// exclusively on a pinned, valid frame, or owns the frame alone (claimed or loading).
     #[inline]
     pub(crate) unsafe fn page_mut<'a>(&self, index: usize) -> &'a mut Page {
         // SAFETY: as above, and by the caller's promise there is no other reference.

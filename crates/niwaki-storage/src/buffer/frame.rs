@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A frame is in the table exactly while LOADING or VALID. Its name (`file`, `place`) changes only
-//! while it is CLAIMED: not valid, and pinned by the claimer alone. Only a VALID frame can be pinned
-//! without the partition's lock. DIRTY, WRITING and COPIED occur only with VALID.
+//! while it is CLAIMED: not valid, and pinned by the claimer alone. Only a VALID frame can be
+//! pinned without the partition's lock. DIRTY, WRITING and COPIED occur only with VALID.
 
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,38 +22,40 @@ use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 
 pub(crate) const PIN_ONE: u64 = 1;
 pub(crate) const PIN_MASK: u64 = (1 << 24) - 1;
-/// Was pinned since the clock hand came by.
+/// The frame was pinned since the clock hand last passed.
 pub(crate) const USED: u64 = 1 << 24;
-/// Holds the page of its name.
+/// The frame holds the page of its name.
 pub(crate) const VALID: u64 = 1 << 32;
-/// Differs from the disk.
+/// The page differs from the disk.
 pub(crate) const DIRTY: u64 = 1 << 33;
-/// Being read in by the thread that claimed it.
+/// The page is being read in by the thread that claimed the frame.
 pub(crate) const LOADING: u64 = 1 << 34;
-/// Being written by one thread.
+/// The page is being written by one thread.
 pub(crate) const WRITING: u64 = 1 << 35;
 
-/// There may be a copy of the page (`optimistic.rs`), which a change of the page must drop first. Set
-/// under the shared latch, taken away under the exclusive one; comes and goes with VALID.
+/// A copy of the page may exist (`optimistic.rs`), which a change of the page must drop first. Set
+/// under the shared latch, cleared under the exclusive one; set and cleared together with VALID,
+/// too.
 pub(crate) const COPIED: u64 = 1 << 36;
 /// End of a chain of frames.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One frame, without its page; a cache line of its own.
+/// One frame, without its page, in a cache line of its own.
 #[repr(align(64))]
 pub(crate) struct Frame {
     pub(crate) state: AtomicU64,
     file: AtomicU64,
     /// Fork in the high half, block in the low half.
     place: AtomicU64,
-    /// Rule 9b.13: from a global counter, so that an old version never returns.
+    /// Version of the page (rule 9b.13), from a global counter, so that an old version never
+    /// returns.
     pub(crate) version: AtomicU64,
     /// Next frame of the same hash bucket.
     pub(crate) next: AtomicU32,
-    /// Pins that found the page here, since it was read in. Approximate under contention: a counter
-    /// is not worth a locked instruction.
+    /// Pins that found the page in the frame, since the page was read in. Approximate under
+    /// contention: a counter is not worth a locked instruction.
     pub(crate) hits: Counter,
-    /// Times it became dirty since it was read in.
+    /// Times the page became dirty since it was read in.
     pub(crate) dirtied: Counter,
     pub(crate) latch: RwLock<()>,
 }
@@ -80,7 +82,7 @@ impl Tag {
         PageId { file: RelFileId(self.file), fork, block: BlockNumber(self.place as u32) }
     }
 
-    /// Two multiplications spread file, fork and block over all bits.
+    /// Hashes the name: two multiplications spread file, fork and block over all bits.
     #[inline]
     pub(crate) fn hash(self) -> u64 {
         let mixed = (self.file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.place)
@@ -103,11 +105,12 @@ impl Frame {
         }
     }
 
-    /// The name; it means something only while the caller holds a pin, the claim, or the lock of
-    /// the partition that the frame is in.
+    /// Returns the name. It is stable only while the caller holds a pin, the claim, or the lock of
+    /// the frame's partition.
     #[inline]
     pub(crate) fn tag(&self) -> Tag {
-        // Relaxed: whoever relies on the name pinned the frame before (acquire), or holds a lock.
+        // Relaxed: a thread that relies on the name pinned the frame before (acquire), or holds a
+        // lock.
         Tag { file: self.file.load(Ordering::Relaxed), place: self.place.load(Ordering::Relaxed) }
     }
 
@@ -117,13 +120,15 @@ impl Frame {
         self.place.store(tag.place, Ordering::Relaxed);
     }
 
-    /// Pins if VALID, and returns the state before. After it the name cannot change.
+    /// Pins the frame if it is VALID, and returns the state before. After that the name cannot
+    /// change.
     #[inline]
     pub(crate) fn try_pin_to_use(&self) -> Option<u64> {
         self.try_pin(USED)
     }
 
-    /// [`Frame::try_pin_to_use`] for those who write the page out, which is no use of it.
+    /// Pins like [`Frame::try_pin_to_use`], for writing the page out, which does not count as a
+    /// use.
     pub(crate) fn try_pin_to_write(&self) -> bool {
         self.try_pin(0).is_some()
     }
@@ -149,8 +154,8 @@ impl Frame {
         }
     }
 
-    /// Pins a frame that is in the table, whose partition the caller has locked, or that the caller
-    /// has pinned already.
+    /// Pins a frame once more. The frame is in the table and the caller holds its partition's lock,
+    /// or the caller has pinned it already.
     #[inline]
     pub(crate) fn pin_again(&self) {
         let before = self.state.fetch_add(PIN_ONE, Ordering::Acquire);
@@ -160,7 +165,7 @@ impl Frame {
     /// Gives a pin back.
     #[inline]
     pub(crate) fn unpin(&self) {
-        // Release: what was done under the pin happens before a claim of the frame.
+        // Release: work done under the pin happens before a claim of the frame.
         let before = self.state.fetch_sub(PIN_ONE, Ordering::Release);
         debug_assert!(before & PIN_MASK > 0, "a pin was given back twice");
     }
@@ -168,7 +173,8 @@ impl Frame {
     /// Marks the page as different from the disk. The caller holds the latch exclusively.
     #[inline]
     pub(crate) fn mark_dirty(&self) {
-        // The latch keeps writers from clearing DIRTY meanwhile: they do it under the shared latch.
+        // The latch keeps writers from clearing DIRTY meanwhile: they clear it under the shared
+        // latch.
         if self.state.load(Ordering::Relaxed) & DIRTY == 0 {
             self.state.fetch_or(DIRTY, Ordering::Release);
             let count = self.dirtied.load(Ordering::Relaxed);
@@ -176,7 +182,7 @@ impl Frame {
         }
     }
 
-    /// Counts a pin that found its page here.
+    /// Counts a pin that found its page in the frame.
     #[inline]
     pub(crate) fn count_hit(&self) {
         self.hits.store(self.hits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);

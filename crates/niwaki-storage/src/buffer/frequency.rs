@@ -1,28 +1,32 @@
-//! How often pages were asked for lately, those included that left the pool since.
+//! Use counts of pages, including pages that have left the pool since.
 //!
-//! A count-min sketch whose counters are halved from time to time (TinyLFU: Einziger, Friedman and Manes, ACM
-//! Transactions on Storage 13(4), 2017). A page's own recency tells how a page that is used every thousandth
-//! read of the pool differs from one that is used every hundred thousandth only while it stays in the pool,
-//! and in a pool much smaller than the data neither stays: what tells them apart must be remembered beyond
-//! their stay. Leaves of an index that does not grow are the former, pages of a heap the latter.
+//! The counts form a count-min sketch whose counters are halved from time to time (TinyLFU:
+//! Einziger, Friedman and Manes, ACM Transactions on Storage 13(4), 2017). A page's own recency
+//! separates frequent from rare use only while the page stays in the pool. A pool much smaller than
+//! the data keeps neither a page used in every thousandth read nor one used in every hundred
+//! thousandth. So their difference must be remembered beyond their stay. Leaves of an index that
+//! does not grow are of the former kind, pages of a heap of the latter.
 
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::{AtomicU8 as Cell, AtomicUsize as Counter};
 
 use super::frame::Tag;
 
-/// Cells of each of the two rows, per frame: they take at most a 250th of the pool. With fewer, pages
-/// that share cells are taken for hot ones.
+/// Cells of each of the two rows, per frame; they take at most a 250th of the pool. With fewer
+/// cells, pages that share cells count as hot ones.
 const CELLS_PER_FRAME: usize = 8;
 /// Largest count.
 const COUNT_MAX: u8 = 63;
-/// Counted uses, per frame, after which the counts are halved, and from then on after half as many each.
-/// What was hot, and is so no more, is forgotten after three and a half times as many at the latest. A shorter
-/// memory adapts faster by less than it reads more: replayed accesses of updates in a pool of an eighth
-/// of the data read 4.5% fewer pages with 64 than with 16, and 20% fewer pages of indexes.
+/// Counted uses, per frame, after which the counts are halved; later halvings follow after half as
+/// many each. A page that is no longer hot is forgotten after three and a half times as many uses
+/// at the latest.
+///
+/// A shorter memory adapts faster, but reads more than that saves. The measurement replayed
+/// accesses of updates in a pool of an eighth of the data. With 64 instead of 16 they read 4.5%
+/// fewer pages, and 20% fewer pages of indexes.
 const USES_PER_FRAME: usize = 64;
 
-/// Counts are approximate, and under contention some are lost: a count is not worth a locked
+/// Approximate use counts. Some are lost under contention: a count is not worth a locked
 /// instruction.
 pub(super) struct Frequencies {
     rows: [Box<[Cell]>; 2],
@@ -40,27 +44,28 @@ impl Frequencies {
 
     fn cells(&self, tag: Tag) -> [&Cell; 2] {
         let hash = tag.hash();
-        // Rows need independent places: the high half of the hash is one, spread anew, the low the other.
+        // Rows need independent places: one row uses the high half of the hash, spread again, the
+        // other the low half.
         let other = (hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
         let place = |row: &'_ [Cell], hash: u64| hash as usize & (row.len() - 1);
         let [first, second] = &self.rows;
         [&first[place(first, hash)], &second[place(second, other)]]
     }
 
-    /// About how often the page was used lately, at most [`COUNT_MAX`]; never less than it was, but for lost counts.
+    /// Returns how often the page was used lately, at most [`COUNT_MAX`]. The count is approximate,
+    /// but too low only through lost counts.
     pub(super) fn of(&self, tag: Tag) -> u8 {
         let [a, b] = self.cells(tag).map(|cell| cell.load(Ordering::Relaxed));
         a.min(b)
     }
 
-    /// Counts one use. Uses that follow each other closely, as those of one operation, are to be
-    /// counted as one.
+    /// Counts one use. The caller counts uses in quick succession, as within one operation, as one.
     pub(super) fn count(&self, tag: Tag) {
         let cells = self.cells(tag);
         let [a, b] = cells.map(|cell| cell.load(Ordering::Relaxed));
         let count = a.min(b);
         if count < COUNT_MAX {
-            // Only the lower one: the other counts somebody else's uses too.
+            // Only the lower cell: the other one also counts uses of other pages.
             for cell in cells {
                 if cell.load(Ordering::Relaxed) == count {
                     cell.store(count + 1, Ordering::Relaxed);
@@ -109,7 +114,8 @@ mod tests {
         for round in 1..240 {
             (0..100).for_each(|block| frequencies.count(page(10_000 * round + block)));
         }
-        // They count no more than pages that never came, which share cells with others too.
+        // The 50 pages count no more than pages that were never used, which share cells with others
+        // too.
         let sum = |blocks: std::ops::Range<u32>| -> u32 {
             blocks.map(|block| u32::from(frequencies.of(page(block)))).sum()
         };

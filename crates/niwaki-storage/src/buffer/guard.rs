@@ -12,10 +12,10 @@ use super::pool::BufferPool;
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
 
-/// After how long a wait that can be given up asks whether it is.
+/// Time after which a wait that can be given up asks whether to give up.
 const LATCH_PATIENCE: Duration = Duration::from_millis(10);
 
-/// Keeps a page in its frame. Cheap to clone; says nothing about who may read or write the page.
+/// Keeps a page in its frame. Cheap to clone; gives no right to read or write the page.
 pub struct Pin<'p> {
     pool: &'p BufferPool,
     frame: &'p Frame,
@@ -23,13 +23,13 @@ pub struct Pin<'p> {
 }
 
 impl<'p> Pin<'p> {
-    /// Takes over a pin that was already counted.
+    /// Takes over a pin that is already counted.
     #[inline]
     pub(super) fn new(pool: &'p BufferPool, frame: &'p Frame, index: u32) -> Self {
         Self { pool, frame, index }
     }
 
-    /// Which page this is.
+    /// Returns the page's name.
     #[inline]
     pub fn id(&self) -> PageId {
         self.frame.tag().id()
@@ -70,12 +70,12 @@ impl<'p> Pin<'p> {
         PageRead { page, latch, frame, index, pool, pin: Some(self) }
     }
 
-    /// As [`Pin::into_read`], for waits that can be given up: while it waits it asks `give_up` every now
-    /// and then, and returns `None` once that says so.
+    /// Takes the shared latch like [`Pin::into_read`], with a wait that can be given up. During the
+    /// wait it calls `give_up` every now and then, and returns `None` once that returns true.
     #[inline]
     pub fn into_read_unless(self, mut give_up: impl FnMut() -> bool) -> Option<PageRead<'p>> {
         let (pool, frame, index) = (self.pool, self.frame, self.index);
-        // Ends with the wait.
+        // Ends: with the wait.
         let latch = loop {
             match frame.latch.try_read_for(LATCH_PATIENCE) {
                 Some(latch) => break latch,
@@ -95,18 +95,18 @@ impl<'p> Pin<'p> {
         let (pool, frame, index) = (self.pool, self.frame, self.index);
         let latch = frame.latch.write();
         pool.before_change(frame);
-        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively for
-        // as long as the guard lives.
+        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively
+        // for as long as the guard lives.
         let page = unsafe { pool.page_mut(index) };
         PageWrite { page, changed: Changed::default(), latch, frame, index, pool, pin: Some(self) }
     }
 
-    /// As [`Pin::into_write`], for waits that can be given up: while it waits it asks `give_up` every
-    /// now and then, and returns `None` once that says so.
+    /// Takes the exclusive latch like [`Pin::into_write`], with a wait that can be given up. During
+    /// the wait it calls `give_up` every now and then, and returns `None` once that returns true.
     #[inline]
     pub fn into_write_unless(self, mut give_up: impl FnMut() -> bool) -> Option<PageWrite<'p>> {
         let (pool, frame, index) = (self.pool, self.frame, self.index);
-        // Ends with the wait.
+        // Ends: with the wait.
         let latch = loop {
             match frame.latch.try_write_for(LATCH_PATIENCE) {
                 Some(latch) => break latch,
@@ -115,8 +115,8 @@ impl<'p> Pin<'p> {
             }
         };
         pool.before_change(frame);
-        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively for
-        // as long as the guard lives.
+        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively
+        // for as long as the guard lives.
         let page = unsafe { pool.page_mut(index) };
         let changed = Changed::default();
         Some(PageWrite { page, changed, latch, frame, index, pool, pin: Some(self) })
@@ -182,21 +182,21 @@ pub struct PageRead<'p> {
 }
 
 impl<'p> PageRead<'p> {
-    /// Which page this is.
+    /// Returns the page's name.
     #[inline]
     pub fn id(&self) -> PageId {
         self.frame.tag().id()
     }
 
-    /// The page's version: it moves with [`PageWrite::bump_version`] and when the page is read in
-    /// anew, and never returns to an earlier value (rule 9b.13).
+    /// Returns the page's version. The version changes with [`PageWrite::bump_version`] and when
+    /// the page is read in anew, and never returns to an earlier value (rule 9b.13).
     #[inline]
     pub fn version(&self) -> u64 {
         self.frame.version.load(Ordering::Relaxed)
     }
 
-    /// Makes a copy of the page for [`BufferPool::glance`], unless there is no place for it now. For
-    /// pages that are read much more often than changed: the next change drops the copy.
+    /// Makes a copy of the page for [`BufferPool::glance`], unless there is no place for one now.
+    /// For pages that are read much more often than changed: the next change drops the copy.
     #[cold]
     pub fn publish(&self) {
         if self.pool.copies.make(self.frame.tag(), self.page) {
@@ -230,11 +230,11 @@ impl fmt::Debug for PageRead<'_> {
     }
 }
 
-/// Whether a page was touched without being logged, marked dirty or declared a hint.
+/// Records whether a page was touched without being logged, marked dirty or declared a hint.
 #[derive(Default)]
 struct Changed {
     touched: bool,
-    /// The record is in the log already: the change is its redo.
+    /// The record is already in the log: the change is its redo.
     in_redo: bool,
 }
 
@@ -247,7 +247,7 @@ impl Drop for Changed {
     }
 }
 
-/// A guard went away over a change that nobody wrote down.
+/// Reports a guard that was dropped after a change that was neither logged nor marked.
 #[cold]
 fn unlogged_change() {
     if thread::panicking() {
@@ -259,8 +259,8 @@ fn unlogged_change() {
 
 /// A page under its exclusive latch.
 ///
-/// Whoever changes it says how before the guard goes away: by a log record
-/// ([`crate::Storage::log`]), by [`PageWrite::mark_dirty`] (pages that are not logged), or by
+/// The code that changes the page declares the change before it drops the guard. It logs a record
+/// ([`crate::Storage::log`]), or calls [`PageWrite::mark_dirty`] (pages that are not logged) or
 /// [`PageWrite::mark_hint`]. Debug builds panic otherwise.
 pub struct PageWrite<'p> {
     page: &'p mut Page,
@@ -274,33 +274,34 @@ pub struct PageWrite<'p> {
 }
 
 impl<'p> PageWrite<'p> {
-    /// Which page this is.
+    /// Returns the page's name.
     #[inline]
     pub fn id(&self) -> PageId {
         self.frame.tag().id()
     }
 
-    /// The page's version; see [`PageRead::version`].
+    /// Returns the page's version; see [`PageRead::version`].
     #[inline]
     pub fn version(&self) -> u64 {
         self.frame.version.load(Ordering::Relaxed)
     }
 
-    /// Gives the page a version that none had before: what readers remember of it is outdated.
+    /// Gives the page a new version that no page had before, so that facts which readers remember
+    /// of the page become outdated.
     #[inline]
     pub fn bump_version(&mut self) {
         // Relaxed: versions are read and moved under the latch.
         self.frame.version.store(self.pool.next_version(), Ordering::Relaxed);
     }
 
-    /// Says that what was changed is a hint: it may be lost, and does not make the page dirty.
+    /// Declares the change a hint: it may be lost, and does not make the page dirty.
     #[inline]
     pub fn mark_hint(&mut self) {
         self.changed.touched = false;
     }
 
-    /// Says that the page must be written some day although no log record describes the change: for
-    /// free space maps and relations that are not logged.
+    /// Marks the page dirty although no log record describes the change: for free space maps and
+    /// relations that are not logged.
     pub fn mark_dirty(&mut self) {
         self.frame.mark_dirty();
         self.changed.touched = false;
@@ -318,7 +319,7 @@ impl<'p> PageWrite<'p> {
         pin
     }
 
-    /// The page is about to hold the change of the record with this LSN (redo).
+    /// Prepares the page for the change of the record with this LSN (redo).
     pub(crate) fn stamp_in_redo(&mut self, lsn: Lsn) {
         self.page.set_lsn(lsn);
         self.frame.mark_dirty();
@@ -353,7 +354,7 @@ impl fmt::Debug for PageWrite<'_> {
     }
 }
 
-/// What logging needs of an exclusively latched page.
+/// Access to an exclusively latched page for logging.
 pub(crate) struct LogTarget<'a> {
     pub(crate) page: &'a mut Page,
     changed: &'a mut bool,
@@ -371,7 +372,7 @@ impl LogTarget<'_> {
         self.frame.mark_dirty();
     }
 
-    /// The change is written down.
+    /// Notes that the change is logged or marked.
     #[inline]
     pub(crate) fn settle(&mut self) {
         *self.changed = false;

@@ -1,9 +1,9 @@
-//! Copies of pages that are read without a pin, a latch or any write to shared memory.
+//! Optimistic reads: copies of pages, read without a pin, a latch or any write to shared memory.
 //!
-//! Pages that are read by everybody and seldom changed (the inner pages of indexes) are copied here by
-//! whoever latched one to read it. A reader notes the copy's sequence number, reads what it needs, and
-//! then asks whether the number still stands: if so, what it read is what the page held at that
-//! moment.
+//! Pages that are read often and seldom changed (the inner pages of indexes) are copied here by a
+//! thread that latched one to read it. A reader notes the copy's sequence number and reads the
+//! bytes that it needs. Then the reader checks that the number is still the same: if so, the bytes
+//! are the page's contents at that moment.
 //!
 //! ```text
 //!   reader                                writer of the copy
@@ -13,19 +13,20 @@
 //!   sequence same?   (relaxed)            sequence: odd -> next even   (release)
 //! ```
 //!
-//! A word that was written after the reader's first look makes the reader's fence pair with the
-//! writer's, and the second look sees an odd or later number. Numbers only grow.
+//! If a reader sees a word that was written after its first look, the reader's fence pairs with the
+//! writer's. The second look then sees an odd or later number. Numbers only grow.
 //!
-//! Why copies, and not the frames themselves: bytes that are read beside a write must be written
-//! through atomics too, or it is a data race. A frame that held an inner page may hold a heap page a moment
-//! later, while somebody who found it by an old hint still reads; so every write to every page would have to be
-//! atomic, those of the disk's reads included. The copies are words that nobody ever reaches in another
-//! way. They also make usage counts unnecessary, which readers without a pin could not raise: the
-//! frame of a page whose copy serves is free to go.
+//! Reads use copies, not the frames themselves. Bytes that are read beside a write must be written
+//! through atomics too, or there is a data race. A frame with an inner page may hold a heap page a
+//! moment later, while a thread with an old hint still reads the frame. So every write to every
+//! page would have to be atomic, including the disk's reads. The copies are words that are never
+//! accessed in another way. They also make usage counts unnecessary, which readers without a pin
+//! could not raise: the frame of a page with a copy may be evicted.
 //!
-//! **A copy is the page**: who latches a page exclusively first drops its copy, and only who latched the page
-//! shared makes one. [`COPIED`](super::frame::COPIED) on the frame says that there may be a copy; when a page
-//! comes into the pool, the copies are asked.
+//! **A copy is the page**. A thread that latches a page exclusively first drops the page's copy.
+//! Only a thread that latched the page shared makes one. [`COPIED`](super::frame::COPIED) on the
+//! frame means that there may be a copy. When a page comes into the pool, the flag is set if the
+//! page has a copy.
 
 use std::sync::OnceLock;
 
@@ -47,20 +48,20 @@ use crate::page::{HEADER_SIZE, ITEM_ID_SIZE, ItemId, LOWER_AT, PAGE_SIZE, Page};
 const WORD_BYTES: usize = size_of::<u64>();
 /// Words of a copy; a power of two.
 const WORDS: usize = if MODEL_CHECKED { 2 } else { PAGE_SIZE / WORD_BYTES };
-/// Copies that a page can be in: where it is looked for.
+/// Places that the copy of a page can be in.
 const WAYS: usize = 4;
-/// One copy for so many frames, at most: inner pages are one in a hundred or fewer.
+/// Frames per copy: inner pages are one in a hundred pages or fewer.
 const FRAMES_PER_COPY: usize = 32;
-/// Of so many misses in a set without a free place, one replaces a copy: so that a set which has too
-/// few places for its pages does not copy all the time.
+/// Misses in a full set after which one miss replaces a copy. So a set with too few places for its
+/// pages does not copy all the time.
 const MISSES_PER_REPLACEMENT: u32 = 16;
-/// No page.
+/// Tag of a place without a page.
 const NOBODY: Tag = Tag { file: u64::MAX, place: u64::MAX };
 
 /// A place for one copy. Its words are allocated when it is first used.
 #[repr(align(64))]
 struct Copied {
-    /// Odd while somebody changes the rest.
+    /// Odd while a thread changes the rest.
     sequence: AtomicU64,
     file: Word,
     place: Word,
@@ -77,7 +78,7 @@ impl Copied {
         }
     }
 
-    /// Relaxed: means something only if the sequence number stands still around it.
+    /// Relaxed: the tag is valid only if the sequence number is the same before and after.
     #[inline]
     fn tag(&self) -> Tag {
         Tag { file: self.file.load(Ordering::Relaxed), place: self.place.load(Ordering::Relaxed) }
@@ -95,7 +96,7 @@ impl Copied {
     }
 
     /// Makes this the copy of another page, or of none, if the number is still `sequence` and even.
-    /// False, and nothing was done, if it is not.
+    /// Otherwise changes nothing and returns false.
     fn change(&self, sequence: u64, tag: Tag, word: impl Fn(usize) -> u64) -> bool {
         // Acquire: changes of one place come one after the other.
         let taken = sequence & 1 == 0
@@ -106,7 +107,8 @@ impl Copied {
         if !taken {
             return false;
         }
-        // Pairs with the fence in `Glance::holds`: who sees one of these words sees the odd number.
+        // Pairs with the fence in `Glance::holds`: a thread that sees one of these words sees the
+        // odd number.
         fence(Ordering::Release);
         self.file.store(tag.file, Ordering::Relaxed);
         self.place.store(tag.place, Ordering::Relaxed);
@@ -123,8 +125,8 @@ impl Copied {
         true
     }
 
-    /// Drops the copy of this page. Does nothing where another page's is: the caller keeps everybody
-    /// from copying this page, so what is being written here now is not it.
+    /// Drops the copy of this page. Does nothing where another page's copy is. The caller keeps all
+    /// threads from copying this page, so a copy that is being written now is of another page.
     fn drop_copy(&self, tag: Tag) {
         let sequence = self.sequence.load(Ordering::Acquire);
         if self.tag() == tag {
@@ -133,9 +135,9 @@ impl Copied {
     }
 }
 
-/// A page's contents, seen without holding anything. What is read is anything at all until
-/// [`Glance::holds`] says that it was the page: read, copy out, ask, and only then believe. Positions
-/// beyond the page wrap round.
+/// A page's contents, read optimistically: without a pin or latch. The bytes may be anything until
+/// [`Glance::holds`] returns true: read, copy out, check, and only then believe. Positions beyond
+/// the page wrap round.
 #[derive(Clone, Copy)]
 pub struct Glance<'p> {
     copied: &'p Copied,
@@ -150,7 +152,7 @@ impl Glance<'_> {
         self.words[number % WORDS].load(Ordering::Relaxed)
     }
 
-    /// Eight bytes from anywhere on the page, as a little-endian number.
+    /// Returns eight bytes from anywhere on the page, as a little-endian number.
     #[inline]
     pub fn u64_at(&self, at: usize) -> u64 {
         let (number, shift) = (at / WORD_BYTES, at % WORD_BYTES * 8);
@@ -160,28 +162,28 @@ impl Glance<'_> {
         low | high
     }
 
-    /// Four bytes at a multiple of four.
+    /// Returns four bytes at a multiple of four.
     #[inline]
     pub fn u32_at(&self, at: usize) -> u32 {
         debug_assert!(at.is_multiple_of(4));
         (self.word(at / WORD_BYTES) >> (at % WORD_BYTES * 8)) as u32
     }
 
-    /// Number of line pointers, as [`Page::item_count`].
+    /// Returns the number of line pointers, like [`Page::item_count`].
     #[inline]
     pub fn item_count(&self) -> u16 {
         let end = usize::from(self.u16_at(LOWER_AT)).clamp(HEADER_SIZE, PAGE_SIZE);
         ((end - HEADER_SIZE) / ITEM_ID_SIZE) as u16
     }
 
-    /// Line pointer `number`, from 1 on.
+    /// Returns line pointer `number`, from 1 on.
     #[inline]
     pub fn item_id(&self, number: u16) -> ItemId {
         let slot = HEADER_SIZE + usize::from(number).wrapping_sub(1).wrapping_mul(ITEM_ID_SIZE);
         ItemId(self.u32_at(slot))
     }
 
-    /// Two bytes at a multiple of two.
+    /// Returns two bytes at a multiple of two.
     #[inline]
     pub fn u16_at(&self, at: usize) -> u16 {
         debug_assert!(at.is_multiple_of(2));
@@ -196,7 +198,7 @@ impl Glance<'_> {
         }
     }
 
-    /// Whether everything read until now is what the page held, at this moment.
+    /// Returns whether everything read until now is what the page held, at this moment.
     #[inline]
     pub fn holds(&self) -> bool {
         // Pairs with the fence in `Copied::change`.
@@ -214,7 +216,7 @@ impl std::fmt::Debug for Glance<'_> {
 
 /// The copies of one pool.
 pub(super) struct Copies {
-    /// In sets of [`WAYS`].
+    /// The places, in sets of [`WAYS`].
     places: Box<[Copied]>,
     misses: Counter,
 }
@@ -232,19 +234,20 @@ impl Copies {
         &self.places[first * WAYS..(first + 1) * WAYS]
     }
 
-    /// A look at the copy of a page, if there is one.
+    /// Returns an optimistic read of a page's copy, if there is one.
     #[inline]
     pub(super) fn glance(&self, tag: Tag) -> Option<Glance<'_>> {
         self.set(tag).iter().find_map(|place| place.glance(tag))
     }
 
-    /// Whether there is a copy of a page that nobody can be copying: it is just coming into the pool.
+    /// Returns whether a page has a copy. The page is just coming into the pool, so no thread can
+    /// be copying it.
     pub(super) fn has(&self, tag: Tag) -> bool {
         self.set(tag).iter().any(|place| place.tag() == tag)
     }
 
-    /// Copies a page that the caller has latched for reading. False if it did not: all places are
-    /// taken, and it is not this page's turn, or somebody else is at it.
+    /// Copies a page that the caller has latched for reading. Returns false when all places are
+    /// taken and it is not this page's turn, or when another thread changes the place.
     pub(super) fn make(&self, tag: Tag, page: &Page) -> bool {
         let set = self.set(tag);
         let mut free = None;
@@ -259,7 +262,7 @@ impl Copies {
             }
         }
         let chosen = free.or_else(|| {
-            // Relaxed, and lost under contention: any choice is as good.
+            // Relaxed: counts lost under contention do not matter, because any choice is as good.
             let misses = self.misses.fetch_add(1, Ordering::Relaxed);
             let place = &set[(misses / MISSES_PER_REPLACEMENT) as usize % WAYS];
             misses
@@ -276,11 +279,11 @@ impl Copies {
     /// Drops the copies of a page that the caller has latched for writing.
     #[cold]
     pub(super) fn drop_copy(&self, tag: Tag) {
-        // Two readers may have made one each.
+        // Two readers may have made one copy each.
         self.set(tag).iter().for_each(|place| place.drop_copy(tag));
     }
 
-    /// Drops the copies of a fork's pages from `first` on, which nobody uses any more.
+    /// Drops the copies of a fork's pages from `first` on, which are no longer used.
     pub(super) fn forget(&self, file: RelFileId, fork: Fork, first: BlockNumber) {
         for place in &self.places {
             let tag = place.tag();
@@ -424,8 +427,8 @@ mod model {
     const MINE: Tag = Tag { file: 1, place: 1 };
     const OTHER: Tag = Tag { file: 1, place: 2 };
 
-    /// A copy is dropped and made anew, then its place goes to another page. A reader that believes
-    /// what it saw saw one version of its page.
+    /// Drops a copy, makes it again, and gives its place to another page. A reader that believes
+    /// its words saw one version of its page.
     fn one_version_of_one_page() {
         let copied = Arc::new(Copied::new());
         assert!(copied.change(0, MINE, |_| 10));
@@ -456,8 +459,8 @@ mod model {
         assert!(!check(Some("glance_unchecked"), one_version_of_one_page));
     }
 
-    /// Two who copy two pages to one place, and one who drops its page's copy before it changes the page: no
-    /// copy of the old page is left.
+    /// One thread copies another page to the place. A second thread drops its page's copy before it
+    /// changes the page: no copy of the old page is left.
     fn a_dropped_copy_stays_away() {
         let copied = Arc::new(Copied::new());
         assert!(copied.change(0, MINE, |_| 10));
@@ -466,7 +469,7 @@ mod model {
             thread::spawn(move || copied.change(2, OTHER, |_| 30))
         };
         copied.drop_copy(MINE);
-        // Whatever the other did or is doing, nobody is told the old page from here on.
+        // No matter how far the copier is, no reader gets the old page from here on.
         if let Some(glance) = copied.glance(MINE) {
             assert!(!glance.holds(), "a copy of the old page was believed");
         }

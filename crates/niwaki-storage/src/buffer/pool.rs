@@ -1,4 +1,4 @@
-//! Finding pages, reading them in, growing files.
+//! The buffer pool's main operations: finding pages, reading them in, and growing files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId};
 use crate::page::Page;
 use crate::wal::Wal;
 
-/// Most pages by which a file grows at once.
+/// The most pages by which a file grows at once on behalf of waiting threads.
 const EXTENSION_MAX: u32 = 64;
 const IO_WAITS: usize = 64;
 
@@ -38,11 +38,11 @@ pub(super) struct IoWait {
 pub struct Extension {
     /// The first new page.
     pub first: BlockNumber,
-    /// How many there are; at least as many as were asked for.
+    /// Number of new pages; at least as many as were asked for.
     pub count: u32,
 }
 
-/// The buffer pool. Bounded by its number of frames; everything else is found or evicted.
+/// The buffer pool, bounded by its number of frames.
 pub struct BufferPool {
     pub(super) frames: Box<[Frame]>,
     pub(super) arena: Arena,
@@ -55,7 +55,7 @@ pub struct BufferPool {
     pub(super) files: Arc<Files>,
     pub(super) wal: Arc<Wal>,
     pub(crate) writes: WriteCounters,
-    /// Reads ahead of their use.
+    /// Runs that are read ahead of their use.
     pub(crate) reads: ReadQueue,
     /// The newest page that recovery saw on disk.
     newest: Mutex<Option<(PageId, Lsn)>>,
@@ -63,7 +63,8 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// `ring`: where the system is to read what streams look ahead at.
+    /// Makes an empty pool. `ring` is the system's ring, if the system is to read ahead for
+    /// streams.
     pub(crate) fn new(
         frames: usize,
         files: Arc<Files>,
@@ -90,7 +91,7 @@ impl BufferPool {
         }
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     pub fn capacity(&self) -> usize {
         self.frames.len()
     }
@@ -116,13 +117,13 @@ impl BufferPool {
         unsafe { self.arena.page_mut(index as usize) }
     }
 
-    /// Pins a page, reading it in when it is not here. Of several threads that want a page one reads
-    /// and the others wait for it.
+    /// Pins a page, and reads the page in when it is not in the pool. Of several threads that want
+    /// a page, one reads and the others wait for it.
     ///
     /// # Errors
     /// [`Error::Corruption`] when the page does not exist, fails its checksum or its structure is
-    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame stays pinned. Also what may happen
-    /// when an evicted page is written.
+    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame stays pinned. Also errors of
+    /// writing an evicted page.
     #[inline]
     pub fn pin(&self, id: PageId) -> Result<Pin<'_>> {
         let tag = Tag::of(id);
@@ -140,20 +141,20 @@ impl BufferPool {
         self.pin_resident(Tag::of(id))
     }
 
-    /// A look at a page without a pin or a latch, if somebody made a copy of it
-    /// ([`PageRead::publish`](super::PageRead::publish)). Writes to no shared memory.
+    /// Returns an optimistic read (a glance) of a page, without a pin or a latch, if the page has a
+    /// copy ([`PageRead::publish`](super::PageRead::publish)). Writes to no shared memory.
     #[inline]
     pub fn glance(&self, id: PageId) -> Option<Glance<'_>> {
         self.copies.glance(Tag::of(id))
     }
 
-    /// Pins a page that redo will overwrite as a whole: what is on disk may be torn, and reads as
-    /// zeros then.
+    /// Pins a page that redo will overwrite as a whole. A torn page on disk reads as zeros here.
     pub(crate) fn pin_to_rewrite(&self, id: PageId) -> Result<Pin<'_>> {
         self.pin_slowly(Tag::of(id), true)
     }
 
-    /// Brings a page that is in the pool near the processor, for who will look at it soon. Changes nothing, promises nothing.
+    /// Prefetches a page that is in the pool, for a caller that reads the page soon. Changes
+    /// nothing and guarantees nothing.
     #[inline]
     pub fn bring_near(&self, id: PageId) {
         if let Some(index) = self.table.guess(&self.frames, Tag::of(id)) {
@@ -165,11 +166,11 @@ impl BufferPool {
     #[inline]
     pub(super) fn pin_resident(&self, tag: Tag) -> Option<Pin<'_>> {
         let index = self.table.guess(&self.frames, tag)?;
-        // The pin's locked instruction would make the first look at the page wait for the frame.
+        // The pin's locked instruction would make the first access to the page wait for the frame.
         self.arena.prefetch(index as usize);
         let frame = &self.frames[index as usize];
         let before = frame.try_pin_to_use()?;
-        // From here on the pin holds the name still.
+        // From here on the pin keeps the name.
         let pin = Pin::new(self, frame, index);
         if frame.tag() != tag {
             return None;
@@ -183,8 +184,8 @@ impl BufferPool {
 
     #[cold]
     fn pin_slowly(&self, tag: Tag, rewrite: bool) -> Result<Pin<'_>> {
-        // Ends: every turn either returns, or waited for a read that failed, whose error the next turn meets itself if
-        // it lasts, or finds what another thread has put there meanwhile.
+        // Ends: every round returns, finds a page that another thread has put there, or has waited
+        // for a failed read. If that read's error lasts, the next round meets it itself.
         loop {
             let partition = self.table.lock(tag);
             let found = self.table.find(&self.frames, tag);
@@ -204,7 +205,8 @@ impl BufferPool {
         }
     }
 
-    /// Puts a CLAIMED frame into the table as LOADING. When the page is there already, the frame is given back.
+    /// Puts a CLAIMED frame into the table as LOADING. When the page is there already, gives the
+    /// frame back and returns false.
     pub(super) fn begin_load(&self, tag: Tag, index: u32) -> bool {
         let _partition = self.table.lock(tag);
         if self.table.find(&self.frames, tag).is_some() {
@@ -235,10 +237,12 @@ impl BufferPool {
         Some(pin)
     }
 
-    /// Waits until a frame is not LOADING this page any more, and returns its state; whoever can helps.
+    /// Waits until a frame is no longer LOADING this page, and returns the frame's state. Helps
+    /// with the read where this thread can.
     pub(super) fn wait_until_loaded(&self, index: u32, tag: Tag) -> u64 {
         let frame = &self.frames[index as usize];
-        // Ends with the read. Its thread notifies under the lock when it is over, and when it leaves it to others.
+        // Ends: with the read. The reading thread notifies under the lock when the read is over,
+        // and when it leaves the read to others.
         loop {
             self.help_reading(tag);
             let wait = &self.io[index as usize % IO_WAITS];
@@ -254,7 +258,7 @@ impl BufferPool {
         }
     }
 
-    /// Wakes those who wait for a frame, so that they look again.
+    /// Wakes the threads that wait for a frame, so that they look again.
     pub(super) fn wake_waiters(&self, index: u32) {
         let wait = &self.io[index as usize % IO_WAITS];
         drop(wait.lock.lock());
@@ -271,7 +275,7 @@ impl BufferPool {
         }
         let wait = &self.io[index as usize % IO_WAITS];
         let mut guard = wait.lock.lock();
-        // Ends with the read or write that holds the flag, whose thread notifies under this lock.
+        // Ends: with the read or write that holds the flag, whose thread notifies under this lock.
         loop {
             let state = frame.state.load(Ordering::Acquire);
             if state & flags == 0 {
@@ -281,7 +285,7 @@ impl BufferPool {
         }
     }
 
-    /// Flips flags of a frame whose read or write is over, and wakes those who wait for it.
+    /// Sets and clears flags of a frame whose read or write is over, and wakes the waiting threads.
     pub(super) fn end_io(&self, index: u32, set: u64, clear: u64) {
         let frame = &self.frames[index as usize];
         let mut state = frame.state.load(Ordering::Relaxed);
@@ -300,10 +304,11 @@ impl BufferPool {
     /// Reads the page of a frame that this thread put into the table as LOADING.
     fn load(&self, tag: Tag, index: u32, rewrite: bool) -> Result<Pin<'_>> {
         let frame = &self.frames[index as usize];
-        // SAFETY: the frame is LOADING and this thread set that: others wait until it is over.
+        // SAFETY: the frame is LOADING and this thread set that: other threads wait until the read
+        // is over.
         let page = unsafe { self.page_mut(index) };
         let pin = Pin::new(self, frame, index);
-        // Who waits for the end of this read must not wait for ever.
+        // Threads that wait for the end of this read must not wait for ever.
         let panicked = scopeguard::guard((), |()| self.end_load(tag, index, false));
         let read = self.read_page(tag.id(), page, rewrite);
         ScopeGuard::into_inner(panicked);
@@ -311,7 +316,8 @@ impl BufferPool {
         read.map(|()| pin)
     }
 
-    /// The page of a LOADING frame is there, or cannot be had. The pin of whoever set LOADING stays.
+    /// Ends the read of a LOADING frame, whether the page was read or not. The pin of the thread
+    /// that set LOADING stays.
     pub(super) fn end_load(&self, tag: Tag, index: u32, read: bool) {
         let frame = &self.frames[index as usize];
         if read {
@@ -324,7 +330,8 @@ impl BufferPool {
             let partition = self.table.lock(tag);
             self.table.unlink(&self.frames, tag, index);
             drop(partition);
-            // Not valid and not in the table: free as soon as the waiters have let go.
+            // The frame is not valid and not in the table: it is free as soon as the waiting
+            // threads have unpinned it.
             self.end_io(index, 0, LOADING);
         }
     }
@@ -335,11 +342,12 @@ impl BufferPool {
         self.accept(id, page, rewrite)
     }
 
-    /// Judges a page that was read.
+    /// Accepts or refuses a page that was read.
     pub(super) fn accept(&self, id: PageId, page: &mut Page, rewrite: bool) -> Result<()> {
         match self.verify(id, page) {
             Ok(()) => Ok(()),
-            // Maps may forget what they say; and the free space map is not logged, so a crash may tear its pages.
+            // Maps may forget their contents. Besides, the free space map is not logged, so a crash
+            // may tear its pages.
             Err(_) if rewrite || id.fork != Fork::Main => {
                 page.0.fill(0);
                 Ok(())
@@ -348,7 +356,7 @@ impl BufferPool {
         }
     }
 
-    /// Whether a page that was read is what was written.
+    /// Checks that a page that was read is the one that was written.
     fn verify(&self, id: PageId, page: &mut Page) -> std::result::Result<(), Corruption> {
         let damage = |invariant, detail| Corruption {
             file: format!("{BASE}/{}", fork_file_name(id.file, id.fork)),
@@ -359,7 +367,8 @@ impl BufferPool {
         };
         if page.is_new() {
             page.check_structure(id)?;
-            // One that was never written may be: its file grew before its first record was durable.
+            // A page that was never written may be new: its file grew before its first record was
+            // durable.
             if self.files.was_written(id) {
                 let detail = "the page was written, and reads as zeros".into();
                 return Err(damage("F1", detail));
@@ -384,7 +393,7 @@ impl BufferPool {
         page.check_structure(id)
     }
 
-    /// Recovery saw a page on disk with this LSN.
+    /// Notes the LSN of a page that recovery saw on disk.
     pub(crate) fn note_newest(&self, id: PageId, lsn: Lsn) {
         let mut newest = self.newest.lock();
         if newest.is_none_or(|(_, other)| other < lsn) {
@@ -392,12 +401,12 @@ impl BufferPool {
         }
     }
 
-    /// The newest page that recovery saw on disk, as it was there, and its LSN.
+    /// Returns the newest page that recovery saw on disk, with its LSN there.
     pub(crate) fn newest_read(&self) -> Option<(PageId, Lsn)> {
         *self.newest.lock()
     }
 
-    /// Length of a fork in pages; 0 when it does not exist.
+    /// Returns the length of a fork in pages; 0 when the fork does not exist.
     ///
     /// # Errors
     /// [`Error::Io`] when the files cannot be opened.
@@ -405,9 +414,9 @@ impl BufferPool {
         self.files.blocks(file, fork)
     }
 
-    /// Grows a fork by at least `count` pages of zeros, in one step; by more, up to 64, when several
-    /// threads want to grow it. The new pages are the caller's to hand out: nobody else looks for
-    /// them. The space is reserved on disk.
+    /// Grows a fork by at least `count` pages of zeros, in one step; by more, up to 64, when
+    /// several threads want to grow it. The caller hands the new pages out: no other thread looks
+    /// for them. The space is reserved on disk.
     ///
     /// # Errors
     /// [`Error::DiskFull`], and nothing changed; [`Error::Io`].
@@ -417,7 +426,7 @@ impl BufferPool {
         let growing = open.extend_lock.lock();
         open.extend_waiters.fetch_sub(1, Ordering::Relaxed);
         let wanted = count.max(1);
-        // Those who wait now are likely to be served by what is left over.
+        // The threads that wait now will probably use the surplus pages.
         let count = wanted.saturating_mul(waiting + 1).min(wanted.max(EXTENSION_MAX));
         let grown = match self.files.grow(&open, count) {
             Err(Error::DiskFull { .. }) if count > wanted => {
@@ -440,21 +449,21 @@ impl BufferPool {
         Ok(())
     }
 
-    /// Forgets the pages of a fork from `first` on, dirty or not. The caller made sure that nobody
-    /// uses them any more (an exclusive lock on the table); only writers of dirty pages may hold a
-    /// pin, and are waited for.
+    /// Discards the pages of a fork from `first` on, dirty or not. The caller has made sure, by an
+    /// exclusive lock on the table, that no other thread uses them. Only writers of dirty pages may
+    /// hold a pin, and this call waits for them.
     pub(crate) fn forget(&self, file: RelFileId, fork: Fork, first: BlockNumber) {
         self.copies.forget(file, fork, first);
         for index in 0..self.frames.len() as u32 {
             let frame = &self.frames[index as usize];
-            // A glance without a lock: a frame that is not in the table now cannot come to hold one
-            // of these pages, which nobody reads any more.
+            // This check needs no lock: the pages are no longer read, so no other frame can come to
+            // hold one of them.
             let tag = frame.tag();
             let id = tag.id();
             if id.file != file || id.fork != fork || id.block < first {
                 continue;
             }
-            // Ends: pins on these pages are those of writers, each of which ends.
+            // Ends: pins on these pages belong to writers, which end.
             while !self.try_forget(tag, index) {
                 match frame.state.load(Ordering::Relaxed) {
                     state if state & LOADING != 0 => self.wait_until_loaded(index, tag),
@@ -468,7 +477,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes the page out of the table; false when somebody has it pinned.
+    /// Removes the page from the table; false when another thread has the page pinned.
     fn try_forget(&self, tag: Tag, index: u32) -> bool {
         let frame = &self.frames[index as usize];
         let _partition = self.table.lock(tag);
@@ -488,7 +497,8 @@ impl BufferPool {
         taken
     }
 
-    /// The caller has just latched the page for writing: no copy of it may be believed from now on.
+    /// Drops the page's copy after the caller has latched the page exclusively: no copy may be
+    /// believed from now on.
     #[inline]
     pub(super) fn before_change(&self, frame: &Frame) {
         // Relaxed: COPIED is set and cleared under the latch.
@@ -500,12 +510,12 @@ impl BufferPool {
         }
     }
 
-    /// The fork's file, for those who count and write.
+    /// Returns the fork's file, for counting and writing.
     pub(super) fn fork_of(&self, id: PageId) -> Result<Arc<ForkFile>> {
         self.files.fork(id.file, id.fork)
     }
 
-    /// How far the log is durable.
+    /// Returns the position up to which the log is durable.
     pub fn flushed(&self) -> Lsn {
         self.wal.flushed()
     }

@@ -1,8 +1,10 @@
-//! Reads that somebody else may do: runs wait here for a worker, or for whoever needs one of their pages first.
+//! The queue of reads ahead: runs wait here for a worker, or for the first thread that needs one of
+//! their pages.
 //!
-//! Nobody waits for a run that nobody works at: who finds his page in the queue takes the run out and reads it
-//! himself. So a stream is never slower for having looked ahead, and without workers nothing is lost but time.
-//! Where the system reads by itself, runs go on to its ring (`read_ring.rs`).
+//! No thread waits for a run that no thread works on. A thread that finds its page in the queue
+//! takes the run out and reads the run itself. So looking ahead never makes a stream slower, and
+//! without workers only time is lost. Where the system itself reads, runs go on to its ring
+//! (`read_ring.rs`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,34 +18,36 @@ use super::frame::Tag;
 use super::pool::BufferPool;
 use super::read_run::ReadRun;
 
-/// Reads ahead pin this part of the pool at most, all together.
+/// Divisor of the pool's frames that bounds the frames pinned by all reads ahead together: a
+/// quarter.
 const SHARE: u32 = 4;
 
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) runs: VecDeque<ReadRun>,
-    /// Threads that take runs.
+    /// Number of threads that take runs.
     workers: usize,
     stop: bool,
-    /// Those that are in the ring, by token.
+    /// Runs that are in the ring, by token.
     pub(super) under_way: Vec<Option<ReadRun>>,
-    /// Somebody asks the ring for ends.
+    /// A thread is asking the ring for completions.
     pub(super) reaping: bool,
-    /// Why the ring does not work any more.
+    /// The reason why the ring failed.
     pub(super) failure: Option<String>,
 }
 
-/// Hears why the ring does not work any more.
+/// A listener for the ring's failure.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The runs that wait.
+/// The queue of waiting runs, with the ring and the counters.
 pub(crate) struct ReadQueue {
     pub(super) waiting: Mutex<Waiting>,
-    /// There is something for a worker; or ends were taken out of the ring.
+    /// Signals a run for a worker, or completions taken out of the ring.
     pub(super) changed: Condvar,
-    /// Where the system reads by itself; then there are no workers.
+    /// The ring, where the system itself reads; there are no workers then.
     pub(super) ring: Option<Arc<dyn ReadRing>>,
-    /// It does not work any more: only what it has is asked for. Set under `waiting`'s lock.
+    /// The ring has failed: it gets no new runs, and only returns its old ones. Set under the lock
+    /// of `waiting`.
     pub(super) broken: AtomicBool,
     pub(super) tell: Mutex<Option<Tell>>,
     /// Frames that reads ahead may still pin.
@@ -51,33 +55,33 @@ pub(crate) struct ReadQueue {
     pub(crate) counters: ReadCounters,
 }
 
-/// What happened to reads ahead; statistics.
+/// Counters of reads ahead; statistics.
 #[derive(Default)]
 pub(crate) struct ReadCounters {
     /// Runs begun, and their pages.
     runs: AtomicCounter,
     blocks: AtomicCounter,
-    /// By how many pages their streams looked ahead then: the sum, and the most.
+    /// Look-ahead distances of the streams at these runs, in pages: the sum, and the most.
     distances: AtomicCounter,
     distance_max: AtomicCounter,
-    /// Those that the system had in memory.
+    /// Runs that the system had in memory.
     pub(crate) cached: AtomicCounter,
-    /// Those that were given to others, and their pages.
+    /// Runs left to other threads or to the ring, and their pages.
     queued: AtomicCounter,
     queued_blocks: AtomicCounter,
     /// Pages that were needed before they were there.
     pub(crate) waits: AtomicCounter,
-    /// Those that who needed them took back.
+    /// Queued runs that a thread took back because it needed them.
     pub(crate) helped: AtomicCounter,
-    /// Those that were given to the system, and how often.
+    /// Runs given to the ring, and calls that gave them.
     begun: AtomicCounter,
     submitted: AtomicCounter,
-    /// Those that came back unfinished.
+    /// Runs that the ring returned unfinished.
     repeated: AtomicCounter,
 }
 
 impl ReadCounters {
-    /// A run of so many pages begins, of a stream that looks ahead by so many.
+    /// Counts a run of `blocks` pages, of a stream that looks ahead by `distance` pages.
     pub(crate) fn run(&self, blocks: usize, distance: u32) {
         self.runs.fetch_add(1, Ordering::Relaxed);
         self.blocks.fetch_add(blocks as u64, Ordering::Relaxed);
@@ -85,13 +89,13 @@ impl ReadCounters {
         self.distance_max.fetch_max(distance.into(), Ordering::Relaxed);
     }
 
-    /// A run of so many pages is left to others.
+    /// Counts a run of `blocks` pages that is left to others.
     fn queue(&self, blocks: usize) {
         self.queued.fetch_add(1, Ordering::Relaxed);
         self.queued_blocks.fetch_add(blocks as u64, Ordering::Relaxed);
     }
 
-    /// So many runs were given to the system at once.
+    /// Counts `runs` runs that were given to the ring in one call.
     pub(super) fn begun(&self, runs: u64) {
         self.begun.fetch_add(runs, Ordering::Relaxed);
         self.submitted.fetch_add(1, Ordering::Relaxed);
@@ -104,32 +108,32 @@ impl ReadCounters {
 
 type AtomicCounter = niwaki_env::sync::plain_atomic::AtomicU64;
 
-/// What [`BufferPool::read_statistics`] says.
+/// The counters that [`BufferPool::read_statistics`] returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatistics {
     /// Reads of one or several neighbouring pages by streams.
     pub runs: u64,
-    /// Pages of these.
+    /// Pages of these reads.
     pub blocks: u64,
-    /// By how many pages the stream looked ahead when it came to a read, added up over all reads.
+    /// Look-ahead distance of the stream at each read, in pages, added up over all reads.
     pub distances: u64,
-    /// The most of these.
+    /// The largest of these distances.
     pub distance_max: u64,
-    /// Of those, how many the system had in memory.
+    /// Reads whose pages the system had in memory.
     pub cached: u64,
-    /// How many were left to a worker or to the system.
+    /// Reads that were left to a worker or to the system.
     pub queued: u64,
-    /// Pages of these.
+    /// Pages of the reads in `queued`.
     pub queued_blocks: u64,
-    /// How often a stream's reader needed a page that had to be read first, or was not there yet.
+    /// Times a stream's reader needed a page that had to be read first, or was not there yet.
     pub waits: u64,
-    /// How many of these were done by who needed them, before a worker came.
+    /// Reads in `queued` that the thread that needed them did, before a worker came.
     pub helped: u64,
-    /// How many the system was asked for, and by how many calls.
+    /// Reads that the system was asked for.
     pub begun: u64,
-    /// See there.
+    /// Calls that asked the system for the reads in `begun`.
     pub submitted: u64,
-    /// How many of these were read again, since they did not end well.
+    /// Reads in `begun` that were read again, because they did not end well.
     pub repeated: u64,
 }
 
@@ -146,9 +150,10 @@ impl ReadQueue {
         }
     }
 
-    /// Takes frames out of those that reads ahead may pin, `wanted` or as many as there are.
+    /// Takes `wanted` frames, or as many as are left, off those that reads ahead may pin; returns
+    /// the number.
     pub(super) fn take_frames(&self, wanted: u32) -> u32 {
-        // Relaxed: a counter alone.
+        // Relaxed: the counter orders nothing else.
         let take = |left: u32| Some(left - left.min(wanted));
         let before = self.frames_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         before.map_or(0, |left| left.min(wanted))
@@ -158,17 +163,17 @@ impl ReadQueue {
         self.frames_left.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Whether the system takes runs.
+    /// Returns whether the ring takes runs.
     pub(super) fn ring_works(&self) -> bool {
         self.ring.is_some() && !self.broken.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody takes runs.
+    /// Returns whether the ring or a worker takes runs.
     pub(crate) fn has_takers(&self) -> bool {
         self.ring_works() || self.waiting.lock().workers > 0
     }
 
-    /// Leaves a run to others; gives it back when there are none.
+    /// Leaves a run to others; returns the run when there are none.
     fn submit(&self, run: ReadRun) -> Option<ReadRun> {
         let mut waiting = self.waiting.lock();
         if !self.ring_works() && waiting.workers == 0 {
@@ -192,7 +197,7 @@ impl ReadQueue {
 }
 
 impl BufferPool {
-    /// What streams read so far.
+    /// Returns the statistics of streams' reads.
     pub fn read_statistics(&self) -> ReadStatistics {
         let counters = &self.reads.counters;
         let number = |counter: &AtomicCounter| counter.load(Ordering::Relaxed);
@@ -212,13 +217,14 @@ impl BufferPool {
         }
     }
 
-    /// How many frames reads ahead pin now.
+    /// Returns the number of frames that reads ahead pin now.
     #[cfg(test)]
     pub(crate) fn reads_pin(&self) -> u32 {
         self.frames.len() as u32 / SHARE - self.reads.frames_left.load(Ordering::Relaxed)
     }
 
-    /// Leaves a run to others, from [`BufferPool::begin_waiting`] on; gives it back when it is to be read at once.
+    /// Leaves a run to others; the ring begins it in [`BufferPool::begin_waiting`]. Returns the run
+    /// when it must be read at once.
     pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
         if !self.reads.ring_works() {
             return self.reads.submit(run);
@@ -229,13 +235,14 @@ impl BufferPool {
         let frames = run.frames();
         let back = self.reads.submit(run);
         if !niwaki_env::seeded_bug!("left_in_silence") {
-            // Who waits already thinks that this thread is at it.
+            // A waiting thread still believes that this thread does the read.
             frames.for_each(|index| self.wake_waiters(index));
         }
         back
     }
 
-    /// Whether a page that is LOADING waits for whoever comes, as far as this thread could tell.
+    /// Returns whether this thread can help to read a LOADING page by a ring: the page's run waits
+    /// in the queue or is under way.
     pub(super) fn can_help(&self, tag: Tag) -> bool {
         if self.reads.ring.is_none() {
             return false;
@@ -244,11 +251,12 @@ impl BufferPool {
         waiting.runs.iter().chain(waiting.under_way()).any(|run| run.has(tag.id()))
     }
 
-    /// The caller waits for this page: if the run that brings it waits in the queue, it is done at once; if the system
-    /// reads it, the caller asks for ends. When this returns the page is there, cannot be had, or is another thread's.
+    /// Helps to read a page that the caller waits for. A run that waits in the queue is read at
+    /// once. For a run under way in the ring, the caller asks for completions. When this returns,
+    /// the page is there, cannot be read, or is being read by another thread.
     pub(super) fn help_reading(&self, tag: Tag) {
         let id = tag.id();
-        // Ends: each turn some run ends, or another thread, which will, is waited for.
+        // Ends: in each round some run ends, or another thread is waited for, which will end one.
         while self.is_loading(id.file, id.fork, id.block.0) {
             let mut waiting = self.reads.waiting.lock();
             if let Some(at) = waiting.runs.iter().position(|run| run.has(id)) {
@@ -260,7 +268,7 @@ impl BufferPool {
             }
             let ring = self.reads.ring.as_ref();
             let Some(ring) = ring.filter(|_| waiting.under_way().any(|run| run.has(id))) else {
-                // Its thread is at it.
+                // The thread that reads the page is at work.
                 return;
             };
             if waiting.reaping && !niwaki_env::seeded_bug!("everybody_reaps") {
@@ -270,16 +278,16 @@ impl BufferPool {
             waiting.reaping = true;
             drop(waiting);
             self.reap(ring, true);
-            // There is room now.
+            // The ring has room now.
             self.begin_waiting();
         }
     }
 
-    /// Body of a worker: reads runs until it is told to stop and nothing waits.
+    /// Runs a worker: reads runs until it is told to stop and no run waits.
     pub(crate) fn read_for_others(&self) {
         let queue = &self.reads;
         let mut waiting = queue.waiting.lock();
-        // Ends when the queue says stop.
+        // Ends: when the queue says stop.
         loop {
             if let Some(run) = waiting.runs.pop_front() {
                 drop(waiting);
@@ -295,16 +303,16 @@ impl BufferPool {
         }
     }
 
-    /// A worker is about to begin.
+    /// Registers a worker that is about to begin.
     pub(crate) fn enlist_reader(&self) {
         let mut waiting = self.reads.waiting.lock();
         waiting.stop = false;
         waiting.workers += 1;
     }
 
-    /// A worker ends, once nothing waits.
+    /// Unregisters a worker, once no run waits.
     pub(crate) fn discharge_reader(&self) {
-        // Ends with what waits: streams do not run on without pause.
+        // Ends: with the waiting runs, because streams do not run on without pause.
         loop {
             let mut waiting = self.reads.waiting.lock();
             let run = waiting.runs.pop_front();

@@ -1,24 +1,32 @@
-//! Reads that the system does by itself (`io_method = io_uring`).
+//! Reads by the operating system itself (`io_method = io_uring`).
 //!
 //! ```text
 //!   queue ---- begin_waiting ----> under way ---- reap ----> pages VALID, or gone from the pool
 //!     |        as far as there                     ^
-//!     |        is room, one call                   | whoever needs one of the pages, or comes by
-//!     +-----> finish_run, by who needs it first    |
-//!                                                  +-- one thread at a time
+//!     |        is room, one call                   | a thread that needs one of the pages, or that
+//!     +-----> finish_run, by the first             | passes by; one thread at a time
+//!             thread that needs a page
 //! ```
 //!
-//! Nobody is there for the ends of reads: **who waits for a page that is under way asks for ends himself**, until it is there. One asks at a
-//! time; the others sleep until he has seen to what he got, and look again. He needs no latch and no other frame for that, so it does not matter
-//! what he or they hold. Who reads nothing but comes by (a stream that looks ahead, somebody who finds no frame) takes the ends that are there
-//! already. What nobody wants stays pinned until then; a quarter of the pool at most.
+//! No dedicated thread waits for completions of reads. **A thread that waits for a page under way
+//! asks for completions itself**, until the page is there. One thread asks at a time. The others
+//! sleep until that thread has processed the completions that it got, and look again. Asking needs
+//! no latch and no other frame, so it does not matter what these threads hold.
 //!
-//! A frame under way is LOADING, pinned by its run, and named in `under_way` until its end was taken out of the ring: only then the system has
-//! let go of its memory. Nothing ends that earlier: no error, no cancelled statement, no stream that is dropped. The pool goes only when nothing is under way.
+//! Other threads take completions that are there already when they pass by: a stream that looks
+//! ahead, or a thread that finds no frame. Pages that no thread wants stay pinned until then; a
+//! quarter of the pool at most.
 //!
-//! A ring that breaks is given no run again: what waits is read by who meets the failure, and from then on by who needs it, as if nobody read ahead.
-//! It gives back what it has not begun, and is asked for what it has. Only if that does not end does the process: a frame that the system may write to at
-//! any moment can neither be used again nor be waited for.
+//! A frame under way is LOADING, pinned by its run, and named in `under_way` until its completion
+//! was taken out of the ring. Only then the system has released its memory. Nothing ends that
+//! earlier: no error, no cancelled statement, no stream that is dropped. The pool is dropped only
+//! when nothing is under way.
+//!
+//! A broken ring gets no more runs. The thread that meets the failure reads the waiting runs. From
+//! then on every page is read by the thread that needs it, as if without read-ahead. The ring
+//! returns the runs it has not begun, and is asked for the completions of the others. Only if these
+//! never complete, the process ends. The system may write to their frames at any moment, so the
+//! frames can neither be used again nor be waited for.
 
 use std::sync::Arc;
 
@@ -30,7 +38,8 @@ use super::read_queue::{ReadQueue, Waiting};
 use super::read_run::ReadRun;
 use crate::page::PAGE_SIZE;
 
-/// One thread asks for ends. Whatever happens to it, others may when it has gone.
+/// The right to ask for completions, held by one thread. Dropping it gives the right back, however
+/// the thread ends.
 struct Reaper<'q> {
     queue: &'q ReadQueue,
 }
@@ -43,12 +52,12 @@ impl Drop for Reaper<'_> {
 }
 
 impl Waiting {
-    /// Runs that are under way.
+    /// Returns the runs that are under way.
     pub(super) fn under_way(&self) -> impl Iterator<Item = &ReadRun> {
         self.under_way.iter().flatten()
     }
 
-    /// A token for one more run, if there is room.
+    /// Returns a token for one more run, if there is room.
     fn token(&mut self, capacity: usize) -> Option<usize> {
         if let Some(free) = self.under_way.iter().position(Option::is_none) {
             return Some(free);
@@ -62,7 +71,8 @@ impl Waiting {
 }
 
 impl BufferPool {
-    /// Begins what waits in the queue, as far as the ring has room, and takes the ends that are there. Without a ring workers do.
+    /// Begins the runs that wait in the queue, as far as the ring has room, and takes completions
+    /// that are there. Does nothing without a ring: workers take the runs then.
     pub(crate) fn begin_waiting(&self) {
         let Some(ring) = &self.reads.ring else { return };
         self.reap_what_is_there();
@@ -81,7 +91,8 @@ impl BufferPool {
                 waiting = self.reads.waiting.lock();
             }
             self.add(ring.as_ref(), token, &run);
-            // In the same moment: who looks for the run finds it here or there.
+            // Under the same lock: a thread that looks for the run finds it in the queue or under
+            // way.
             waiting.under_way[token] = Some(run);
             begun += 1;
         }
@@ -95,9 +106,9 @@ impl BufferPool {
         }
     }
 
-    /// Reads the runs that wait for a ring that does not work any more; nobody adds one.
+    /// Reads the runs that wait for a broken ring; no thread adds one.
     fn read_what_waits(&self) {
-        // Ends with the last one.
+        // Ends: with the last run.
         loop {
             let Some(run) = self.reads.waiting.lock().runs.pop_front() else { return };
             self.finish_run(&run);
@@ -107,12 +118,13 @@ impl BufferPool {
     fn add(&self, ring: &dyn ReadRing, token: usize, run: &ReadRun) {
         let (file, offset) = run.place();
         self.with_slices(run, |slices| {
-            // SAFETY: the frames are LOADING, and stay so, as does the pool, until `take` has the token back: see above.
+            // SAFETY: the frames are LOADING, and stay so, as does the pool, until `take` has the
+            // token back: see above.
             unsafe { ring.add(token, file, slices, offset) };
         });
     }
 
-    /// Whoever meets the failure of the ring says so, once.
+    /// Marks the ring as failed, and reports that once.
     fn ring_fails(&self, error: RingError) {
         let queue = &self.reads;
         let why = match error {
@@ -126,7 +138,7 @@ impl BufferPool {
             if !queue.ring_works() {
                 return;
             }
-            // Relaxed: who adds runs looks again under the lock.
+            // Relaxed: threads that add runs look again under the lock.
             queue.broken.store(true, Ordering::Relaxed);
             waiting.failure = Some(why.clone());
         }
@@ -135,14 +147,16 @@ impl BufferPool {
         }
     }
 
-    /// Why the system does not read any more, if that happened since the pool was made.
+    /// Returns the reason why the ring failed, if it has failed since the pool was made.
     pub(crate) fn ring_failure(&self) -> Option<String> {
         self.reads.waiting.lock().failure.clone()
     }
 
-    /// `tell` hears once when that happens; at once, if it has.
+    /// Registers `tell`, which is called once when the ring fails; at once, if it has failed
+    /// already.
     pub(crate) fn when_ring_fails(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
-        // Held: who meets the failure meanwhile tells after this.
+        // The lock is held, so that a thread that meets the failure meanwhile reports it after
+        // this.
         let mut place = self.reads.tell.lock();
         match self.ring_failure() {
             Some(why) => tell(&why),
@@ -150,7 +164,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes the ends that are there already, unless somebody else does right now.
+    /// Takes completions that are there already, unless another thread does so right now.
     pub(crate) fn reap_what_is_there(&self) {
         let Some(ring) = &self.reads.ring else { return };
         let mut waiting = self.reads.waiting.lock();
@@ -162,10 +176,12 @@ impl BufferPool {
         self.reap(ring, false);
     }
 
-    /// Takes ends; with `wait` at least one. The caller has set `reaping`, and seen that something is under way.
+    /// Takes completions, at least one with `wait`. The caller has set `reaping`, and has seen that
+    /// a run is under way.
     pub(super) fn reap(&self, ring: &Arc<dyn ReadRing>, mut wait: bool) {
         let _reaper = Reaper { queue: &self.reads };
-        // Ends: what is under way is bounded, nothing is begun here, and a ring breaks once.
+        // Ends: the number of runs under way is bounded, no run is begun here, and a ring breaks
+        // once.
         loop {
             match ring.complete(wait) {
                 Ok(Some(done)) => {
@@ -180,9 +196,10 @@ impl BufferPool {
         }
     }
 
-    /// The system has let go of a run's frames.
+    /// Accepts the pages of a run whose frames the system has released, and reads the missing pages
+    /// again.
     fn end_run(&self, run: ReadRun, done: &ReadDone) {
-        // An error may be none of the file's: reading it again tells.
+        // An error may have another cause than the file: reading again shows that.
         let bytes = done.result.as_ref().map_or(0, |&bytes| bytes);
         let got = (bytes / PAGE_SIZE).min(run.len());
         self.accept_pages(&run, got);
@@ -196,7 +213,7 @@ impl BufferPool {
 impl Drop for BufferPool {
     fn drop(&mut self) {
         let Some(ring) = self.reads.ring.clone() else { return };
-        // Ends with the last read that is under way; nobody begins another.
+        // Ends: with the last read under way; no thread begins another.
         while self.reads.waiting.lock().under_way().next().is_some() {
             self.reap(&ring, true);
         }

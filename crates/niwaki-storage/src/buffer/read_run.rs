@@ -1,16 +1,16 @@
-//! Neighbouring pages that are read at once.
+//! Runs: neighbouring pages that are read at once.
 //!
 //! ```text
 //!   begin_run: frames LOADING, each pinned by the run
 //!        |
-//!        +-- fill_cached: what the system has in memory ---> pages VALID
+//!        +-- fill_cached: pages that the system has in memory ---> pages VALID
 //!        |
-//!        +-- the rest: finish_run, by a worker, or by whoever needs one of the pages first;
+//!        +-- the rest: finish_run, by a worker, or by the first thread that needs a page;
 //!            or the system reads it (`read_ring.rs`)
 //! ```
 //!
-//! A page that cannot be had leaves the pool again without an error: whoever needs it reads it himself, and meets the
-//! error himself.
+//! A page that cannot be read leaves the pool again without an error. A thread that needs the page
+//! reads it again, and meets the error itself.
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::error::Result;
 use crate::files::ForkFile;
 use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 
-/// Most pages that are read at once (`io_combine_limit`).
+/// The most pages that are read at once (`io_combine_limit`).
 pub(crate) const RUN_MAX: usize = 32;
 
-/// Pages behind each other in a file whose frames are LOADING, each pinned once by the run. It ends with
-/// [`BufferPool::finish_run`], or those who wait for its pages wait forever.
+/// Consecutive pages of a file whose frames are LOADING, each pinned once by the run. The run must
+/// end with [`BufferPool::finish_run`], or threads that wait for its pages wait forever.
 pub(crate) struct ReadRun {
     fork: Arc<ForkFile>,
     first: PageId,
     frames: [u32; RUN_MAX],
     count: usize,
-    /// Where it is read from by the system itself.
+    /// The file and offset for a read by the system itself.
     place: Option<(Arc<dyn VfsFile>, u64)>,
 }
 
@@ -45,28 +45,28 @@ impl ReadRun {
         PageId { block: BlockNumber(self.first.block.0 + at as u32), ..self.first }
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Its frames.
+    /// Returns the run's frames.
     pub(super) fn frames(&self) -> impl Iterator<Item = u32> + use<> {
         self.frames.into_iter().take(self.count)
     }
 
-    /// Whether the page is one of the run's.
+    /// Returns whether the page belongs to the run.
     pub(super) fn has(&self, id: PageId) -> bool {
         let same = (id.file, id.fork) == (self.first.file, self.first.fork);
         same && id.block.0.wrapping_sub(self.first.block.0) < self.count as u32
     }
 
-    /// The file that it is read from, and where there.
+    /// Returns the file and the offset that the run is read from.
     pub(super) fn place(&self) -> (Arc<dyn VfsFile>, u64) {
         self.place.clone().expect("a run for the system has a file")
     }
 
-    /// The pages from `from` on.
+    /// Returns the pages from `from` on, as a run.
     pub(super) fn rest(mut self, from: usize) -> Self {
         self.place = None;
         self.first = self.page(from);
@@ -77,27 +77,31 @@ impl ReadRun {
 }
 
 impl BufferPool {
-    /// Whether a page is in the pool or on its way there. A hint: it may change at any time.
+    /// Returns whether a page is in the pool or being read in. A hint: the answer may change at any
+    /// time.
     pub(crate) fn is_here(&self, file: RelFileId, fork: Fork, block: u32) -> bool {
         self.glimpse(file, fork, block) & (VALID | LOADING) != 0
     }
 
-    /// Whether a page is on its way. A hint.
+    /// Returns whether a page is being read in. A hint.
     pub(crate) fn is_loading(&self, file: RelFileId, fork: Fork, block: u32) -> bool {
         self.glimpse(file, fork, block) & LOADING != 0
     }
 
-    /// State of the frame that seems to have the page; 0 without one.
+    /// Returns the state of the frame that seems to hold the page; 0 without one.
     fn glimpse(&self, file: RelFileId, fork: Fork, block: u32) -> u64 {
         let tag = Tag::of(PageId { file, fork, block: BlockNumber(block) });
         let found = self.table.guess(&self.frames, tag);
         found.map_or(0, |index| self.frames[index as usize].state.load(Ordering::Relaxed))
     }
 
-    /// Begins to read pages from `block` on, at most `count`, as far as they lie behind each other on disk and are not
-    /// here yet: returns how many of the `count` are dealt with, and a run if something is to be read. Pages that need
-    /// no reading and those for which there is no frame now are left to who needs them. `reuse` names blocks of the fork whose frames
-    /// are to be used before those of others.
+    /// Begins to read at most `count` pages from `block` on, as far as they are consecutive on disk
+    /// and not in the pool yet. Returns how many of the `count` pages are handled, and a run if
+    /// pages must be read.
+    ///
+    /// Pages that need no reading, and pages for which there is no frame now, are left to the
+    /// threads that need them. `reuse` names blocks of the fork whose frames are to be used before
+    /// other frames.
     pub(crate) fn begin_run(
         &self,
         file: RelFileId,
@@ -109,22 +113,23 @@ impl BufferPool {
         let Ok(open) = self.files.fork(file, fork) else { return (count, None) };
         let readable = self.files.readable_from(&open, block).min(count).min(RUN_MAX as u32);
         if readable == 0 {
-            // Never written, or beyond the end.
+            // The pages were never written, or lie beyond the end.
             return (count, None);
         }
         let first = PageId { file, fork, block: BlockNumber(block) };
         let mut run = ReadRun { fork: open, first, frames: [0; RUN_MAX], count: 0, place: None };
         let mut frames = self.reads.take_frames(readable);
         if frames == 0 {
-            // Reads that nobody came for may have ended.
+            // Reads that no thread waited for may have ended.
             self.reap_what_is_there();
             frames = self.reads.take_frames(readable);
         }
-        // Ends the run: a page that is here, and one for which there is no frame.
+        // The run ends before a page that is in the pool, and before one for which there is no
+        // frame.
         let mut end = frames;
         for at in 0..frames {
             if !self.begin_page(&mut run, at as usize, reuse) {
-                // A page that comes first and is here was looked at too.
+                // A first page that is already in the pool counts as handled too.
                 end = at.max(1);
                 break;
             }
@@ -156,7 +161,7 @@ impl BufferPool {
         false
     }
 
-    /// Ends what the system has in memory of a run; returns what it has not.
+    /// Ends the pages of a run that the system has in memory; returns the rest as a run.
     pub(crate) fn fill_cached(&self, run: ReadRun) -> Option<ReadRun> {
         let got = self.fill(&run, true).unwrap_or(0);
         (0..got).for_each(|at| self.end_page(&run, at, true));
@@ -172,13 +177,13 @@ impl BufferPool {
         (0..run.count).for_each(|at| self.end_page(run, at, at < got));
     }
 
-    /// Opens the file for a read by the system; false when it cannot be had.
+    /// Opens the file for a read by the system; false when the file cannot be opened.
     pub(super) fn open_for(&self, run: &mut ReadRun) -> bool {
         run.place = self.files.place_of_run(&run.fork, run.first).ok();
         run.place.is_some()
     }
 
-    /// The first pages of a run were read by the system.
+    /// Accepts the first pages of a run, which the system has read.
     pub(super) fn accept_pages(&self, run: &ReadRun, count: usize) {
         run.fork.counters.reads.fetch_add(count as u64, Ordering::Relaxed);
         (0..count).for_each(|at| self.end_page(run, at, true));
@@ -193,7 +198,7 @@ impl BufferPool {
         got
     }
 
-    /// The memory of a run's frames, in order.
+    /// Calls `work` with the memory of a run's frames, in order.
     pub(super) fn with_slices<T>(
         &self,
         run: &ReadRun,
@@ -202,15 +207,15 @@ impl BufferPool {
         let mut slices: [IoSliceMut<'_>; RUN_MAX] =
             std::array::from_fn(|_| IoSliceMut::new(&mut []));
         for (slice, &index) in slices.iter_mut().zip(&run.frames[..run.count]) {
-            // SAFETY: the frame is LOADING and belongs to the run: nobody else touches its page. The frames of a run
-            // differ.
+            // SAFETY: the frame is LOADING and belongs to the run: no other thread touches its
+            // page. The frames of a run differ.
             let page = unsafe { self.page_mut(index) };
             *slice = IoSliceMut::new(&mut page.0);
         }
         work(&mut slices[..run.count])
     }
 
-    /// Judges a page that was read, and lets it go.
+    /// Accepts or refuses a page that was read, and unpins its frame.
     fn end_page(&self, run: &ReadRun, at: usize, read: bool) {
         let (id, index) = (run.page(at), run.frames[at]);
         // SAFETY: as above; nothing else has a reference to the page now.

@@ -1,10 +1,11 @@
-//! Which page gives its frame up: of the next few that were not used since a clock hand came by last,
-//! the one that was used least often of late.
+//! Choice of the page to evict: of the next few not used since the clock hand passed, the one used
+//! least often lately.
 //!
-//! The hand alone tells recency: a page used once keeps its frame for as long as one used three times
-//! as often. In a pool much smaller than the data both are gone before they are used again, the leaves of a small
-//! index like the pages of a large heap. `frequency.rs` remembers uses beyond a page's stay. So one pass over a
-//! large table does not empty the pool either: its pages give way to each other.
+//! The hand alone measures recency: a page used once keeps its frame for as long as one used three
+//! times as often. In a pool much smaller than the data, both are evicted before they are used
+//! again. This holds for the leaves of a small index as for the pages of a large heap.
+//! `frequency.rs` remembers uses beyond a page's stay. So one pass over a large table does not
+//! empty the pool either: its pages replace each other.
 
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{SCHEDULED, thread};
@@ -14,24 +15,27 @@ use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::{Error, Result};
 
-/// Pages of which the least often used is evicted. More choose better and look longer.
+/// Unused pages compared in one choice; the one used least often is evicted. More would choose
+/// better and search longer.
 const CANDIDATES: usize = 16;
-/// In a small pool they are no more than this part of it: one pass of the background writer finds as many victims.
+/// Victims that one pass of the background writer can find in a small pool: one choice compares at
+/// most this part of the frames.
 const VICTIMS_A_PASS: usize = 8;
-/// Passes of the hand after which a pool counts as full of pinned pages: one for what was used, one to
-/// find it unused, and some more for frames that others snatch away.
+/// Passes of the hand after which a pool counts as full of pinned pages. One pass clears USED, one
+/// finds the pages unused, and some more allow for frames that other threads take away.
 const PASSES_MAX: usize = 16;
-/// How often one looks whether a frame of a pool full of pinned pages has come free.
+/// Attempts to find a frame that has become free, in a pool full of pinned pages.
 const TURNS_MAX: usize = if SCHEDULED { 4 } else { 1000 };
-/// Pins of a page by a pass that visits it once.
+/// Pins of a page by a pass that visits the page once.
 const HITS_OF_A_PASS: u32 = 2;
 
 impl BufferPool {
-    /// Finds a frame, evicts its page, and returns it CLAIMED: not in the table, pinned once. When all are pinned it waits
-    /// for those under I/O, and lets others run who pin one for a moment.
+    /// Finds a frame, evicts its page, and returns the frame CLAIMED: not in the table, pinned
+    /// once. When all frames are pinned, waits for frames under I/O, and yields to threads that pin
+    /// a frame for a moment.
     ///
     /// # Errors
-    /// [`Error::NoBuffers`], when they stay pinned; the errors of writing a dirty page.
+    /// [`Error::NoBuffers`], when all frames stay pinned; the errors of writing a dirty page.
     pub(super) fn claim_frame(&self) -> Result<u32> {
         for _ in 0..TURNS_MAX {
             if let Some(index) = self.find_frame()? {
@@ -45,8 +49,9 @@ impl BufferPool {
         Err(Error::NoBuffers)
     }
 
-    /// Waits until the read of some frame is over, if there is one. Reads end whatever this thread holds: they need no latch and
-    /// no other frame. (A writer may need a latch of this thread's.)
+    /// Waits until the read of some frame is over, if there is one. Reads end no matter what this
+    /// thread holds: they need no latch and no other frame. (A writer may need a latch that this
+    /// thread holds.)
     fn wait_for_a_read(&self) -> bool {
         let loading = |frame: &Frame| frame.state.load(Ordering::Relaxed) & LOADING != 0;
         let Some(index) = self.frames.iter().position(loading) else { return false };
@@ -54,8 +59,10 @@ impl BufferPool {
         true
     }
 
-    /// The frame of a page that a pass over many is done with, CLAIMED. None if somebody else used the page too, or if what changed in it is not durable yet: a
-    /// pass waits for no flush, and leaves such a page to the background writer, as one of those that go first.
+    /// Returns the frame of a page that a pass over many pages is done with, CLAIMED. Returns
+    /// `None` if another thread used the page too, or if its changes are not durable in the log
+    /// yet. A pass waits for no flush, and leaves such a page to the background writer, among the
+    /// first ones to evict.
     pub(super) fn reclaim(&self, tag: Tag) -> Option<u32> {
         let index = self.table.guess(&self.frames, tag)?;
         let frame = &self.frames[index as usize];
@@ -64,7 +71,7 @@ impl BufferPool {
         if state & VALID == 0 || in_use || frame.hits.load(Ordering::Relaxed) > HITS_OF_A_PASS {
             return None;
         }
-        // One try, as for other victims; the pin holds the name.
+        // One attempt, as for other victims; the pin keeps the name.
         let pinned = frame.state.compare_exchange(
             state,
             state + PIN_ONE,
@@ -76,11 +83,11 @@ impl BufferPool {
             frame.unpin();
             return None;
         }
-        // An error is met again by whoever writes the page next.
+        // After an error, the next thread that writes the page meets the error again.
         matches!(self.evict(index), Ok(true)).then_some(index)
     }
 
-    /// Whether a pinned page could be written without a flush of the log.
+    /// Returns whether a pinned page could be written without a flush of the log.
     fn is_log_durable(&self, index: u32) -> bool {
         let Some(_shared) = self.frames[index as usize].latch.try_read() else { return false };
         // SAFETY: the caller has the frame pinned, and the latch is held in shared mode.
@@ -88,7 +95,7 @@ impl BufferPool {
         page.lsn() <= self.flushed()
     }
 
-    /// [`BufferPool::claim_frame`] without a wait for frames that are pinned.
+    /// Finds a frame like [`BufferPool::claim_frame`], without waiting for pinned frames.
     pub(super) fn find_frame(&self) -> Result<Option<u32>> {
         let count = self.frames.len();
         let next = |_| self.hand.fetch_add(1, Ordering::Relaxed) % count as u32;
@@ -102,8 +109,9 @@ impl BufferPool {
         Ok(None)
     }
 
-    /// The frame to be reused among the next of `frames`: one without a page, or of some that nobody
-    /// uses the least often used. With `pass` those that were used count as unused from now on.
+    /// Returns the frame to reuse among the next of `frames`: one without a page, or the least
+    /// often used of some unused ones. With `pass`, frames that were used count as unused from now
+    /// on.
     pub(super) fn choose_victim(
         &self,
         frames: &mut dyn Iterator<Item = u32>,
@@ -140,13 +148,13 @@ impl BufferPool {
         best.map(|(_, index)| index)
     }
 
-    /// Pins the frame if nobody uses it.
+    /// Pins the frame if no thread uses it.
     fn pin_victim(&self, index: u32) -> bool {
         let frame = &self.frames[index as usize];
         let state = frame.state.load(Ordering::Relaxed);
         let unused =
             state & (PIN_MASK | LOADING | WRITING) == 0 && state & (VALID | USED) != VALID | USED;
-        // One try: whoever changed the state meanwhile uses the page.
+        // One attempt: a thread that changed the state meanwhile uses the page.
         unused
             && frame
                 .state
@@ -154,8 +162,8 @@ impl BufferPool {
                 .is_ok()
     }
 
-    /// Writes and removes the page of a frame that this thread pinned. False, and the pin is gone,
-    /// when somebody came to use the page.
+    /// Writes and removes the page of a frame that this thread pinned. Returns false, with the pin
+    /// given back, when another thread came to use the page.
     fn evict(&self, index: u32) -> Result<bool> {
         let frame = &self.frames[index as usize];
         let state = frame.state.load(Ordering::Acquire);
@@ -163,7 +171,7 @@ impl BufferPool {
             return Ok(true);
         }
         if state & DIRTY != 0 {
-            // Gives the pin back if the page is not written, be it for a panic.
+            // The pin is given back if the page is not written, even by a panic.
             let pin = Pin::new(self, frame, index);
             let written = self.write_out(index, &self.writes.sessions);
             if !matches!(written, Ok(true)) {
@@ -175,7 +183,7 @@ impl BufferPool {
         let partition = self.table.lock(tag);
         let state = frame.state.load(Ordering::Acquire);
         let alone = state & PIN_MASK == PIN_ONE && state & (DIRTY | WRITING) == 0;
-        // AcqRel: later uses of the frame come after everything that was done under earlier pins.
+        // AcqRel: later uses of the frame come after all work under earlier pins.
         let taken = alone
             && frame
                 .state

@@ -1,4 +1,4 @@
-//! What the pool counted.
+//! Statistics of the pool.
 
 use niwaki_env::sync::atomic::Ordering;
 
@@ -35,7 +35,7 @@ impl BufferPool {
         }
     }
 
-    /// Counters of one fork. Costs a walk over all frames.
+    /// Returns the counters of one fork. Costs a walk over all frames.
     pub fn statistics_of(&self, file: RelFileId, fork: Fork) -> FileStatistics {
         let mut sum = FileStatistics::default();
         for open in self.files.open_forks() {
@@ -50,12 +50,13 @@ impl BufferPool {
         sum
     }
 
-    /// Counters of the whole pool. Costs a walk over all frames.
+    /// Returns the counters of the whole pool. Costs a walk over all frames.
     pub fn statistics(&self) -> PoolStatistics {
         self.statistics_of_files(|_| true)
     }
 
-    /// Counters of all forks of the files for which `mine` holds. Costs a walk over all frames.
+    /// Returns the counters of all forks of the files for which `mine` holds. Costs a walk over all
+    /// frames.
     pub fn statistics_of_files(&self, mine: impl Fn(RelFileId) -> bool) -> FileStatistics {
         let mut sum = FileStatistics::default();
         for open in self.files.open_forks() {

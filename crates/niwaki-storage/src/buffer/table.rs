@@ -1,7 +1,7 @@
-//! The table from page names to frames: chained buckets, found without a lock.
+//! The table from page names to frames: chained buckets, searched without a lock.
 //!
-//! A lookup without a lock walks a chain that may change under it, so what it finds is a hint: it
-//! pins the frame and then compares the name again, and a miss is looked up once more under the
+//! A lookup without a lock walks a chain that may change meanwhile, so its result is a hint. The
+//! lookup pins the frame and then compares the name again. A miss is searched once more under the
 //! partition's lock. Changes hold that lock.
 
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,8 @@ use niwaki_env::sync::{Mutex, MutexGuard};
 use super::frame::{Frame, NONE, Tag};
 
 const PARTITIONS: usize = 64;
-/// A chain longer than this is left to the locked lookup: the walk strayed into another chain.
+/// Longest chain walked without a lock; the locked lookup handles longer ones, because the walk may
+/// have strayed into another chain.
 const STEPS_MAX: u32 = 32;
 
 pub(crate) struct PageTable {
@@ -32,7 +33,8 @@ impl PageTable {
         &self.buckets[tag.hash() as usize & (self.buckets.len() - 1)]
     }
 
-    /// Where the page may be. Not to be trusted before the frame is pinned and its name compared.
+    /// Returns the frame that probably holds the page. The caller must pin the frame and compare
+    /// its name.
     #[inline]
     pub(crate) fn guess(&self, frames: &[Frame], tag: Tag) -> Option<u32> {
         // Acquire: pairs with the release in `link`, so that the frame's `next` is seen.
@@ -53,7 +55,7 @@ impl PageTable {
         self.partitions[tag.hash() as usize & (PARTITIONS - 1)].lock()
     }
 
-    /// Where the page is; the caller holds the partition's lock.
+    /// Returns the page's frame; the caller holds the partition's lock.
     pub(crate) fn find(&self, frames: &[Frame], tag: Tag) -> Option<u32> {
         let mut at = self.bucket(tag).load(Ordering::Acquire);
         // Ends: under the lock a chain has no cycle.
@@ -67,14 +69,14 @@ impl PageTable {
         None
     }
 
-    /// Puts a frame that carries the name in; the caller holds the partition's lock.
+    /// Adds a frame that carries the name; the caller holds the partition's lock.
     pub(crate) fn link(&self, frames: &[Frame], tag: Tag, index: u32) {
         let bucket = self.bucket(tag);
         frames[index as usize].next.store(bucket.load(Ordering::Acquire), Ordering::Release);
         bucket.store(index, Ordering::Release);
     }
 
-    /// Takes a frame out; the caller holds the partition's lock.
+    /// Removes a frame; the caller holds the partition's lock.
     pub(crate) fn unlink(&self, frames: &[Frame], tag: Tag, index: u32) {
         let mut link = self.bucket(tag);
         // Ends: as in `find`.

@@ -1,4 +1,4 @@
-//! The pool on its own: eviction, failures, versions, several threads.
+//! Tests of the pool alone: eviction, failures, versions, several threads.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ fn a_page_that_does_not_exist_is_an_error() {
     assert_eq!(storage.pool().used_frames(), 0);
 }
 
-/// A page changed on disk, or put to another place, is found and never served.
+/// A page that was changed on disk, or moved to another place, is detected and never served.
 #[test]
 fn damage_on_disk_is_found() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -156,7 +156,7 @@ fn a_failed_read_leaves_no_poisoned_frame() {
             after: 0,
             sticky: false,
         });
-        // The page may be dirty in the pool still; one of the four is not.
+        // The page may still be dirty in the pool; one of the four is not.
         let failed = (0..4).filter(|&b| storage.pool().pin(page(file, b)).is_err()).count();
         assert_eq!(failed, 1);
     }
@@ -264,7 +264,7 @@ fn a_dropped_file_leaves_nothing_in_the_pool() {
     assert!(!storage.file_exists(file.id).unwrap());
 }
 
-/// Many threads on few frames: no update is lost, no page is torn, everything is given back.
+/// Many threads on few frames: no update is lost, no page is torn, and no pin or latch is left.
 #[test]
 fn threads_share_a_tiny_pool() {
     const THREADS: u64 = 4;

@@ -1,5 +1,5 @@
-//! Writing dirty pages: one for whoever needs its frame, many neighbours at once for checkpoints and
-//! for the background writer.
+//! Writing dirty pages: one for an eviction, or several neighbours for checkpoints and the
+//! background writer.
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
 
-/// Most neighbouring pages that are written at once; 128 KiB.
+/// The most neighbouring pages written at once: 128 KiB.
 const RUN_MAX: usize = 16;
 
-/// Who wrote how many pages, since the database was opened.
+/// Counters of written pages, by cause, since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
     pub(crate) checkpoint: Counter,
@@ -24,17 +24,17 @@ pub(crate) struct WriteCounters {
     pub(crate) sessions: Counter,
     pub(crate) allocated: Counter,
     pub(crate) background_stopped: Counter,
-    /// Writes, of one page or of several neighbours.
+    /// Write calls, each of one page or of several neighbours.
     pub(crate) writes: Counter,
 }
 
-/// What [`BufferPool::take_copy`] found.
+/// The result of [`BufferPool::take_copy`].
 enum Taken {
-    /// The page is the same on disk.
+    /// The page equals its state on disk.
     Clean,
-    /// Somebody else writes it or holds its latch.
+    /// Another thread writes the page or holds its latch.
     Busy,
-    /// It was copied; it is WRITING until [`BufferPool::end_io`].
+    /// The page was copied, and is WRITING until [`BufferPool::end_io`].
     Copied,
 }
 
@@ -45,20 +45,22 @@ struct Run<'p> {
     bytes: Vec<u8>,
 }
 
-/// What the background writer remembers from round to round.
+/// State of the background writer between rounds.
 #[derive(Debug, Default)]
 pub(crate) struct CleanAhead {
-    /// Frames that were claimed up to the last round.
+    /// Frames that had been claimed up to the last round.
     allocated: u64,
-    /// How many a round claims: follows at once when it grows, slowly when it falls.
+    /// Frames that a round is expected to claim: rises at once with the demand, falls slowly.
     expected: f64,
 }
 
 impl BufferPool {
-    /// Writes the page of a pinned frame if it is dirty, after flushing the log to its LSN (W1). Only
-    /// one thread at a time writes a page, and from a copy of its own, so that the bytes cannot
-    /// change on their way. It gives up where it would wait for a latch or another writer. Returns
-    /// whether the page was clean at some moment after the call.
+    /// Writes the page of a pinned frame if the page is dirty, after flushing the log to the page's
+    /// LSN (W1).
+    ///
+    /// Only one thread at a time writes a page. The thread writes from a copy of its own, so that
+    /// the bytes cannot change on their way. The call gives up where it would wait for a latch or
+    /// another writer. Returns whether the page was clean at some moment after the call.
     pub(super) fn write_out(&self, index: u32, count: &Counter) -> Result<bool> {
         let mut copy = Page::zeroed();
         match self.take_copy(index, false, &mut copy) {
@@ -67,7 +69,7 @@ impl BufferPool {
             Taken::Copied => {}
         }
         let id = self.frames[index as usize].tag().id();
-        // Who waits for the end of this write must not wait for ever.
+        // Threads that wait for the end of this write must not wait for ever.
         let panicked = scopeguard::guard((), |()| self.end_io(index, DIRTY, WRITING));
         let result = self.write_copies(id, std::slice::from_mut(&mut copy), &mut Vec::new());
         ScopeGuard::into_inner(panicked);
@@ -77,7 +79,7 @@ impl BufferPool {
         Ok(true)
     }
 
-    /// Copies the page of a pinned frame if it is dirty, and makes it clean and WRITING.
+    /// Copies the page of a pinned frame if the page is dirty, and makes it clean and WRITING.
     fn take_copy(&self, index: u32, wait: bool, copy: &mut Page) -> Taken {
         let frame = &self.frames[index as usize];
         let mut state = frame.state.load(Ordering::Acquire);
@@ -108,7 +110,8 @@ impl BufferPool {
             self.end_io(index, 0, WRITING);
             return Taken::Busy;
         };
-        // Under the latch nobody sets DIRTY: what is set after it is released is a later change.
+        // No thread sets DIRTY while this latch is held: a DIRTY flag set after its release stands
+        // for a later change.
         frame.state.fetch_and(!DIRTY, Ordering::AcqRel);
         // SAFETY: the frame is pinned and its shared latch is held.
         let page = unsafe { self.page(index) };
@@ -117,8 +120,8 @@ impl BufferPool {
         Taken::Copied
     }
 
-    /// Writes copies of neighbouring pages, which begin with `first`, in one write. Several are put
-    /// into one piece in `bytes`.
+    /// Writes copies of neighbouring pages, which begin with `first`, in one write. Joins several
+    /// copies in `bytes`.
     fn write_copies(&self, first: PageId, copies: &mut [Page], bytes: &mut Vec<u8>) -> Result<()> {
         let newest = copies.iter().map(|copy| copy.lsn()).max().unwrap_or(Lsn(0));
         if !seeded_bug!("page_before_log") {
@@ -142,8 +145,9 @@ impl BufferPool {
         self.files.write(&fork, first, bytes)
     }
 
-    /// Writes every page that is dirty at the time of the call, in the order of files and blocks, and
-    /// calls `pace` with how many of how many are done. Returns how many it wrote.
+    /// Writes every page that is dirty at the time of the call, in the order of files and blocks.
+    /// Returns the number of pages written. Calls `pace` with the number of pages done and the
+    /// total.
     pub(crate) fn write_dirty(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<u64> {
         let dirty = (0..self.frames.len() as u32)
             .filter(|&index| {
@@ -155,9 +159,10 @@ impl BufferPool {
         self.write_listed(dirty, true, &self.writes.checkpoint, pace)
     }
 
-    /// Writes what will be evicted soon, so that those who need a frame find it clean: as many
-    /// frames ahead of the hand as the last rounds claimed, times `multiplier`. Writes at most
-    /// `pages_max` pages, waits for nobody's latch, and returns how many it wrote.
+    /// Writes pages that will be evicted soon, so that threads that need a frame find it clean.
+    /// Looks ahead of the hand by the number of frames that the last rounds claimed, times
+    /// `multiplier`. Writes at most `pages_max` pages, waits for no latch, and returns the number
+    /// of pages written.
     pub(crate) fn clean_ahead(
         &self,
         state: &mut CleanAhead,
@@ -190,7 +195,7 @@ impl BufferPool {
     }
 
     /// Writes those pages of a list that are still in their frames and dirty, neighbours together.
-    /// With `wait` each of them was clean at some moment after the call.
+    /// With `wait`, each page of the list was clean at some moment after the call.
     fn write_listed(
         &self,
         mut list: Vec<(Tag, u32)>,
@@ -205,15 +210,16 @@ impl BufferPool {
         for (done, (tag, index)) in list.into_iter().enumerate() {
             if !run.continues(self, tag) {
                 written += self.write_run(&mut run, count)?;
-                // Nothing is pinned meanwhile: it may take long.
+                // No page is pinned during the call, which may take long.
                 pace(done as u64, total);
             }
             let frame = &self.frames[index as usize];
             let pin = frame.try_pin_to_write().then(|| Pin::new(self, frame, index));
-            // Another page came here meanwhile: this one was written when it was evicted.
+            // Another page is in the frame now: this page was written when it was evicted.
             let Some(pin) = pin.filter(|_| frame.tag() == tag) else { continue };
             let mut copy = Page::zeroed();
-            // Pages of the run are WRITING: who waits for that must not be waited for.
+            // Pages of the run are WRITING. A thread that waits for them may hold a latch, so this
+            // thread must not wait for that latch.
             let mut taken = self.take_copy(index, wait && run.pins.is_empty(), &mut copy);
             if wait && matches!(taken, Taken::Busy) {
                 written += self.write_run(&mut run, count)?;
@@ -227,8 +233,8 @@ impl BufferPool {
         Ok(written + self.write_run(&mut run, count)?)
     }
 
-    /// Writes what was gathered, and empties it; returns how many pages. On failure they are dirty as
-    /// before.
+    /// Writes the gathered pages, empties the run, and returns the number of pages. On failure the
+    /// pages stay dirty.
     fn write_run(&self, run: &mut Run<'_>, count: &Counter) -> Result<u64> {
         let Some((first, _)) = run.pins.first() else { return Ok(0) };
         let (first, pages) = (first.id(), run.pages.len() as u64);
@@ -247,8 +253,8 @@ impl BufferPool {
         Ok(pages)
     }
 
-    /// Writes whatever page the clock hand is at, if that needs no waiting: what an eviction might do
-    /// at any time, made frequent in simulations.
+    /// Writes the page at the clock hand, if that needs no waiting. An eviction might do so at any
+    /// time; simulations do it often.
     pub(super) fn write_any(&self) {
         let index = self.hand.load(Ordering::Relaxed) % self.frames.len() as u32;
         let frame = &self.frames[index as usize];
@@ -260,7 +266,7 @@ impl BufferPool {
         }
     }
 
-    /// Whether nothing is pinned, read or written: the state of a pool at rest.
+    /// Returns whether no page is pinned, read or written: the state of a pool at rest.
     pub fn is_idle(&self) -> bool {
         self.frames.iter().all(|frame| {
             let state = frame.state.load(Ordering::Acquire);
@@ -268,18 +274,18 @@ impl BufferPool {
         })
     }
 
-    /// How many frames hold a page.
+    /// Returns the number of frames that hold a page.
     pub fn used_frames(&self) -> usize {
         self.frames.iter().filter(|f| f.state.load(Ordering::Relaxed) & VALID != 0).count()
     }
 }
 
 impl Run<'_> {
-    /// Whether a page is the next one of this run, or the run is empty.
+    /// Returns whether a page is the next one of this run, or the run is empty.
     fn continues(&self, pool: &BufferPool, tag: Tag) -> bool {
         let Some((last, _)) = self.pins.last() else { return true };
         let (last, next) = (last.id(), tag.id());
-        // Each is pinned: a small pool needs its frames for others.
+        // The pages of a run are pinned, and a small pool needs frames for other pages.
         self.pages.len() < RUN_MAX.min(pool.frames.len() / 4)
             && (last.file, last.fork) == (next.file, next.fork)
             && pool.files.adjoin(last.block.0, next.block.0)

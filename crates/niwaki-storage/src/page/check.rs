@@ -18,9 +18,9 @@ fn damage(id: PageId, item: Option<u16>, detail: String) -> Corruption {
 }
 
 impl Page {
-    /// Checks what the accessors rely on: the header's offsets are in order, every line pointer
-    /// stays within the page, and the tuples do not take more room than there is. The pool calls
-    /// this once when a page enters it.
+    /// Checks the facts that the accessors rely on. The header's offsets are in order, every line
+    /// pointer stays within the page, and the tuples take no more room than there is. The pool
+    /// calls this once when a page enters.
     ///
     /// # Errors
     /// The first damage found.
@@ -81,7 +81,8 @@ impl Page {
         Ok(())
     }
 
-    /// [`Page::check_structure`], and that no two tuples share a byte; for `niwaki check`.
+    /// Checks the structure like [`Page::check_structure`], and also that no two tuples share a
+    /// byte; for `niwaki check`.
     ///
     /// # Errors
     /// The first damage found.

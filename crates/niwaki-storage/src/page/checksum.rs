@@ -6,8 +6,8 @@ use super::{CHECKSUM_AT, Page};
 use crate::ids::PageId;
 
 impl Page {
-    /// Checksum over the page with its checksum field taken as zero, seeded with the page's name, so
-    /// that a page written to another place is found out.
+    /// Computes the checksum over the page, with the checksum field taken as zero. The page's name
+    /// seeds the hash, so that a page written to another place is detected.
     pub fn compute_checksum(&mut self, id: PageId) -> u32 {
         let kept = self.checksum();
         self.set_checksum(0);
@@ -21,7 +21,7 @@ impl Page {
         (hash ^ (hash >> 32)) as u32
     }
 
-    /// The checksum that the page carries.
+    /// Returns the checksum that the page carries.
     pub fn checksum(&self) -> u32 {
         let b = &self.0[CHECKSUM_AT..CHECKSUM_AT + 4];
         u32::from_le_bytes([b[0], b[1], b[2], b[3]])

@@ -1,4 +1,4 @@
-//! A line pointer: 32 bits that say where a tuple is and what became of it.
+//! A line pointer: 32 bits that locate a tuple and hold its state.
 //!
 //! ```text
 //! bit 0..13   offset of the tuple; of a REDIRECT: the target's offset number
@@ -25,13 +25,15 @@ pub enum ItemState {
     Dead = 3,
 }
 
-/// Whether index entries with other keys than the newest version's may point at a root.
+/// Decides whether index entries with keys other than the newest version's may point at a chain
+/// root (a mixed root, or root with several keys).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mixed {
     /// No stale entry exists (X3).
     No = 0,
-    /// A cleaner is on its way through the indexes. Read from disk it means [`Mixed::Yes`].
+    /// A cleaner is visiting the indexes. A page read from disk with this value counts as
+    /// [`Mixed::Yes`].
     Cleaning = 1,
     /// Stale entries may exist: recheck.
     Yes = 2,
@@ -47,7 +49,7 @@ impl ItemId {
     /// Free for use.
     pub const UNUSED: Self = Self(0);
 
-    /// Points at `len` bytes at `offset` of the page.
+    /// Makes a NORMAL line pointer to `len` bytes at `offset` of the page.
     #[inline]
     pub fn normal(offset: u16, len: u16) -> Self {
         debug_assert!(u32::from(offset) <= FIELD && u32::from(len) <= FIELD);
@@ -58,19 +60,19 @@ impl ItemId {
         )
     }
 
-    /// Leads to another line pointer of the page.
+    /// Makes a REDIRECT to another line pointer of the page.
     #[inline]
     pub fn redirect(target: OffsetNumber) -> Self {
         Self((u32::from(target.0) & FIELD) | ((ItemState::Redirect as u32) << 26))
     }
 
-    /// Dead, with no tuple.
+    /// Makes a DEAD line pointer without a tuple.
     #[inline]
     pub fn dead() -> Self {
         Self((ItemState::Dead as u32) << 26)
     }
 
-    /// State.
+    /// Returns the state.
     #[inline]
     pub fn state(self) -> ItemState {
         match (self.0 >> 26) & 3 {
@@ -81,49 +83,50 @@ impl ItemId {
         }
     }
 
-    /// The same with another state; offset, length and flags stay.
+    /// Returns a copy with another state; offset, length and flags stay.
     #[inline]
     pub fn with_state(self, state: ItemState) -> Self {
         Self((self.0 & !(3 << 26)) | ((state as u32) << 26))
     }
 
-    /// Whether it points at a live tuple.
+    /// Returns whether the state is NORMAL.
     #[inline]
     pub fn is_normal(self) -> bool {
         self.state() == ItemState::Normal
     }
 
-    /// Where the tuple begins on the page.
+    /// Returns the offset of the tuple on the page.
     #[inline]
     pub fn offset(self) -> u16 {
         (self.0 & FIELD) as u16
     }
 
-    /// Bytes of the tuple.
+    /// Returns the length of the tuple, in bytes.
     #[inline]
     pub fn len(self) -> u16 {
         ((self.0 >> 13) & FIELD) as u16
     }
 
-    /// Whether no tuple is stored.
+    /// Returns whether the length field is 0: no tuple is stored.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Where a REDIRECT leads.
+    /// Returns the target of a REDIRECT.
     #[inline]
     pub fn target(self) -> OffsetNumber {
         OffsetNumber(self.offset())
     }
 
-    /// Whether a tuple is stored for it: NORMAL, or DEAD with its bytes still there.
+    /// Returns whether the line pointer has tuple bytes: NORMAL, or DEAD with its bytes still
+    /// there.
     #[inline]
     pub fn has_storage(self) -> bool {
         self.stored_len() != 0
     }
 
-    /// The mixed flag; the fourth, undefined value reads as yes.
+    /// Returns the mixed flag; the fourth, undefined value reads as yes.
     #[inline]
     pub fn mixed(self) -> Mixed {
         match (self.0 >> 28) & 3 {
@@ -133,38 +136,39 @@ impl ItemId {
         }
     }
 
-    /// The same with another mixed flag.
+    /// Returns a copy with another mixed flag.
     #[inline]
     pub fn with_mixed(self, mixed: Mixed) -> Self {
         Self((self.0 & !(3 << 28)) | ((mixed as u32) << 28))
     }
 
-    /// Whether a cross-page update made this root.
+    /// Returns whether a cross-page update made this root.
     #[inline]
     pub fn moved_in(self) -> bool {
         self.0 & (1 << 30) != 0
     }
 
-    /// The same with another moved-in flag.
+    /// Returns a copy with another moved-in flag.
     #[inline]
     pub fn with_moved_in(self, moved_in: bool) -> Self {
         Self((self.0 & !(1 << 30)) | (u32::from(moved_in) << 30))
     }
 
-    /// All ones where a tuple may be stored, as [`Self::has_storage`] tells it apart from its length: both states are
-    /// odd. For loops over all line pointers of a page, which the compiler makes wide where nothing branches.
+    /// Returns all ones for a state that may have tuple bytes, NORMAL or DEAD, else 0: both states
+    /// are odd. A length above 0 then decides, as in [`Self::has_storage`]. Loops over all line
+    /// pointers of a page stay free of branches with this, so that the compiler vectorises them.
     #[inline]
     fn stored_mask(self) -> u32 {
         ((self.0 >> 26) & 1).wrapping_neg()
     }
 
-    /// Bytes that are stored for it.
+    /// Returns the length of the stored tuple, in bytes.
     #[inline]
     pub(crate) fn stored_len(self) -> u32 {
         (self.0 >> 13) & FIELD & self.stored_mask()
     }
 
-    /// The same flags (mixed, moved in) on another place and length.
+    /// Returns a copy with another offset; state, length and flags stay.
     #[inline]
     pub(crate) fn with_offset(self, offset: u16) -> Self {
         Self((self.0 & !FIELD) | (u32::from(offset) & FIELD))

@@ -1,7 +1,7 @@
 //! Line pointers and tuples of a slotted page.
 //!
 //! Nothing here panics on hostile bytes: reads are bounds-checked, and changes refuse (`false`,
-//! `None`) what does not fit.
+//! `None`) contents that do not fit.
 
 use super::{HEADER_SIZE, ItemId, ItemState, PAGE_SIZE, Page};
 use crate::ids::OffsetNumber;
@@ -9,20 +9,21 @@ use crate::ids::OffsetNumber;
 /// Bytes of a line pointer.
 pub const ITEM_ID_SIZE: usize = 4;
 
-/// Where line pointer `number` (from 1) is stored.
+/// Returns the byte offset of line pointer `number` (from 1).
 #[inline]
 fn slot(number: u16) -> usize {
     HEADER_SIZE + (usize::from(number).wrapping_sub(1)) * ITEM_ID_SIZE
 }
 
 impl Page {
-    /// Number of line pointers, used or not; the valid offset numbers are `1..=item_count()`.
+    /// Returns the number of line pointers, used or not; the valid offset numbers are
+    /// `1..=item_count()`.
     #[inline]
     pub fn item_count(&self) -> u16 {
         (self.lower().saturating_sub(HEADER_SIZE as u16)) / ITEM_ID_SIZE as u16
     }
 
-    /// All line pointers in order, the first of which has offset number 1.
+    /// Returns all line pointers in order; the first has offset number 1.
     #[inline]
     pub fn item_ids(&self) -> impl DoubleEndedIterator<Item = ItemId> + '_ {
         let end = HEADER_SIZE + usize::from(self.item_count()) * ITEM_ID_SIZE;
@@ -30,7 +31,7 @@ impl Page {
         slots.iter().map(|slot| ItemId(u32::from_le_bytes(*slot)))
     }
 
-    /// The line pointer; one that does not exist reads as UNUSED.
+    /// Returns a line pointer; one that does not exist reads as UNUSED.
     #[inline]
     pub fn item_id(&self, number: OffsetNumber) -> ItemId {
         if number.0 == 0 || number.0 > self.item_count() {
@@ -57,13 +58,13 @@ impl Page {
         true
     }
 
-    /// The tuple of a NORMAL line pointer, or of a DEAD one that still has its bytes.
+    /// Returns the tuple of a NORMAL line pointer, or of a DEAD one that still has its bytes.
     #[inline]
     pub fn item(&self, number: OffsetNumber) -> Option<&[u8]> {
         self.item_at(self.item_id(number))
     }
 
-    /// The same of a line pointer of this page that was read already.
+    /// Returns the tuple of a line pointer that the caller has already read from this page.
     #[inline]
     pub fn item_at(&self, id: ItemId) -> Option<&[u8]> {
         if !id.has_storage() {
@@ -73,7 +74,7 @@ impl Page {
         self.0.get(at..at + usize::from(id.len()))
     }
 
-    /// The tuple, to change in place.
+    /// Returns the tuple, to change in place.
     #[inline]
     pub fn item_mut(&mut self, number: OffsetNumber) -> Option<&mut [u8]> {
         let id = self.item_id(number);
@@ -84,8 +85,8 @@ impl Page {
         self.0.get_mut(at..at + usize::from(id.len()))
     }
 
-    /// Whether the header's offsets are in order and inside the page: the pool lets no other page in,
-    /// and none other is changed.
+    /// Returns whether the header's offsets are in order and inside the page. The pool lets no
+    /// other page in, and no other page is changed.
     #[inline]
     fn offsets_fit(&self) -> bool {
         let (lower, upper, special) = (self.lower(), self.upper(), self.special_offset());
@@ -95,13 +96,14 @@ impl Page {
             && special <= PAGE_SIZE as u16
     }
 
-    /// Bytes between line pointers and tuples.
+    /// Returns the number of bytes between line pointers and tuples.
     #[inline]
     pub fn free_bytes(&self) -> usize {
         if self.offsets_fit() { usize::from(self.upper() - self.lower()) } else { 0 }
     }
 
-    /// Longest tuple that [`Page::add_item`] can place without compacting.
+    /// Returns the length of the longest tuple that [`Page::add_item`] can place without
+    /// compacting.
     #[inline]
     pub fn free_for_item(&self) -> usize {
         if self.has_unused() && self.first_unused().is_some() {
@@ -111,33 +113,37 @@ impl Page {
         }
     }
 
-    /// Bytes of all stored tuples; `special_offset - lower - stored_bytes` is free after compacting.
+    /// Returns the bytes of all stored tuples; `special_offset - lower - stored_bytes` is free
+    /// after compacting.
     pub fn stored_bytes(&self) -> usize {
-        // Checked sums are not made wide; none exceeds a line pointer's field for each of a page's line pointers.
+        // The compiler does not vectorise checked sums. This sum cannot overflow: each line pointer
+        // of the page adds at most the largest value of its length field.
         self.item_ids().map(ItemId::stored_len).fold(0, u32::wrapping_add) as usize
     }
 
-    /// Bytes that would lie between line pointers and tuples after [`Page::compact`].
+    /// Returns the bytes that would lie between line pointers and tuples after [`Page::compact`].
     pub fn free_bytes_compacted(&self) -> usize {
         usize::from(self.special_offset())
             .saturating_sub(usize::from(self.lower()))
             .saturating_sub(self.stored_bytes())
     }
 
-    /// The lowest UNUSED line pointer.
+    /// Returns the lowest UNUSED line pointer.
     pub fn first_unused(&self) -> Option<OffsetNumber> {
         let at = self.item_ids().position(|id| id.state() == ItemState::Unused)?;
         u16::try_from(at + 1).ok().map(OffsetNumber)
     }
 
-    /// Takes `len` bytes off the free space; the caller checked that they are there.
+    /// Takes `len` bytes off the free space; the caller has checked that there is enough. Returns
+    /// their offset.
     fn take_space(&mut self, len: usize) -> u16 {
         let at = self.upper() - len as u16;
         self.set_upper(at);
         at
     }
 
-    /// Stores a tuple at the lowest UNUSED line pointer, or at a new one. `None` when it does not fit.
+    /// Stores a tuple at the lowest UNUSED line pointer, or at a new one. `None` when it does not
+    /// fit.
     pub fn add_item(&mut self, bytes: &[u8]) -> Option<OffsetNumber> {
         if self.has_unused() {
             match self.first_unused() {
@@ -149,8 +155,9 @@ impl Page {
         self.add_item_at(number, bytes).then_some(number)
     }
 
-    /// Stores a tuple at this line pointer, which must be UNUSED or the next new one. False, and
-    /// nothing changed, when it is neither, or when the tuple is empty or does not fit.
+    /// Stores a tuple at this line pointer, which must be UNUSED or the next new one. Returns
+    /// false, with nothing changed, for any other line pointer, and for a tuple that is empty or
+    /// does not fit.
     pub fn add_item_at(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
         let count = self.item_count();
         let new = number.0 == count + 1;
@@ -171,8 +178,8 @@ impl Page {
         self.set_item_id(number, ItemId::normal(at, bytes.len() as u16))
     }
 
-    /// Makes room for a tuple of `len` bytes at this line pointer, which must be UNUSED or the next new
-    /// one, and gives the place to be filled. `None`, and nothing changed, where
+    /// Makes room for a tuple of `len` bytes at this line pointer, which must be UNUSED or the next
+    /// new one. Returns the place to be filled, or `None`, with nothing changed, where
     /// [`Page::add_item_at`] would refuse.
     pub fn reserve_item_at(&mut self, number: OffsetNumber, len: usize) -> Option<&mut [u8]> {
         let count = self.item_count();
@@ -197,8 +204,8 @@ impl Page {
         self.0.get_mut(usize::from(at)..usize::from(at) + len)
     }
 
-    /// Stores a tuple behind all others, on a page that is being filled: nothing is moved. False, and nothing changed, when it
-    /// is empty or does not fit.
+    /// Appends a tuple with a new line pointer, on a page that is being filled: no bytes move.
+    /// Returns false, with nothing changed, when the tuple is empty or does not fit.
     #[inline]
     pub fn append_item(&mut self, bytes: &[u8]) -> bool {
         if bytes.is_empty() || self.free_bytes() < bytes.len() + ITEM_ID_SIZE {
@@ -214,14 +221,15 @@ impl Page {
         true
     }
 
-    /// Stores a tuple at `number` (in `1..=item_count() + 1`), moving the line pointers from there on
-    /// up by one (nbtree), after compacting where that helps. False, and nothing visible changed, when it does not fit.
+    /// Inserts a tuple at `number` (in `1..=item_count() + 1`) and moves the line pointers from
+    /// there on up by one (nbtree). Compacts the page when that makes enough room. Returns false,
+    /// with nothing visible changed, when the tuple does not fit.
     #[inline]
     pub fn insert_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
         self.insert_items(number, &[bytes])
     }
 
-    /// [`Page::insert_item`] of several tuples, one behind the other.
+    /// Inserts several tuples at consecutive line pointers, like [`Page::insert_item`].
     #[inline]
     pub fn insert_items(&mut self, number: OffsetNumber, tuples: &[&[u8]]) -> bool {
         let count = self.item_count();
@@ -246,8 +254,8 @@ impl Page {
         true
     }
 
-    /// Removes a line pointer and moves those behind it down by one (nbtree). The tuple's bytes come
-    /// back when the page is compacted, at once if it was the last one stored.
+    /// Removes a line pointer and moves the later ones down by one (nbtree). The tuple's bytes
+    /// become free at once if the tuple lies lowest on the page, else when the page is compacted.
     pub fn remove_item(&mut self, number: OffsetNumber) -> bool {
         if number.0 == 0 || number.0 > self.item_count() || !self.offsets_fit() {
             return false;
@@ -263,9 +271,12 @@ impl Page {
         true
     }
 
-    /// Removes several line pointers, given in ascending order, and moves the rest together (nbtree). The tuples' bytes come
-    /// back at once where those stored lowest are as long, which take their places; else when the page is compacted. False, and
-    /// nothing changed, when one does not exist or the order is wrong.
+    /// Removes several line pointers, given in ascending order, and moves the rest together
+    /// (nbtree).
+    ///
+    /// The bytes become free at once where the lowest tuples have the same lengths and take the
+    /// freed places; else when the page is compacted. Returns false, with nothing changed, when a
+    /// line pointer does not exist or the order is wrong.
     pub fn remove_items(&mut self, numbers: &[OffsetNumber]) -> bool {
         let count = self.item_count();
         if !self.offsets_fit()
@@ -289,8 +300,9 @@ impl Page {
         true
     }
 
-    /// Gives the places of tuples that were removed to those stored lowest, as far as they are as long, so that what is free
-    /// lies in one piece: where tuples are alike, as an index's mostly are, no page is compacted.
+    /// Moves the lowest tuples into the places of removed ones of the same length, so that the free
+    /// space is in one piece. Pages with tuples of equal length, as most index pages have, then
+    /// need no compaction.
     fn fill_gaps(&mut self, mut gaps: Vec<ItemId>) {
         let (before, special) = (self.upper(), self.special_offset());
         let freed = gaps.iter().fold(0, |sum: u16, gap| sum.saturating_add(gap.len()));
@@ -300,7 +312,7 @@ impl Page {
         lowest.sort_unstable_by_key(|(_, id)| id.offset());
         let mut lowest = lowest.into_iter().peekable();
         let (mut upper, mut first) = (before, 0);
-        // Ends: a gap goes each time.
+        // Ends: each round removes one gap.
         while first < gaps.len() {
             let moved = lowest.next_if(|(_, id)| id.offset() == upper);
             let gap = match moved {
@@ -309,7 +321,8 @@ impl Page {
                     gaps[first - 1]
                 }
                 None => break,
-                // The farthest that is as long: what moves shall not be in the way of the next.
+                // The highest gap of the same length, so that the moved tuple does not block the
+                // next one.
                 Some((_, id)) => {
                     match (first..gaps.len()).rev().find(|at| gaps[*at].len() == id.len()) {
                         Some(at) => gaps.remove(at),
@@ -317,7 +330,7 @@ impl Page {
                     }
                 }
             };
-            // Tuples that overlap, which the pool lets in no more than the rest.
+            // The tuples overlap. The pool refuses such pages, as it refuses other damage.
             let next = lowest.peek().map_or(end, |(_, id)| id.offset());
             let above = upper + gap.len();
             let overlap = above > next || moved.is_some() && gap.offset() < above;
@@ -335,9 +348,9 @@ impl Page {
         self.set_upper(upper);
     }
 
-    /// The tuples that begin before `end`, in the order of their line pointers.
+    /// Returns the tuples that begin before `end`, in the order of their line pointers.
     fn stored_below(&self, end: u16) -> Vec<(OffsetNumber, ItemId)> {
-        /// So many are asked at once, without a branch for each: mostly none of them is meant.
+        /// Line pointers tested in one step, without a branch for each: usually no tuple matches.
         const AT_ONCE: usize = 8;
         let slots = self.0.get(HEADER_SIZE..usize::from(self.lower())).unwrap_or(&[]);
         let slots = slots.as_chunks::<ITEM_ID_SIZE>().0;
@@ -355,16 +368,18 @@ impl Page {
         found
     }
 
-    /// Whether `bytes` more fit between line pointers and tuples, after compacting where that helps.
+    /// Makes `bytes` available between line pointers and tuples, compacting the page when that
+    /// helps. Returns whether there is enough room.
     fn make_free(&mut self, bytes: usize) -> bool {
         if self.free_bytes() < bytes && self.free_bytes_compacted() >= bytes {
             self.compact();
         }
-        // Still less where tuples overlap, which the pool lets in no more than the rest.
+        // Overlapping tuples leave less room even now. The pool refuses such pages.
         self.free_bytes() >= bytes
     }
 
-    /// Whether [`Page::overwrite_item`] finds room for `len` bytes in place of a stored tuple.
+    /// Returns whether [`Page::overwrite_item`] finds room for `len` bytes in place of a stored
+    /// tuple.
     pub fn can_overwrite_item(&self, number: OffsetNumber, len: usize) -> bool {
         let id = self.item_id(number);
         let old = usize::from(id.len());
@@ -372,9 +387,9 @@ impl Page {
         id.has_storage() && len > 0 && (len <= old || len <= room())
     }
 
-    /// Replaces a stored tuple by other bytes; state and flags of the line pointer stay. A longer one
-    /// takes new space, after compacting where that helps. False, and nothing visible changed, when
-    /// there is no such tuple or no room.
+    /// Replaces a stored tuple by other bytes; the state and flags of the line pointer stay. Longer
+    /// bytes take new space, after compacting where that helps. Returns false, with nothing visible
+    /// changed, when there is no such tuple or no room.
     pub fn overwrite_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
         let id = self.item_id(number);
         let old = usize::from(id.len());
@@ -382,7 +397,7 @@ impl Page {
             return false;
         }
         if bytes.len() <= old {
-            // The tail of the old place is reclaimed by the next compaction.
+            // The tail of the old place becomes free at the next compaction.
             let at = usize::from(id.offset());
             let Some(place) = self.0.get_mut(at..at + bytes.len()) else { return false };
             place.copy_from_slice(bytes);
@@ -395,7 +410,7 @@ impl Page {
             self.set_item_id(number, id.with_len(0));
             self.compact();
             if self.free_bytes() < bytes.len() {
-                // Tuples that overlap, which the pool lets in no more than the rest.
+                // The tuples overlap. The pool refuses such pages, as it refuses other damage.
                 self.set_item_id(number, id);
                 return false;
             }
@@ -405,8 +420,9 @@ impl Page {
         self.set_item_id(number, id.with_offset(at).with_len(bytes.len() as u16))
     }
 
-    /// Puts bytes into a stored tuple before its byte `at`, which makes it longer: what is stored below that
-    /// place moves down. False, and nothing visible changed, when there is no such tuple or no room.
+    /// Inserts bytes into a stored tuple before its byte `at`; everything stored below that place
+    /// moves down. Returns false, with nothing visible changed, when there is no such tuple or no
+    /// room.
     pub fn grow_item(&mut self, number: OffsetNumber, at: usize, bytes: &[u8]) -> bool {
         let id = self.item_id(number);
         if !id.has_storage() || at > usize::from(id.len()) || !self.make_free(bytes.len()) {
@@ -435,12 +451,12 @@ impl Page {
         self.set_item_id(number, id.with_len(grown as u16))
     }
 
-    /// Makes a line pointer UNUSED; its tuple's bytes come back with the next compaction.
+    /// Makes a line pointer UNUSED; the bytes of its tuple become free at the next compaction.
     pub fn set_unused(&mut self, number: OffsetNumber) -> bool {
         self.set_item_id(number, ItemId::UNUSED)
     }
 
-    /// Drops UNUSED line pointers at the end of the array; returns how many.
+    /// Drops UNUSED line pointers at the end of the array, and returns their number.
     pub fn trim_unused(&mut self) -> u16 {
         let before = self.item_count();
         let mut count = before;
@@ -453,17 +469,19 @@ impl Page {
         before - count
     }
 
-    /// Moves all stored tuples together at the end of the page, in the order of their line pointers,
-    /// and clears what lies between, so that equal contents give equal bytes.
+    /// Moves all stored tuples together at the end of the page, in the order of their line
+    /// pointers. Clears the bytes between line pointers and tuples, so that equal contents give
+    /// equal bytes.
     ///
-    /// On a page whose tuples overlap (damage that the pool refuses to read in) nothing changes.
+    /// Changes nothing on a page whose tuples overlap. The pool refuses such damaged pages.
     pub fn compact(&mut self) {
         let lower = usize::from(self.lower());
         let special = usize::from(self.special_offset());
         if lower > special || special > self.0.len() || lower + self.stored_bytes() > special {
             return;
         }
-        // Tuples that lie in the order of their line pointers and are in place already stay there.
+        // The first tuples stay where they are as long as they already lie packed in the order of
+        // their line pointers.
         let mut at = special;
         let mut first = 1;
         for id in self.item_ids() {
@@ -483,7 +501,8 @@ impl Page {
         self.0[lower..at].fill(0);
     }
 
-    /// Whether the tuples of line pointers from `first` on lie below `end`, each below the one before.
+    /// Returns whether the tuples of line pointers from `first` on lie below `end`, each below the
+    /// one before.
     fn lie_in_order(&self, first: u16, mut end: usize) -> bool {
         let mut ids = self.item_ids().skip(usize::from(first) - 1).filter(|id| id.has_storage());
         ids.all(|id| {
@@ -494,9 +513,10 @@ impl Page {
         })
     }
 
-    /// Moves tuples that lie in order up to each other and to `at`; returns where they begin.
+    /// Moves tuples that lie in order up to each other and to `at`; returns the offset of the
+    /// lowest one.
     fn close_gaps(&mut self, first: u16, mut at: usize) -> usize {
-        // Neighbours move together: where they lie, and up by how much.
+        // Neighbours move together: `start..end` is their place, `by` the distance up.
         let (mut start, mut end, mut by) = (at, at, 0);
         for number in (first..=self.item_count()).map(OffsetNumber) {
             let id = self.item_id(number);
@@ -518,10 +538,12 @@ impl Page {
         at
     }
 
-    /// The same of tuples that lie in any order.
+    /// Packs tuples that lie in any order up to `at`, like `close_gaps`; returns the offset of the
+    /// lowest one.
     fn put_in_order(&mut self, first: u16, mut at: usize) -> usize {
-        /// Most entries of an index are shorter: so many bytes are copied with them, which takes less time than to ask how
-        /// many there are. What is too much lands below, where the next ones come, or zeros.
+        /// Bytes copied at once for a tuple up to this length; most index entries are shorter. A
+        /// copy of constant length is faster than one of the exact length. The surplus bytes land
+        /// below the tuple, where later tuples or zeros overwrite them.
         const SHORT: usize = 64;
         let old = self.0;
         let lower = usize::from(self.lower());

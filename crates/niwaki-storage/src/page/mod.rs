@@ -9,8 +9,9 @@
 //! special  access method's own area, to the end of the page
 //! ```
 //!
-//! A page is *slotted* (heap, nbtree: line pointers and tuples) or *raw* (maps: everything behind
-//! the header belongs to its owner, and there is no hole that a full-page image could leave out).
+//! A page is *slotted* or *raw*. Slotted pages (heap, nbtree) hold line pointers and tuples. In raw
+//! pages (maps) everything after the header belongs to the access method, and a full-page image has
+//! no hole to leave out.
 
 mod check;
 mod checksum;
@@ -41,11 +42,11 @@ pub(crate) const KIND_AT: usize = 20;
 pub(crate) const VERSION_AT: usize = 21;
 pub(crate) const RESERVED_AT: usize = 22;
 
-/// Header flag owned by this crate: at least one line pointer may be UNUSED, so that looking for one
-/// is worth the walk. The low byte of the flags belongs to the access method.
+/// Header flag of this crate: at least one line pointer may be UNUSED, so that a search for one is
+/// worth its time. The low byte of the flags belongs to the access method.
 pub(crate) const FLAG_HAS_UNUSED: u16 = 0x8000;
 
-/// What a page holds (header byte 20).
+/// The kind of a page's contents (header byte 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PageKind {
@@ -66,7 +67,7 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    /// The kind of this header byte.
+    /// Returns the kind of this header byte.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => Self::New,
@@ -80,7 +81,7 @@ impl PageKind {
         })
     }
 
-    /// Whether pages of this kind hold line pointers and tuples.
+    /// Returns whether pages of this kind hold line pointers and tuples.
     pub fn is_slotted(self) -> bool {
         matches!(self, Self::Heap | Self::Nbtree)
     }
@@ -88,9 +89,9 @@ impl PageKind {
 
 /// The bytes of a page.
 ///
-/// Aligned for its fields, and no stricter: pages are made on the stack too, and LLVM 22 sometimes loses the
-/// prologue of a function whose stack needs a stricter alignment than that of pages of memory. Frames of
-/// the buffer pool are aligned to those all the same.
+/// The alignment suits the fields and is no stricter, because pages are also made on the stack.
+/// LLVM 22 sometimes loses the prologue of a function whose stack needs a stricter alignment than
+/// memory pages have. Frames of the buffer pool are aligned to memory pages all the same.
 #[repr(C, align(16))]
 #[derive(Clone)]
 pub struct Page(pub [u8; PAGE_SIZE]);
@@ -114,7 +115,7 @@ impl Default for Page {
 }
 
 impl Page {
-    /// A page of zeros, which is what a new block holds.
+    /// Returns a page of zeros, the contents of a new block.
     pub const fn zeroed() -> Self {
         Self([0; PAGE_SIZE])
     }
@@ -129,9 +130,9 @@ impl Page {
         self.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Makes this an empty slotted page (`kind` heap or nbtree) with `special_bytes` at its end, or,
-    /// for the other kinds, a raw page, whose `special_bytes` must be 0. The LSN stays: whoever
-    /// logs the change stamps it.
+    /// Makes this an empty page of `kind`. A slotted page (heap or nbtree) gets `special_bytes` at
+    /// its end. A raw page (any other kind) must have `special_bytes` 0. The LSN stays: logging the
+    /// change stamps the new one.
     ///
     /// # Panics
     /// If `special_bytes` does not fit, which is a mistake of the caller.
@@ -155,13 +156,14 @@ impl Page {
         }
     }
 
-    /// Whether the page was never initialised (its kind byte is 0).
+    /// Returns whether the page was never initialised (its kind byte is 0).
     #[inline]
     pub fn is_new(&self) -> bool {
         self.0[KIND_AT] == PageKind::New as u8
     }
 
-    /// LSN of the last logged change; W1: the page is not written before the log is flushed to it.
+    /// Returns the LSN of the last logged change. W1: the page is not written before the log is
+    /// flushed up to this LSN.
     #[inline]
     pub fn lsn(&self) -> Lsn {
         let mut b = [0; 8];
@@ -175,14 +177,14 @@ impl Page {
         self.0[LSN_AT..LSN_AT + 8].copy_from_slice(&lsn.0.to_le_bytes());
     }
 
-    /// What the page holds. A byte that names no kind cannot get here: the pool refuses such pages;
-    /// it reads as [`PageKind::New`].
+    /// Returns the kind of the page's contents. The pool refuses pages with an unknown kind byte,
+    /// so none gets here; such a byte would read as [`PageKind::New`].
     #[inline]
     pub fn kind(&self) -> PageKind {
         PageKind::from_byte(self.0[KIND_AT]).unwrap_or(PageKind::New)
     }
 
-    /// The access method's own flags, the low byte of the header's flags.
+    /// Returns the access method's own flags, the low byte of the header's flags.
     #[inline]
     pub fn flags(&self) -> u8 {
         self.0[FLAGS_AT]
@@ -194,7 +196,7 @@ impl Page {
         self.0[FLAGS_AT] = flags;
     }
 
-    /// End of the line pointers.
+    /// Returns the end of the line pointers.
     #[inline]
     pub fn lower(&self) -> u16 {
         self.u16_at(LOWER_AT)
@@ -205,7 +207,7 @@ impl Page {
         self.put_u16(LOWER_AT, lower);
     }
 
-    /// Start of the tuples.
+    /// Returns the start of the tuples.
     #[inline]
     pub fn upper(&self) -> u16 {
         self.u16_at(UPPER_AT)
@@ -216,44 +218,44 @@ impl Page {
         self.put_u16(UPPER_AT, upper);
     }
 
-    /// Start of the special area; [`PAGE_SIZE`] when there is none.
+    /// Returns the start of the special area; [`PAGE_SIZE`] when there is none.
     #[inline]
     pub fn special_offset(&self) -> u16 {
         self.u16_at(SPECIAL_AT)
     }
 
-    /// Bytes of the special area.
+    /// Returns the size of the special area, in bytes.
     #[inline]
     pub fn special_size(&self) -> usize {
         PAGE_SIZE.saturating_sub(usize::from(self.special_offset()))
     }
 
-    /// The access method's own area; empty when there is none.
+    /// Returns the access method's own area; empty when there is none.
     #[inline]
     pub fn special(&self) -> &[u8] {
         self.0.get(usize::from(self.special_offset())..).unwrap_or(&[])
     }
 
-    /// The access method's own area, to change.
+    /// Returns the access method's own area, to change.
     #[inline]
     pub fn special_mut(&mut self) -> &mut [u8] {
         let at = usize::from(self.special_offset());
         self.0.get_mut(at..).unwrap_or(&mut [])
     }
 
-    /// Everything behind the header: the contents of a raw page.
+    /// Returns everything after the header: the contents of a raw page.
     #[inline]
     pub fn raw(&self) -> &[u8] {
         &self.0[HEADER_SIZE..]
     }
 
-    /// Everything behind the header, to change. For raw pages only.
+    /// Returns everything after the header, to change. For raw pages only.
     #[inline]
     pub fn raw_mut(&mut self) -> &mut [u8] {
         &mut self.0[HEADER_SIZE..]
     }
 
-    /// Whether some line pointer may be UNUSED; false is certain.
+    /// Returns whether some line pointer may be UNUSED; false is certain.
     #[inline]
     pub fn has_unused(&self) -> bool {
         self.u16_at(FLAGS_AT) & FLAG_HAS_UNUSED != 0

@@ -1,9 +1,12 @@
-//! Bytes brought near: a look at a page that is not in the processor's caches takes as long as some two hundred instructions, and
-//! several such looks take as long as one if they begin together.
+//! Prefetching of page bytes into the processor's caches.
+//!
+//! Reading a page outside the caches takes as long as about two hundred instructions. Several such
+//! reads take as long as one if they begin together.
 
 use super::Page;
 
-/// Begins to load the cache line at an address, whatever is there. Needs no promise, since it reads nothing.
+/// Begins to load the cache line at an address, whatever is there. The address needs no guarantee,
+/// because nothing is read.
 #[inline]
 pub(crate) fn bring_near(place: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -17,7 +20,7 @@ pub(crate) fn bring_near(place: *const u8) {
 }
 
 impl Page {
-    /// Begins to load the bytes at `at`, which are looked at soon.
+    /// Begins to load the bytes at `at`, which the caller reads soon.
     #[inline]
     pub fn bring_near(&self, at: usize) {
         bring_near(self.0.as_ptr().wrapping_add(at));

@@ -1,4 +1,4 @@
-//! The page against a simple model, and against hostile bytes.
+//! Tests of the page against a simple model and against hostile bytes.
 
 use super::*;
 use crate::ids::{BlockNumber, Fork, OffsetNumber, PageId, RelFileId};
@@ -152,7 +152,7 @@ fn items_are_taken_out_and_give_their_room_back() {
         let mut page = page();
         let mut model: Vec<Vec<u8>> = Vec::new();
         for number in 0..40u8 {
-            // In another order than their line pointers.
+            // The tuples lie in another order than their line pointers.
             let at = usize::from(number) / 2;
             let length = if alike { 30 } else { 30 + usize::from(number) };
             let tuple = vec![number + 1; length];
@@ -177,7 +177,8 @@ fn items_are_taken_out_and_give_their_room_back() {
             assert_holds(page, &model.iter().cloned().map(Some).collect::<Vec<_>>(), 0);
         };
         holds(&page, &model);
-        // More than lies between line pointers and tuples, and all that there is.
+        // First one byte too many, then all free bytes: more than lies between line pointers and
+        // tuples before compaction.
         let room = page.free_bytes_compacted() - ITEM_ID_SIZE;
         let mut full = page.clone();
         assert!(!full.insert_item(OffsetNumber(3), &vec![9; room + 1]));
@@ -197,7 +198,7 @@ fn several_items_are_put_in_at_once_or_none() {
         for (number, tuple) in (1..).zip(&model) {
             assert!(page.insert_item(OffsetNumber(number), tuple));
         }
-        // Room that lies between other tuples.
+        // The freed room lies between other tuples.
         let removed: Vec<_> = (0..u16::from(gone)).map(|nth| OffsetNumber(1 + nth)).collect();
         assert!(page.remove_items(&removed));
         model.drain(..usize::from(gone));
@@ -302,7 +303,7 @@ fn the_checksum_sees_every_byte_and_the_place() {
     }
 }
 
-/// Whatever a page holds, it is refused or every accessor stays within it.
+/// Every page, whatever it holds, is refused or keeps every accessor within its bytes.
 #[test]
 fn hostile_bytes_never_panic() {
     let mut accepted = 0;
@@ -313,7 +314,7 @@ fn hostile_bytes_never_panic() {
             page.add_item(&vec![random.next() as u8; 1 + random.below(300)]);
         }
         for _ in 0..1 + random.below(4) {
-            // Mostly in the header and the line pointers.
+            // Most changes hit the header and the line pointers.
             let at = if random.below(4) == 0 { random.below(PAGE_SIZE) } else { random.below(150) };
             page.0[at] = random.next() as u8;
         }
@@ -322,7 +323,7 @@ fn hostile_bytes_never_panic() {
         }
         let sound = page.check_structure(id()).is_ok();
         accepted += u32::from(sound);
-        // Accessors bear even what was refused.
+        // Accessors do not panic even on refused pages.
         for number in (0..=page.item_count().saturating_add(2)).map(OffsetNumber) {
             let _ = (page.item_id(number), page.item(number).map(<[u8]>::len));
             let _ = page.item_mut(number);

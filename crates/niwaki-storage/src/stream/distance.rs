@@ -1,4 +1,4 @@
-//! By how many pages a stream looks ahead.
+//! The look-ahead distance of a stream, in pages.
 //!
 //! ```text
 //!   page was needed before it was there      twice as far, up to what the concurrency allows
@@ -8,14 +8,15 @@
 //!   it has left the pool again               half as far
 //! ```
 //!
-//! It doubles once for the pages that were named before it did: they cannot tell yet what it changes. So a table in the pool costs nothing, one in the system's memory is read in large pieces, and how many reads are
-//! under way at a device is as many as it takes not to wait for it.
+//! The distance doubles once for all pages that were named before it doubled: these cannot show the
+//! effect yet. So a table in the pool costs nothing, and one in the system's memory is read in
+//! large pieces. A device gets as many reads at once as it takes not to wait for it.
 
-/// The distance of one stream, in pages. 1 is no look ahead: a page is named when it is wanted.
+/// The distance of one stream, in pages. 1 means no look-ahead: a page is named when it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Distance {
     now: u32,
-    /// Pages of a read.
+    /// Pages of one read.
     combine: u32,
     most: u32,
     /// Pages in a row that were there in time.
@@ -28,8 +29,9 @@ pub(crate) struct Distance {
 }
 
 impl Distance {
-    /// Reads of `combine` pages, and `concurrency` of them besides the one that is consumed.
-    /// `share`: pages of the pool that are this stream's.
+    /// Begins with no look-ahead. Allows reads of `combine` pages, and `concurrency` of them
+    /// besides the one that is consumed. `share` is the number of pages of the pool that this
+    /// stream may use.
     pub(crate) fn new(combine: u32, concurrency: u32, share: u32) -> Self {
         let share = share.max(1);
         let combine = combine.clamp(1, share);
@@ -45,29 +47,29 @@ impl Distance {
         self.combine
     }
 
-    /// A page was named.
+    /// Counts a page that was named.
     pub(crate) fn name(&mut self) {
         self.named += 1;
     }
 
-    /// The oldest page that was named is given back.
+    /// Counts the oldest named page, which is given back.
     pub(crate) fn give(&mut self) {
         self.given += 1;
     }
 
-    /// A page was named that is in the pool.
+    /// Lowers the distance: the named page is in the pool.
     pub(crate) fn was_here(&mut self) {
         self.now = (self.now - 1).max(1);
     }
 
-    /// A read found what it wanted in the system's memory.
+    /// Raises the distance: a read found its pages in the system's memory.
     pub(crate) fn was_cached(&mut self) {
         if self.now < self.combine {
             self.now = (self.now * 2).min(self.combine);
         }
     }
 
-    /// The page that is to be given back next is needed before it is there.
+    /// Raises the distance: the page to be given back next is needed before it is there.
     pub(crate) fn was_late(&mut self) {
         self.in_time = 0;
         if self.given < self.doubled_at {
@@ -77,7 +79,7 @@ impl Distance {
         self.now = self.now.saturating_mul(2).min(self.most);
     }
 
-    /// A page that was read by others was there when it was needed.
+    /// Lowers the distance slowly: a page that others read was there when it was needed.
     pub(crate) fn was_in_time(&mut self) {
         self.in_time += 1;
         // Slowly: the next wait doubles it.
@@ -87,7 +89,7 @@ impl Distance {
         }
     }
 
-    /// A page that was read ahead has left the pool before it was needed.
+    /// Halves the distance: a page that was read ahead has left the pool before it was needed.
     pub(crate) fn was_lost(&mut self) {
         self.now = (self.now / 2).max(1);
     }

@@ -1,4 +1,4 @@
-//! Who reads what streams look ahead at, chosen when a data directory is opened.
+//! The method by which streams read ahead, chosen when a data directory is opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,29 +6,30 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::vfs::ReadRing;
 
-/// What is asked for (`io_method`).
+/// The configured method (`io_method`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMethod {
-    /// Nobody: who needs a page reads it, and its neighbours with it.
+    /// No read-ahead: the thread that needs a page reads it, together with its neighbours.
     Sync,
-    /// Threads of the database's own.
+    /// Threads of the database.
     #[default]
     Worker,
-    /// The system.
+    /// The operating system.
     IoUring,
 }
 
-/// What it came to.
+/// The method in use.
 #[derive(Clone, Debug)]
 pub struct MethodInUse {
-    /// Who reads.
+    /// The method.
     pub method: IoMethod,
-    /// Why the system does not, although it was asked for: then threads do; or does not any more: then nobody does.
+    /// The reason why the system does not read, although configured. If it refused at the start,
+    /// threads read instead; if it failed later, there is no read-ahead.
     pub refused: Option<String>,
 }
 
 impl MethodInUse {
-    /// Where the system refuses, threads do.
+    /// Chooses the method: where the system refuses, threads read.
     pub(crate) fn choose(wanted: IoMethod, env: &Env) -> (Self, Option<Arc<dyn ReadRing>>) {
         if wanted != IoMethod::IoUring {
             return (Self { method: wanted, refused: None }, None);

@@ -1,4 +1,5 @@
-//! Reading ahead: who reads many pages in an order that is known says which, and they are there when he comes.
+//! Read-ahead: a reader of many pages in a known order names them early, so that they are in the
+//! pool in time.
 
 mod distance;
 mod method;

@@ -1,4 +1,4 @@
-//! Pages that are named ahead, read in pieces, and given back in their order.
+//! Streams of pages: blocks that are named ahead, read in runs, and given back in their order.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,10 +11,10 @@ use super::ring::Ring;
 use crate::buffer::{BufferPool, RUN_MAX, ReadRun};
 use crate::ids::{Fork, RelFileId};
 
-/// A stream looks ahead by this part of the pool at most.
+/// Divisor of the pool's frames: a stream looks ahead by at most this part of the pool.
 const SHARE: u32 = 16;
 
-/// How far a reader may look ahead; PostgreSQL's settings.
+/// The limits of a reader's look-ahead; PostgreSQL's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAhead {
     /// Reads under way besides the one that is consumed (`effective_io_concurrency`,
@@ -22,7 +22,7 @@ pub struct ReadAhead {
     pub concurrency: u32,
     /// Pages of a read (`io_combine_limit`), 1 to 32.
     pub combine: u32,
-    /// Pages of the pool that a pass brings in before it uses the frames of the first ones again
+    /// Pages of the pool that a pass brings in before it reuses the frames of its first ones
     /// (`vacuum_buffer_usage_limit`); 0 for any number.
     pub ring: u32,
 }
@@ -34,40 +34,44 @@ impl Default for ReadAhead {
 }
 
 impl ReadAhead {
-    /// Every page when it is needed, alone.
+    /// Reads each page alone, when it is needed.
     pub const NONE: Self = Self { concurrency: 0, combine: 1, ring: 0 };
 }
 
-/// What became of a page that was named.
+/// The state of a page that was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
-    /// Nothing was done: it is in the pool, or nothing can be read ahead of it.
+    /// No read was begun: the page is in the pool, or cannot be read ahead.
     AsItIs,
-    /// Waits for its neighbours.
+    /// The page waits for its neighbours.
     Pending,
-    /// It was read.
+    /// The page was read.
     Read,
-    /// Others read it.
+    /// Other threads or the system read the page.
     UnderWay,
 }
 
-/// Looks ahead of a reader of one fork: he names blocks, and gets them back in the same order when they are in the
-/// pool or on their way. He pins them himself: between calls the stream holds no pin but those of reads under way, so
-/// a reader may stop at any point for any time. A page that was pushed out meanwhile is read again.
+/// Looks ahead of a reader of one fork. The reader names blocks, and gets them back in the same
+/// order when they are in the pool or being read in.
 ///
-/// A stream looks ahead by a sixteenth of the pool at most; reads under way pin a quarter at most, of all streams
-/// together. One with a ring looks ahead by half of it: what is named and what was given back share the ring's frames. Design section 8.
+/// The reader pins the pages itself. Between calls the stream holds only the pins of reads under
+/// way, so a reader may stop at any point for any time. A page that was evicted meanwhile is read
+/// again.
+///
+/// A stream looks ahead by a sixteenth of the pool at most. Reads under way pin a quarter of the
+/// pool at most, of all streams together. A stream with a ring looks ahead by half of the ring.
+/// Blocks that are named and blocks that were given back share the ring's frames. Design section 8.
 pub struct ReadStream {
     file: RelFileId,
     fork: Fork,
     distance: Distance,
     ahead: VecDeque<(u32, Named)>,
-    /// The last blocks of `ahead`, which wait for neighbours: all behind each other.
+    /// Number of blocks at the end of `ahead` that wait for neighbours; they are consecutive.
     pending: u32,
-    /// Runs were left to others, who are to begin with them.
+    /// Runs were left to others, and `begin_waiting` is still to be called for them.
     left: bool,
     ended: bool,
-    /// Pages read since somebody asked.
+    /// Pages read since the last call of `take_reads`.
     reads: u64,
     ring: Ring,
 }
@@ -82,7 +86,7 @@ impl fmt::Debug for ReadStream {
 }
 
 impl ReadStream {
-    /// A stream over one fork.
+    /// Makes a stream over one fork.
     pub fn new(pool: &BufferPool, file: RelFileId, fork: Fork, options: ReadAhead) -> Self {
         let ring = Ring::new(options.ring, pool.capacity() as u32);
         let share = (pool.capacity() as u32 / SHARE).min(ring.share());
@@ -101,16 +105,19 @@ impl ReadStream {
         }
     }
 
-    /// How many pages it has read, or begun to, since this was asked last: what a vacuum's rests go by.
+    /// Returns the number of pages that the stream has read, or begun to, since the last call.
+    /// Vacuum counts these pages for its delay.
     pub fn take_reads(&mut self) -> u64 {
         std::mem::take(&mut self.reads)
     }
 
-    /// The next block, in the pool or on its way there as far as possible; `None` when `name`, which says the blocks
-    /// in order and is asked ahead of their use, has none left.
+    /// Returns the next block, in the pool or being read in as far as possible. Returns `None` when
+    /// `name` has no block left. `name` returns the blocks in order, and is called ahead of their
+    /// use.
     ///
     /// # Errors
-    /// Those of `name` alone: a page that cannot be read says so to who pins it.
+    /// Errors of `name` alone: the error of a page that cannot be read is met by the thread that
+    /// pins the page.
     #[inline]
     pub fn next<E>(
         &mut self,
@@ -118,7 +125,7 @@ impl ReadStream {
         name: &mut dyn FnMut() -> Result<Option<u32>, E>,
     ) -> Result<Option<u32>, E> {
         if self.ahead.is_empty() && self.distance.pages() == 1 && !self.ended {
-            // Nothing to look ahead for, as long as pages are in the pool.
+            // There is no need to look ahead as long as pages are in the pool.
             let Some(block) = name()? else {
                 self.ended = true;
                 return Ok(None);
@@ -138,7 +145,7 @@ impl ReadStream {
     ) -> Result<Option<u32>, E> {
         let named = self.look_ahead(pool, name);
         if std::mem::take(&mut self.left) {
-            // All at once, and whatever was said meanwhile.
+            // For all runs at once, and even if `name` failed meanwhile.
             pool.begin_waiting();
         }
         named?;
@@ -151,7 +158,7 @@ impl ReadStream {
         Ok(Some(block))
     }
 
-    /// Names blocks as far as the distance goes.
+    /// Names blocks up to the distance.
     fn look_ahead<E>(
         &mut self,
         pool: &BufferPool,
@@ -164,20 +171,20 @@ impl ReadStream {
             }
         }
         if self.pending as usize == self.ahead.len() || self.ended {
-            // The first is needed now; or no neighbour will come.
+            // The first block is needed now, or no neighbour will come.
             self.read_pending(pool);
         }
         Ok(())
     }
 
-    /// What became of a page that is needed now says how far to look ahead.
+    /// Adjusts the distance by the state of a page that is needed now.
     fn judge(&mut self, pool: &BufferPool, block: u32, what: Named) {
         let is_loading = || pool.is_loading(self.file, self.fork, block);
         match what {
             Named::AsItIs | Named::Pending => {}
             _ if !pool.is_here(self.file, self.fork, block) => self.distance.was_lost(),
             Named::UnderWay if is_loading() => {
-                // It may have ended, and nobody has looked.
+                // The read may have ended without a thread that took its completion.
                 pool.reap_what_is_there();
                 if is_loading() {
                     pool.reads.counters.waits.fetch_add(1, Ordering::Relaxed);
@@ -191,7 +198,7 @@ impl ReadStream {
         }
     }
 
-    /// Takes a block that was named.
+    /// Adds a block that was named.
     fn enter(&mut self, pool: &BufferPool, block: u32) {
         self.distance.name();
         if pool.is_here(self.file, self.fork, block) {
@@ -211,7 +218,7 @@ impl ReadStream {
         }
     }
 
-    /// Begins to read what waits for neighbours.
+    /// Begins to read the blocks that wait for neighbours.
     fn read_pending(&mut self, pool: &BufferPool) {
         let count = std::mem::take(&mut self.pending);
         let mut at = self.ahead.len() - count as usize;
@@ -227,7 +234,8 @@ impl ReadStream {
         }
     }
 
-    /// Reads a run, or has it read; at once if it has what is needed `now`.
+    /// Reads a run, or leaves it to others. With `now`, reads at once, because the run's first page
+    /// is needed.
     fn read(&mut self, pool: &BufferPool, run: ReadRun, now: bool) -> Named {
         let counters = &pool.reads.counters;
         counters.run(run.len(), self.distance.pages());
@@ -241,7 +249,7 @@ impl ReadStream {
             counters.waits.fetch_add(1, Ordering::Relaxed);
             match pool.reads.has_takers() {
                 true => self.distance.was_late(),
-                // Nobody else would read meanwhile.
+                // No other thread would read meanwhile.
                 false => self.distance.was_cached(),
             }
             pool.finish_run(&rest);
@@ -260,7 +268,7 @@ impl ReadStream {
     }
 }
 
-/// Blocks of one fork, read ahead of who iterates over them: an iterator over the same blocks.
+/// Blocks of one fork, read ahead: an iterator over the same blocks.
 #[derive(Debug)]
 pub struct BlocksAhead<'p, I> {
     pool: &'p BufferPool,
@@ -269,7 +277,7 @@ pub struct BlocksAhead<'p, I> {
 }
 
 impl<'p, I: Iterator<Item = u32>> BlocksAhead<'p, I> {
-    /// These blocks, in their order.
+    /// Makes an iterator over these blocks, in their order.
     pub fn new(
         pool: &'p BufferPool,
         file: RelFileId,
@@ -280,7 +288,7 @@ impl<'p, I: Iterator<Item = u32>> BlocksAhead<'p, I> {
         Self { pool, stream: ReadStream::new(pool, file, fork, options), blocks }
     }
 
-    /// As [`ReadStream::take_reads`].
+    /// Returns the pages read, like [`ReadStream::take_reads`].
     pub fn take_reads(&mut self) -> u64 {
         self.stream.take_reads()
     }

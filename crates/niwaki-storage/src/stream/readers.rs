@@ -1,4 +1,4 @@
-//! The threads that read what streams look ahead at.
+//! The threads that read ahead for streams.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use niwaki_env::sync::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// Running readers; they end with this handle, once nothing waits for them.
+/// Running readers; they end with this handle, once no run waits for them.
 pub struct Readers {
     storage: Arc<Storage>,
     threads: Vec<JoinHandle<()>>,
@@ -22,8 +22,8 @@ impl fmt::Debug for Readers {
 }
 
 impl Storage {
-    /// Starts so many threads that read what streams look ahead at. Without them a stream reads neighbouring pages at
-    /// once, when the first is needed.
+    /// Starts `count` threads that read ahead for streams. Without them a stream reads neighbouring
+    /// pages at once, when the first is needed.
     ///
     /// # Errors
     /// [`Error::Io`] when the system has no thread to give.
@@ -31,7 +31,7 @@ impl Storage {
         let mut readers = Readers { storage: Arc::clone(self), threads: Vec::new() };
         for number in 0..count {
             let storage = Arc::clone(self);
-            // Before the thread runs: what is submitted from now on is somebody's.
+            // Before the thread runs: from now on a submitted run has a thread to read it.
             self.pool.enlist_reader();
             let started = thread::spawn_named(&format!("niwaki-io-{number}"), move || {
                 storage.pool.read_for_others();
@@ -52,7 +52,7 @@ impl Drop for Readers {
     fn drop(&mut self) {
         self.storage.pool.reads.stop();
         for thread in self.threads.drain(..) {
-            // A panic there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }

@@ -1,41 +1,44 @@
-//! The pages that a pass has brought into the pool and is done with, whose frames it uses again.
+//! The ring of a pass over many pages: pages that the pass is done with, and whose frames it uses
+//! again.
 
 use std::collections::VecDeque;
 
-/// A ring is at most this part of the pool.
+/// Divisor of the pool's frames: a ring has at most this part of the pool.
 const POOL_SHARE: u32 = 8;
 
-/// Blocks given back by a stream, oldest first, as far as it read them in itself.
+/// Blocks that a stream has given back, oldest first, as far as the stream itself read them in.
 pub(super) struct Ring {
-    /// Pages, those that are named and not given back included; 0 for no ring.
+    /// Pages of the ring, including those that are named and not given back; 0 for no ring.
     pages: u32,
     given: VecDeque<u32>,
 }
 
 impl Ring {
-    /// `pages`: 0 for no ring. `pool`: frames of the pool.
+    /// Makes a ring of `pages` pages (0 for no ring), in a pool of `pool` frames.
     pub(super) fn new(pages: u32, pool: u32) -> Self {
         let most = (pool / POOL_SHARE).max(1);
         Self { pages: pages.min(most), given: VecDeque::new() }
     }
 
-    /// By how many pages the stream may look ahead. As much again is for what it gave back: the last page is still in use,
-    /// and of those before some wait for their log.
+    /// Returns the pages by which the stream may look ahead. The other half is for pages that were
+    /// given back. The last of these is still in use, and some earlier ones wait for a flush of the
+    /// log.
     pub(super) fn share(&self) -> u32 {
         if self.pages == 0 { u32::MAX } else { (self.pages / 2).max(1) }
     }
 
-    /// A block is given back that was read in.
+    /// Adds a block that was read in and is given back.
     pub(super) fn give(&mut self, block: u32) {
         if self.pages > 0 {
             self.given.push_back(block);
         }
     }
 
-    /// The block whose frame is to be used for the next one that is read, if the ring is full with `named` blocks ahead.
+    /// Returns the block whose frame the next read is to use, if the ring is full with `named`
+    /// blocks ahead.
     pub(super) fn oldest(&mut self, named: u32) -> Option<u32> {
         let full = self.given.len() + named as usize > self.pages as usize;
-        // Not the last one: its reader may be at it.
+        // Not the last block: its reader may still use it.
         (full && self.given.len() > 1).then(|| self.given.pop_front()).flatten()
     }
 }

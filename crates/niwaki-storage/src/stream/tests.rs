@@ -1,4 +1,4 @@
-//! Streams on their own: what they give, what they read, and what goes wrong.
+//! Tests of streams alone: the blocks they give, the pages they read, and failures.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn options(frames: usize) -> StorageOptions {
     StorageOptions { shared_buffers: frames, io_workers: 2, ..StorageOptions::tiny() }
 }
 
-/// Files that the system has nothing of in its memory.
+/// Files that are not in the system's memory at all.
 fn files() -> Arc<dyn Vfs> {
     Arc::new(FaultyVfs::new())
 }
@@ -34,7 +34,7 @@ fn page(file: RelFile, block: u32) -> PageId {
     PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) }
 }
 
-/// A file whose pages carry their numbers, none of them in the pool.
+/// Makes a file whose pages carry their numbers, none of them in the pool.
 fn filled(vfs: Arc<dyn Vfs>, frames: usize) -> (Arc<Storage>, RelFile) {
     filled_for(vfs, frames, IoMethod::Worker)
 }
@@ -185,7 +185,7 @@ fn a_failed_read_is_met_by_who_pins_the_page() {
     }
 }
 
-/// The pages from `from` on cannot be read, ever.
+/// The pages from `from` on can never be read.
 #[test]
 fn what_cannot_be_read_is_told_once_by_who_pins_it() {
     for method in METHODS {
@@ -218,7 +218,7 @@ fn what_cannot_be_read_is_told_once_by_who_pins_it() {
     }
 }
 
-/// A storage whose system reads pages that a stream has looked ahead at, which somebody began and left.
+/// Makes a storage where the system reads pages ahead for a stream that was begun and then left.
 fn left_alone() -> (Arc<Storage>, RelFile) {
     let (storage, file) = filled_for(files(), 512, IoMethod::IoUring);
     let mut named = 0..BLOCKS;
@@ -232,11 +232,11 @@ fn left_alone() -> (Arc<Storage>, RelFile) {
 
 #[test]
 fn a_stream_that_is_left_leaves_nothing_stuck() {
-    // Who comes by ends what is under way.
+    // A thread that passes by ends the reads under way.
     let (storage, _) = left_alone();
     storage.pool().reap_what_is_there();
     assert_eq!(storage.pool().reads_pin(), 0);
-    // Who needs such a page has it.
+    // A thread that needs such a page gets it.
     let (storage, file) = left_alone();
     let loading = |storage: &Storage| {
         (0..BLOCKS).find(|&block| storage.pool().is_loading(file.id, Fork::Main, block))
@@ -248,7 +248,7 @@ fn a_stream_that_is_left_leaves_nothing_stuck() {
         );
     }
     assert_eq!(storage.pool().reads_pin(), 0);
-    // So does who drops the file, or gives up the pool.
+    // Dropping the file, or the pool, ends the reads too.
     let (storage, file) = left_alone();
     storage.drop_file(file).unwrap();
     assert_eq!(storage.pool().reads_pin(), 0);
@@ -266,7 +266,7 @@ fn the_system_reads_files_of_the_machine() {
     let in_use = storage.io_method();
     if in_use.method == IoMethod::IoUring {
         let pool = storage.pool();
-        // Nothing of it is taken from the system's memory before: as after a start of the machine.
+        // The system's memory is not asked first: as after a start of the machine.
         let runs: Vec<_> = (0..BLOCKS)
             .step_by(8)
             .map(|at| pool.begin_run(file.id, Fork::Main, at, 8, &mut || None))
@@ -280,7 +280,7 @@ fn the_system_reads_files_of_the_machine() {
         assert_eq!(read(&storage, file, ReadAhead::default(), &all), u64::from(BLOCKS));
         let statistics = pool.read_statistics();
         assert_eq!((statistics.begun, statistics.submitted), (count, 1));
-        // Some end by themselves; the rest is read by now since it was pinned.
+        // Some reads end by themselves; the rest has ended because its pages were pinned.
         assert_eq!(pool.reads_pin(), 0);
     } else {
         assert!(in_use.refused.is_some());
@@ -289,7 +289,8 @@ fn the_system_reads_files_of_the_machine() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Milliseconds of a stream over all pages of a device that takes 10 ms for a read, beside who takes 1 ms for a page.
+/// Returns the milliseconds of a stream over all pages, and the most pins. The device takes 10 ms
+/// for a read, the reader 1 ms for a page.
 fn time_on_a_device(method: IoMethod, options: ReadAhead, width: usize) -> (u64, u32) {
     let clock = Arc::new(ManualClock::new());
     let vfs = SlowVfs::new(files(), Arc::clone(&clock), Duration::from_millis(10), width);
@@ -318,21 +319,22 @@ fn reads_on_a_slow_device_are_waited_for_once() {
     for method in [IoMethod::Sync, IoMethod::IoUring] {
         assert_eq!(time_on_a_device(method, ReadAhead::NONE, 16), (plain, 0), "{method}");
     }
-    // Alone nobody reads ahead, but neighbours are one read.
+    // Without read-ahead there is no overlap, but neighbours are one read.
     let (sync, _) = time_on_a_device(IoMethod::Sync, settings(16, 8), 16);
     assert!(sync < plain / 3, "{sync}");
-    // One page a read: ten at a time keep up with who takes a millisecond for each.
+    // One page per read: ten at a time keep up with a reader that takes a millisecond for each.
     let (single, pins) = time_on_a_device(IoMethod::IoUring, settings(16, 1), 32);
     assert!(single < u64::from(BLOCKS) + 80, "{single} ms");
     assert!((8..=17).contains(&pins), "{pins} pages under way");
     let (combined, _) = time_on_a_device(IoMethod::IoUring, settings(16, 8), 32);
     assert!(combined < u64::from(BLOCKS) + 60, "{combined} ms");
-    // What the device does one at a time takes as long as it takes.
+    // A device that does one read at a time takes as long as all reads together.
     let (narrow, _) = time_on_a_device(IoMethod::IoUring, settings(16, 1), 1);
     assert!((u64::from(BLOCKS) * 10..u64::from(BLOCKS) * 10 + 30).contains(&narrow), "{narrow} ms");
 }
 
-/// One reader on a device that takes 10 ms for a read: each number follows from the rules of `distance.rs`.
+/// One reader on a device that takes 10 ms for a read: each number follows from the rules of
+/// `distance.rs`.
 #[test]
 fn what_streams_do_is_counted() {
     let counted = |method, options| {
@@ -362,7 +364,7 @@ fn what_streams_do_is_counted() {
     };
     assert_eq!(counted(IoMethod::Sync, ReadAhead::NONE), one_by_one);
     assert_eq!(counted(IoMethod::IoUring, ReadAhead::NONE), one_by_one);
-    // Nobody else reads: a read is begun when it is needed, or when it is as long as it may be.
+    // No other thread reads: a read is begun when it is needed, or when it has its full length.
     let sync = ReadStatistics {
         runs: 33,
         blocks,
@@ -372,8 +374,8 @@ fn what_streams_do_is_counted() {
         ..ReadStatistics::default()
     };
     assert_eq!(counted(IoMethod::Sync, settings), sync);
-    // It waits as often as the distance doubles to 32 pages: a read takes as long as ten pages. What it reads itself is one, two
-    // and four pages, before others are ahead.
+    // The stream waits as often as the distance doubles, up to 32 pages: a read takes as long as
+    // ten pages. The stream's own reads are of one, two and four pages, before others are ahead.
     let ring = ReadStatistics {
         runs: 33,
         blocks,
@@ -410,15 +412,16 @@ fn what_name_says_wrong_is_told() {
     assert!(given <= 30);
 }
 
-/// A device that takes `latency` steps for a read; so many reads run at once, and a page is consumed a step. How many
-/// steps a stream of `pages` takes, and how far it looked ahead at most and at the end.
+/// Simulates a device that takes `latency` steps for a read, with any number of reads at once; one
+/// page is consumed per step. Returns the steps that a stream of `pages` pages takes, and the
+/// look-ahead distance at most and at the end.
 fn simulate(pages: u32, latency: u32, distance: &mut Distance) -> (u32, u32, u32) {
     let mut now = 0;
     let mut farthest = 1;
     let (mut named, mut ready): (u32, Vec<u32>) = (0, Vec::new());
     for page in 0..pages {
         while named < pages && named < page + distance.pages() {
-            // A whole read, or what is needed now.
+            // A whole read, or the page needed now.
             let count = distance.combine().min(page + distance.pages() - named).min(pages - named);
             if count < distance.combine() && named > page {
                 break;
@@ -447,16 +450,17 @@ fn the_distance_grows_until_nobody_waits_and_not_beyond() {
     for latency in [1, 30, 100, 400] {
         let mut distance = Distance::new(16, 1000, 100_000);
         let (steps, farthest, _) = simulate(pages, latency, &mut distance);
-        // Hardly slower than a device without latency, and about as far as that takes: what is consumed meanwhile.
+        // Hardly slower than a device without latency, and about as far ahead as that takes: the
+        // pages consumed meanwhile.
         assert!(steps < pages + pages / 10 + 20 * latency, "latency {latency}: {steps} steps");
         assert!(farthest <= 4 * (latency + 16), "latency {latency}: {farthest} pages ahead");
     }
-    // What the settings and the pool allow bounds it.
+    // The settings and the pool bound the distance.
     let (_, farthest, _) = simulate(pages, 400, &mut Distance::new(16, 3, 100_000));
     assert_eq!(farthest, 64);
     let (_, farthest, _) = simulate(pages, 400, &mut Distance::new(16, 1000, 100));
     assert_eq!(farthest, 100);
-    // A faster device takes less.
+    // A faster device needs a shorter distance.
     let mut distance = Distance::new(16, 1000, 100_000);
     let (_, _, far) = simulate(pages, 400, &mut distance);
     let (_, _, near) = simulate(20 * pages, 10, &mut distance);
@@ -481,7 +485,7 @@ fn the_distance_follows_what_the_pages_are() {
     assert_eq!(distance.pages(), 32);
     distance.was_lost();
     assert_eq!(distance.pages(), 16);
-    // Pages that were named before it doubled do not double it again.
+    // Pages that were named before the doubling do not double the distance again.
     (0..50).for_each(|_| distance.name());
     late(&mut distance);
     (0..40).for_each(|_| {
@@ -494,8 +498,8 @@ fn the_distance_follows_what_the_pages_are() {
     assert_eq!(none.pages(), 1);
 }
 
-/// How many pages of a first file, used `uses` times, are left in a pool of 256 frames after a pass over a second file of twice
-/// the pool's size.
+/// Returns how many pages of a working set stay in a pool of 256 frames. The working set, used
+/// `uses` times, is followed by a pass over a second file of twice the pool's size.
 fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
     const WORKING_SET: u32 = 60;
     let (storage, file) = filled(Arc::new(MemoryVfs::new()), 256);
@@ -527,7 +531,7 @@ fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
 #[test]
 fn a_pass_with_a_ring_leaves_the_pool_to_others() {
     for dirty in [false, true] {
-        // Used once, as the pass's own pages: without a ring they make room for it.
+        // Used once, like the pass's own pages: without a ring they are evicted for it.
         assert!(left_of_a_working_set(1, 0, dirty) < 60);
         assert_eq!(left_of_a_working_set(1, 16, dirty), 60, "{dirty}");
         assert_eq!(left_of_a_working_set(1, 1_000_000, dirty), 60, "an eighth of the pool at most");
@@ -549,7 +553,8 @@ fn a_ring_of_any_size_reads_each_page_once() {
     }
 }
 
-/// A ring does not make a pass slower than reads of one page: it looks ahead by half of it.
+/// A ring does not make a pass slower than single-page reads: the pass looks ahead by half of the
+/// ring.
 #[test]
 fn a_small_ring_reads_ahead_too() {
     let plain = u64::from(BLOCKS) * 11;

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! 0   length u32       of everything up to the end of the body, without padding
-//! 4   crc32c u32       over bytes 32.., then bytes 0..4 and 8..32, then the record's position as u64
-//! 8   place u32        an eighth of the position: tells a record from what an older use of the file left, and so,
-//!                      for certain, does the checksum
+//! 4   crc32c u32       over bytes 32.., then bytes 0..4 and 8..32, then the position (u64)
+//! 8   place u32        an eighth of the position: rules out a record of an older use of the file;
+//!                      the checksum does so for certain
 //! 12  previous u32     distance back to the record before; 0 for the first
-//! 16  durable u32      distance back to what was durable at insertion; u32::MAX when unknown
+//! 16  durable u32      distance back to the durable position at insertion; u32::MAX when unknown
 //! 20  xid u64
-//! 28  manager u8  29 kind u8  30 version u8  31 u8: flags (1: removes, 2: in short) and, from bit 3 on, pages
-//! 32  [removes: from u64, to u64; in short: from u64, length u32]
-//!     per page: block u32, fork u8, flags u8 (1 image, 2 init, 4: file in short, 8: file as before), data bytes u16
-//!               [file u64; in short: u32; nothing if it is that of the page before]
+//! 28  manager u8  29 kind u8  30 version u8
+//! 31  u8: flags (1: removes, 2: removes, short form) and, from bit 3 on, the number of pages
+//! 32  [removes: from u64, to u64; short form: from u64, length u32]
+//!     per page: block u32, fork u8,
+//!               flags u8 (1 image, 2 init, 4: file, short form, 8: same file as the page before),
+//!               data bytes u16
+//!               [file u64; short form: u32; nothing for the same file as the page before]
 //!               [image: hole offset u16, hole bytes u16]
 //!     per page: [image without its hole] data
 //!     body; the next record begins at the next multiple of 8
@@ -27,24 +30,25 @@ use crate::record::{DecodedImage, DecodedPage, DecodedRecord, MAX_RECORD_PAGES, 
 
 /// Bytes of a record's header.
 pub const RECORD_HEADER_SIZE: usize = 32;
-/// Bytes of the interval that a record removes, when it is longer than 32 bits can tell.
+/// Bytes of the interval that a record removes, when its length does not fit 32 bits.
 pub const REMOVES_SIZE: usize = 16;
-/// Bytes of the interval that a record removes, mostly.
+/// Bytes of the interval that a record removes, when its length fits 32 bits, as it mostly does.
 pub const SHORT_REMOVES_SIZE: usize = 12;
 /// Bytes that name one page in a record, without its file.
 pub const BLOCK_HEADER_SIZE: usize = 8;
-/// Bytes of a page's file behind its name, when its number is longer than 32 bits.
+/// Bytes of a page's file number, when it does not fit 32 bits. They follow the page's name.
 pub const FILE_SIZE: usize = 8;
-/// Bytes of a page's file, mostly; pages of the file that the page before is of need none.
+/// Bytes of a page's file number, when it fits 32 bits. A page of the same file as the page before
+/// needs none.
 pub const SHORT_FILE_SIZE: usize = 4;
-/// Bytes that describe a page image, behind the page's name.
+/// Bytes that describe a page image, after the page's name.
 pub const IMAGE_HEADER_SIZE: usize = 4;
-/// Longest record: what a reader must be ready to hold.
+/// Length of the longest record, in bytes: a reader must be able to hold it.
 pub(crate) const RECORD_MAX: usize = 1 << 30;
 
 pub(crate) const FLAG_REMOVES: u8 = 1;
 pub(crate) const FLAG_SHORT_REMOVES: u8 = 2;
-/// Behind the flags, in the same byte: how many pages a record names.
+/// Shift of the number of pages, which shares a byte with the flags.
 const PAGES_SHIFT: u8 = 3;
 pub(crate) const PAGE_IMAGE: u8 = 1;
 pub(crate) const PAGE_INIT: u8 = 2;
@@ -67,7 +71,7 @@ pub(crate) struct Header {
     pub(crate) pages: u8,
 }
 
-/// Takes integers off the front of a slice; `None` when it is too short.
+/// Takes integers off the front of a slice; `None` when the slice is too short.
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -105,7 +109,7 @@ impl Header {
         out[31] = self.flags | self.pages << PAGES_SHIFT;
     }
 
-    /// Reads a header; `None` when the bytes cannot be one.
+    /// Decodes a header; `None` when the bytes cannot be one.
     pub(crate) fn get(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor(bytes.get(..RECORD_HEADER_SIZE)?);
         let header = Self {
@@ -128,12 +132,13 @@ impl Header {
     }
 }
 
-/// What a record says of its position.
+/// Returns the `place` field of a record at this position.
 pub(crate) fn place_of(position: Lsn) -> u32 {
     (position.0 / 8) as u32
 }
 
-/// The checksum of a record: its payload first, so that this part needs no position.
+/// Computes a record's checksum from the payload's checksum and the header. The payload comes
+/// first, so that its part needs no position.
 pub(crate) fn seal(payload_crc: u32, header: &[u8; RECORD_HEADER_SIZE], position: Lsn) -> u32 {
     let position = if seeded_bug!("stale_segment") { 0 } else { position.0 };
     let crc = crc32c::crc32c_append(payload_crc, &header[0..4]);
@@ -141,7 +146,7 @@ pub(crate) fn seal(payload_crc: u32, header: &[u8; RECORD_HEADER_SIZE], position
     crc32c::crc32c_append(crc, &position.to_le_bytes())
 }
 
-/// Whether the bytes of a whole record carry the checksum that it has at this position.
+/// Returns whether the bytes of a whole record carry the right checksum for this position.
 pub(crate) fn is_intact(record: &[u8], position: Lsn) -> bool {
     let Some((head, payload)) = record.split_first_chunk::<RECORD_HEADER_SIZE>() else {
         return false;
@@ -151,7 +156,7 @@ pub(crate) fn is_intact(record: &[u8], position: Lsn) -> bool {
     header.length as usize == record.len() && seal(crc, head, position) == header.crc
 }
 
-/// The flag of a record with this interval, and the bytes of the interval.
+/// Returns the flag of a record with this interval, and the bytes that the interval takes.
 pub(crate) fn removes_form(removes: Option<(Csn, Csn)>) -> (u8, usize) {
     match removes {
         None => (0, 0),
@@ -160,17 +165,18 @@ pub(crate) fn removes_form(removes: Option<(Csn, Csn)>) -> (u8, usize) {
     }
 }
 
-/// The length of an interval, where 32 bits can tell it.
+/// Returns the length of an interval if it fits 32 bits.
 pub(crate) fn length_of((from, to): (Csn, Csn)) -> Option<u32> {
     u32::try_from(to.0.checked_sub(from.0)?).ok()
 }
 
-/// End of a record's last byte, rounded up to where the next one begins.
+/// Rounds a record's length up to the start of the next record.
 pub(crate) fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// Takes the record at `position` apart. Its checksum was verified; what does not fit is damage nevertheless.
+/// Decodes the record at `position`. The caller has verified its checksum; contents that do not fit
+/// are still damage.
 ///
 /// # Errors
 /// [`Error::Corruption`] (format).
@@ -264,7 +270,7 @@ fn decode_parts(record: &[u8], position: Lsn) -> Option<DecodedRecord<'_>> {
 mod tests {
     use super::*;
 
-    /// A record that names pages, each with its flags and what follows its name.
+    /// Encodes a record whose pages have these block numbers, flags and file bytes.
     fn record(names: &[(u32, u8, &[u8])]) -> Vec<u8> {
         let mut out = vec![0; RECORD_HEADER_SIZE];
         for (block, flags, file) in names {

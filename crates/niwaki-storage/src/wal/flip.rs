@@ -1,12 +1,12 @@
-//! A record with one wrong bit, told from one that was not written whole.
+//! Detection of records with one wrong bit, as opposed to records that were not written whole.
 //!
-//! CRC-32C is linear: a wrong bit changes the checksum by a pattern that depends only on how many
-//! bytes follow it. So the difference between the stored and the computed checksum names the bit,
-//! if one alone is wrong.
+//! CRC-32C is linear: a wrong bit changes the checksum by a pattern that depends only on the number
+//! of bytes behind it. So the difference between the stored and the computed checksum identifies
+//! the bit, if only one is wrong.
 //!
-//! A torn record misses whole sectors, and its difference is any of 2^32. It names a bit by chance,
-//! and more often the more bits are searched. So a bounded number is ([`SEARCHED_BYTES`]), and each
-//! sector must show that it was written ([`was_written`]).
+//! A torn record misses whole sectors, and its difference is any of 2^32 values. It matches a bit
+//! by chance, more often the more bits are searched. So the search is bounded ([`SEARCHED_BYTES`]),
+//! and each sector must prove that it was written ([`was_written`]).
 #![deny(clippy::indexing_slicing)]
 
 use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, place_of, seal};
@@ -14,28 +14,30 @@ use crate::ids::Lsn;
 
 /// CRC-32C's polynomial, lowest power first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-/// Where the header has the length, the checksum and the place.
+/// Bit positions of the length, the checksum and the place in the header.
 const LENGTH_BITS: usize = 0;
 const CRC_BITS: usize = 32;
 const PLACE_BITS: usize = 64;
 
-/// What a disk writes whole, in bytes.
+/// Bytes that a disk writes as a whole or not at all.
 const SECTOR_BYTES: usize = 512;
-/// How many bytes are searched for the wrong bit: the header's, then the payload's from its end on.
-/// So a torn record, of any length, looks like one wrong bit with a chance of 8 * 4096 / 2^32: once
-/// in 131,072 torn records. Of one with 16 page images all bits would make that once in 4,096.
+/// Bytes searched for the wrong bit: first the header, then the payload, from its end on. So a torn
+/// record of any length looks like one wrong bit with a chance of 8 * 4096 / 2^32. That is once in
+/// 131,072 torn records. A search of all bits of a record with 16 page images would make that once
+/// in 4,096.
 const SEARCHED_BYTES: usize = 4096;
-/// This many bytes of a record that are not 0 prove that their sector was written. Older bytes are
-/// the same by chance once in 2^64 times.
+/// Number of nonzero bytes of a record that prove that their sector was written. Older bytes are
+/// equal by chance once in 2^64 times.
 const WITNESSES: usize = 8;
 
-/// How long a record may be that lies here and has one wrong bit, if anything says that it does lie
-/// here. `head` holds the header's bytes.
+/// Returns the possible lengths of a record at this position with one wrong bit. There are none
+/// unless the header's place field points here, with at most one wrong bit. `head` holds the
+/// header's bytes.
 pub(super) fn lengths(head: &[u8; RECORD_HEADER_SIZE], position: Lsn) -> Vec<usize> {
     let [a, b, c, d, ..] = *head;
     let [_, _, _, _, _, _, _, _, w, x, y, z, ..] = *head;
     let written = u32::from_le_bytes([a, b, c, d]);
-    // What an older use of the file left, or zeros, names another place.
+    // Leftovers of an older use of the file, or zeros, hold another place.
     let wrong = u32::from_le_bytes([w, x, y, z]) ^ place_of(position);
     let lengths: Vec<u32> = match wrong.count_ones() {
         0 => (0..32).map(|bit| written ^ 1 << bit).chain([written]).collect(),
@@ -46,8 +48,8 @@ pub(super) fn lengths(head: &[u8; RECORD_HEADER_SIZE], position: Lsn) -> Vec<usi
     lengths.into_iter().map(|length| length as usize).filter(valid).collect()
 }
 
-/// Which bit of these bytes must be turned to get a sound record of their length, counted from the
-/// first byte's lowest; `None` when none does.
+/// Returns the bit that must be flipped to make these bytes a sound record of their length. Bits
+/// are counted from the lowest bit of the first byte. `None` when no bit does.
 pub(super) fn wrong_bit(record: &[u8], position: Lsn) -> Option<usize> {
     let found = locate(record, position)?;
     let mut mended = record.to_vec();
@@ -71,8 +73,8 @@ fn locate(record: &[u8], position: Lsn) -> Option<usize> {
     if difference.is_power_of_two() {
         return Some(CRC_BITS + difference.trailing_zeros() as usize);
     }
-    // In the order of the checksum, from its end: the position, which is not stored; the header
-    // without the checksum; the payload.
+    // From the end of the checksummed bytes: the position, which is not stored, then the header
+    // without the checksum, then the payload.
     let summed = (RECORD_HEADER_SIZE..record.len()).chain(0..4).chain(8..RECORD_HEADER_SIZE);
     let mut effects: [u32; 8] = std::array::from_fn(|bit| behind(1 << bit));
     effects.iter_mut().for_each(|effect| (0..8).for_each(|_| *effect = behind(*effect)));
@@ -85,7 +87,7 @@ fn locate(record: &[u8], position: Lsn) -> Option<usize> {
     None
 }
 
-/// The checksum's difference after one more byte.
+/// Returns the checksum's difference after one more byte.
 fn behind(mut difference: u32) -> u32 {
     for _ in 0..8 {
         let carry = if difference & 1 == 1 { POLYNOMIAL } else { 0 };
@@ -94,11 +96,12 @@ fn behind(mut difference: u32) -> u32 {
     difference
 }
 
-/// Whether a record with one wrong bit was written whole. A disk writes a sector whole or not at
-/// all, so each sector must show that it is the record's. One that was not written holds zeros in a
-/// segment that is used for the first time. The wrong bit's own must show more: the record's place,
-/// or enough of its bytes. It may lack one bit by chance, where only zeros or a small number of the
-/// record lie in it.
+/// Returns whether a record with one wrong bit was written whole.
+///
+/// A disk writes a sector whole or not at all, so each sector must show bytes of the record. An
+/// unwritten sector holds zeros in a segment that is used for the first time. The sector of the
+/// wrong bit must show more: the record's place, or [`WITNESSES`] of its bytes. Such a sector could
+/// lack one bit by chance, when it holds only zeros or a small number of the record.
 pub(super) fn was_written(record: &[u8], position: Lsn, bit: usize) -> bool {
     let wrong = bit / 8;
     let first = SECTOR_BYTES - position.0 as usize % SECTOR_BYTES;
@@ -113,7 +116,7 @@ pub(super) fn was_written(record: &[u8], position: Lsn, bit: usize) -> bool {
     })
 }
 
-/// Whether the checksum is right, but the header is one that no version writes.
+/// Returns whether the checksum is right, but no version writes such a header.
 pub(super) fn is_strange(record: &[u8], position: Lsn) -> bool {
     let Some((head, payload)) = record.split_first_chunk::<RECORD_HEADER_SIZE>() else {
         return false;
@@ -151,7 +154,7 @@ mod tests {
         record
     }
 
-    /// Whether a wrong bit of this byte is looked for.
+    /// Returns whether the search covers this byte.
     fn is_searched(byte: usize, length: usize) -> bool {
         let behind = length - byte;
         byte < RECORD_HEADER_SIZE || behind + RECORD_HEADER_SIZE - 4 <= SEARCHED_BYTES
@@ -162,7 +165,7 @@ mod tests {
         (*seed >> 33) as usize % below
     }
 
-    /// What the checksum stored in a record differs by from the right one.
+    /// Returns the difference between a record's stored checksum and the right one.
     fn difference(record: &[u8], position: Lsn) -> u32 {
         let (head, payload) = record.split_first_chunk().unwrap();
         let stored = u32::from_le_bytes(record[4..8].try_into().unwrap());
@@ -172,7 +175,8 @@ mod tests {
     /// Changes the 4 bytes at `at` so that the checksum differs by `wanted`.
     fn forge(record: &mut [u8], position: Lsn, at: usize, wanted: u32) {
         let before = difference(record, position);
-        // What each of the 32 bits changes, or some of them together: no two with one highest bit.
+        // The effect of each of the 32 bits, or of several together: no two have the same highest
+        // bit.
         let mut basis: Vec<(u32, u32)> = Vec::new();
         let reduce = |basis: &[(u32, u32)], effect: u32, bits: u32| {
             let smaller = |(effect, bits): (u32, u32), (by, with): &(u32, u32)| {
@@ -193,9 +197,9 @@ mod tests {
         assert_eq!(difference(record, position), wanted);
     }
 
-    /// A record of several images that the crash tore had a chance of 1 in 4,000 to look like one
-    /// wrong bit, and a sound directory was refused. What an older use of the file left is drawn
-    /// here so that each of them does.
+    /// Regression test: with a chance of 1 in 4,000, a torn record of several images looked like
+    /// one wrong bit. Then a sound directory was refused. The leftovers of an older use of the file
+    /// are forged here so that each record looks like that.
     #[test]
     fn a_long_torn_record_is_no_flip() {
         let mut seed = 1;
@@ -205,7 +209,7 @@ mod tests {
             let sound = record(length, at);
             let (mut torn, mut missing) = (sound.clone(), None);
             let first = SECTOR_BYTES - at.0 as usize % SECTOR_BYTES;
-            // Any of its sectors are not there, but for the one of its place.
+            // Any sectors may be missing, except the first ones, with the record's place.
             for start in (first + SECTOR_BYTES..=length - SECTOR_BYTES).step_by(SECTOR_BYTES) {
                 if missing.is_none() || draw(&mut seed, 2) == 0 {
                     let old = &mut torn[start..start + SECTOR_BYTES];
@@ -226,7 +230,7 @@ mod tests {
         }
     }
 
-    /// In a segment that is used for the first time a sector that was not written holds zeros.
+    /// An unwritten sector holds zeros in a segment that is used for the first time.
     #[test]
     fn a_record_with_a_sector_of_zeros_is_no_flip() {
         let mut seed = 2;
@@ -244,15 +248,16 @@ mod tests {
         }
     }
 
-    /// The last 4 bytes of a record, a small number, lay in a sector that was not written: one bit was
-    /// missing, and a sound directory was refused.
+    /// Regression test: the last 4 bytes of a record, a small number, lay in an unwritten sector.
+    /// Only one bit was missing, and a sound directory was refused.
     #[test]
     fn a_sector_that_was_not_written_is_no_flip() {
         let at = Lsn(512 * 9 - 196);
         let mut sound = record(200, at);
         sound[196..].copy_from_slice(&4u32.to_le_bytes());
         assert!(!was_written(&sound, at, 196 * 8 + 2));
-        // In the sector of its place, and among many of its bytes, it is.
+        // In the sector of the record's place, and among many of its bytes, the bit counts as
+        // flipped.
         assert!(was_written(&sound, at, 100 * 8));
         let at = Lsn(512 * 9 - 100);
         assert!(was_written(&record(200, at), at, 150 * 8));

@@ -1,13 +1,13 @@
-//! Making the log durable: one thread writes and syncs for all who wait.
+//! Making the log durable: one thread writes and syncs for all waiting threads.
 //!
 //! ```text
-//!   idle --flush()--> leader writes and syncs --> wakes whom it served
-//!                        ^      | others queue up meanwhile, sleeping
-//!                        +------+ the oldest one not served is woken as the next leader
+//!   idle --flush()--> leader writes and syncs --> wakes the threads it served
+//!                        ^      | other threads queue up meanwhile, sleeping
+//!                        +------+ the oldest thread not served is woken as the next leader
 //! ```
 //!
-//! A thread is woken once: when its bytes are durable, or when it has the turn. So a commit costs at
-//! most one sleep, and those who came too late for a flush share the next one.
+//! A thread is woken once: when its bytes are durable, or when it becomes the leader. So a commit
+//! costs at most one sleep, and threads that came too late for a flush share the next one.
 
 use std::sync::Arc;
 
@@ -35,23 +35,23 @@ niwaki_env::thread_local! {
         Arc::new(Sleeper { parker: Parker::new(), outcome: AtomicU8::new(WAITING) });
 }
 
-/// Whether a flush is under way, and who waits for it or for the next one.
+/// The state of flushing: whether a flush is under way, and the threads that wait.
 #[derive(Default)]
 pub(super) struct FlushState {
     active: bool,
-    /// Threads with the position that each waits for, oldest first.
+    /// Waiting threads with the position that each waits for, oldest first.
     queue: Vec<(u64, Arc<Sleeper>)>,
 }
 
-/// What only the flushing thread uses.
+/// Data that only the flushing thread uses.
 pub(super) struct Leader {
-    /// Buffer that takes the place of the one being written.
+    /// Buffer that replaces the one being written.
     spare: Vec<u8>,
     /// Segments written but not synced.
     unsynced: Vec<Arc<dyn VfsFile>>,
-    /// Everything before is written.
+    /// Everything before this position is written.
     written: u64,
-    /// Whom to wake; kept for its allocation.
+    /// Threads to wake; kept for its allocation.
     served: Vec<(u64, Arc<Sleeper>)>,
 }
 
@@ -66,11 +66,12 @@ impl Leader {
     }
 }
 
-/// The right to flush; passes it on and wakes whom it served, even when the flush ends in a panic.
+/// The right to flush. Dropping it wakes the served threads and passes the right on, even when the
+/// flush ends in a panic.
 struct Turn<'w> {
     wal: &'w Wal,
-    /// A panic was unwinding already when this turn began: a statement is rolled back. Such a panic
-    /// says nothing of the log.
+    /// A panic was already unwinding when this turn began, as when a statement is rolled back. Such
+    /// a panic is no failure of the log.
     unwinding: bool,
 }
 
@@ -83,7 +84,8 @@ impl<'w> Turn<'w> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if thread::panicking() && !self.unwinding {
-            // Nothing may be reported durable any more: everybody is woken to find that out.
+            // Nothing may be reported durable any more. All waiting threads are woken, and get the
+            // error.
             let why =
                 std::io::Error::other("a flush ended in a panic; nothing is written any more");
             self.wal.segments.gate.close(Error::io("could not write the log", why));
@@ -113,21 +115,22 @@ impl Drop for Turn<'_> {
 }
 
 impl Wal {
-    /// Returns when everything before `upto` is durable. Of several callers one writes and syncs
-    /// what all of them inserted. A failure ends the process: what reached the disk is unknown.
+    /// Returns when everything before `upto` is durable. Of several callers, one writes and syncs
+    /// the records of all. A failed write or sync ends the process, because it is unknown which
+    /// bytes reached the disk.
     ///
     /// # Errors
-    /// Why nothing is written any more, as when the directory's lock is lost. What was not written
-    /// will not be; of what the system took and did not sync nobody knows until the directory is
-    /// opened again. A flush that is under way is waited for first: what it makes durable is no
-    /// failure.
+    /// The reason why writing has ended, for example the loss of the directory's lock. Unwritten
+    /// records are never written then. The fate of bytes that the system took and did not sync is
+    /// unknown until the directory is opened again. A running flush is waited for first: records
+    /// that it makes durable are no failure.
     pub fn flush(&self, upto: Lsn) -> Result<()> {
         if self.flushed() >= upto {
             return Ok(());
         }
         debug_assert!(upto <= self.insert_lsn(), "flush to {upto}, behind the end of the log");
-        // Ends: whoever has the turn ends it, and each turn takes everything inserted before it, or
-        // finds that nothing is written any more.
+        // Ends: every turn ends, and each turn takes everything inserted before it, or finds that
+        // writing has ended.
         while self.flushed() < upto {
             if let Some(turn) = self.take_turn(upto.0) {
                 self.write_out(true);
@@ -141,8 +144,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes the buffer without syncing, so that there is room in it; or waits for somebody else's
-    /// write or flush, which does the same.
+    /// Writes the buffer without syncing, to make room in it. If another thread writes or flushes,
+    /// waits for that thread, which makes room as well.
     pub(super) fn write_buffer(&self) {
         if let Some(turn) = self.take_turn(0) {
             self.write_out(false);
@@ -150,8 +153,8 @@ impl Wal {
         }
     }
 
-    /// Waits for the turn to flush; `None` when a flush up to `upto` was seen to end (any, when it
-    /// is 0).
+    /// Waits for the turn to flush. Returns `None` when a flush up to `upto` has ended meanwhile
+    /// (any flush, when `upto` is 0).
     fn take_turn(&self, upto: u64) -> Option<Turn<'_>> {
         let mut state = self.flush.lock();
         if upto > 0 && self.flushed().0 >= upto {
@@ -165,7 +168,8 @@ impl Wal {
         sleeper.outcome.store(WAITING, Ordering::Relaxed);
         state.queue.push((upto, Arc::clone(&sleeper)));
         drop(state);
-        // Ends: the thread with the turn gives every sleeper an outcome, its own turn in the end.
+        // Ends: the thread with the turn gives every sleeper an outcome, in the end the sleeper's
+        // own turn.
         loop {
             // Acquire: pairs with the release of the turn that ended.
             match sleeper.outcome.load(Ordering::Acquire) {
@@ -176,7 +180,7 @@ impl Wal {
         }
     }
 
-    /// Takes the buffer and writes it, unless nothing is written any more; the caller has the turn.
+    /// Takes the buffer and writes it, unless writing has ended. The caller has the turn.
     fn write_out(&self, sync: bool) {
         if self.segments.gate.is_closed() {
             return;

@@ -1,4 +1,4 @@
-//! Appending records.
+//! Insertion: appending records to the log.
 
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use crate::ids::{Lsn, RelFileId};
 use crate::page::PAGE_SIZE;
 use crate::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
 
-/// Part of a segment that is enough at the end of recovery where there is no room for another one.
+/// Fraction of a segment that is enough at the end of recovery when there is no room for another
+/// segment.
 const SHORT_PART: u64 = 16;
 
-/// Room for everything in front of a record's payload.
+/// Bytes of room for everything in front of a record's payload.
 const FRONT_MAX: usize = RECORD_HEADER_SIZE
     + REMOVES_SIZE
     + MAX_RECORD_PAGES * (BLOCK_HEADER_SIZE + FILE_SIZE + IMAGE_HEADER_SIZE);
@@ -39,7 +40,7 @@ pub struct WalStatistics {
     pub bytes: u64,
     /// Times the log was written.
     pub writes: u64,
-    /// Times it was synced.
+    /// Times the log was synced.
     pub syncs: u64,
     /// Times an insertion found the buffer full.
     pub buffers_full: u64,
@@ -52,7 +53,7 @@ pub(super) struct Counters {
     pub(super) buffers_full: Counter,
 }
 
-/// What the insertion lock guards.
+/// Data that the insertion lock guards.
 pub(super) struct Tail {
     /// Records not yet taken by a flush.
     pub(super) buffer: Vec<u8>,
@@ -60,7 +61,8 @@ pub(super) struct Tail {
     pub(super) start: u64,
     /// Position of the last record; equal to the end when there is none.
     previous: u64,
-    /// Where a recovery would begin: pages whose LSN is not behind it need an image.
+    /// Position where recovery would begin. A page whose LSN is not behind this position needs an
+    /// image.
     redo: u64,
     records: u64,
     images: u64,
@@ -77,25 +79,25 @@ pub struct Wal {
     pub(super) env: Env,
     pub(crate) segments: Segments,
     pub(super) tail: Mutex<Tail>,
-    /// Copy of the tail's end for those who look without the lock.
+    /// Copy of the tail's end, for readers without the lock.
     position: AtomicU64,
     /// Copy of the tail's redo position.
     redo: AtomicU64,
     pub(super) flushed: AtomicU64,
     pub(super) flush: Mutex<FlushState>,
     pub(super) leader: Mutex<Leader>,
-    /// While records are replayed, page LSNs cannot be held against the end of the log.
+    /// While records are replayed, page LSNs cannot be checked against the end of the log.
     replaying: AtomicBool,
-    /// The end of recovery makes do with what the last segment has left.
+    /// The end of recovery uses the rest of the last segment, because there is no room for another.
     is_short: AtomicBool,
     pub(super) counters: Counters,
-    /// Where the log stood when it was opened.
+    /// End of the log when it was opened.
     first: Counter,
     buffer_bytes: usize,
     full_page_writes: bool,
 }
 
-/// Where the log goes on when it is opened.
+/// The positions at which the log continues when it is opened.
 pub(crate) struct WalStart {
     /// Position of the next record.
     pub(crate) end: Lsn,
@@ -126,7 +128,7 @@ impl Wal {
             }),
             position: AtomicU64::new(0),
             redo: AtomicU64::new(0),
-            // Until the log goes on, all that is known of it was read from disk and synced.
+            // Until the log continues, all known records were read from disk and synced.
             flushed: AtomicU64::new(u64::MAX),
             flush: Mutex::new(FlushState::default()),
             leader: Mutex::new(Leader::new(buffer_bytes)),
@@ -139,7 +141,7 @@ impl Wal {
         })
     }
 
-    /// Positions the log behind its last record. What is before is durable.
+    /// Positions the log behind its last record. Everything before is durable.
     pub(crate) fn start_at(&self, start: &WalStart) {
         let mut tail = self.tail.lock();
         debug_assert!(tail.buffer.is_empty());
@@ -153,30 +155,31 @@ impl Wal {
         self.replaying.store(false, Ordering::Release);
     }
 
-    /// End of the log: where the next record will begin.
+    /// Returns the end of the log, where the next record will begin.
     #[inline]
     pub fn insert_lsn(&self) -> Lsn {
         Lsn(self.position.load(Ordering::Acquire))
     }
 
-    /// Everything before this position is durable.
+    /// Returns the position up to which the log is durable.
     #[inline]
     pub fn flushed(&self) -> Lsn {
         // Acquire: pairs with the release of the flush that moved it.
         Lsn(self.flushed.load(Ordering::Acquire))
     }
 
-    /// Where recovery would begin if the process ended now, or a checkpoint that is under way ends.
+    /// Returns the position where recovery would begin if the process ended now. During a
+    /// checkpoint, it is the position that the checkpoint will set.
     pub fn redo_lsn(&self) -> Lsn {
         Lsn(self.redo.load(Ordering::Acquire))
     }
 
-    /// Bound for the LSNs of pages that are read from disk.
+    /// Returns a bound for the LSNs of pages that are read from disk.
     pub(crate) fn end_for_checks(&self) -> Lsn {
         if self.replaying.load(Ordering::Acquire) { Lsn(u64::MAX) } else { self.insert_lsn() }
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn statistics(&self) -> WalStatistics {
         let relaxed = Ordering::Relaxed;
         let (records, images) = {
@@ -202,7 +205,7 @@ impl Wal {
         Lsn(tail.redo)
     }
 
-    /// Checks that a change may begin: there is room for its records on disk.
+    /// Checks that a change may begin: its records have room on disk.
     ///
     /// # Errors
     /// [`crate::Error::DiskFull`].
@@ -218,8 +221,9 @@ impl Wal {
         self.segments.allocate_ahead(self.insert_lsn().0)
     }
 
-    /// Recovery has read the log up to `end`, and is about to write. On a full disk the last segment
-    /// may have room for that; the checkpoint behind it lets earlier segments be used again.
+    /// Prepares the writes at the end of recovery, after the log was read up to `end`. On a full
+    /// disk the rest of the last segment may be enough for them. The checkpoint that follows frees
+    /// earlier segments.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
@@ -231,17 +235,17 @@ impl Wal {
         Ok(())
     }
 
-    /// Recovery is over.
+    /// Ends the writes of recovery.
     pub(crate) fn recovery_wrote(&self) {
         self.is_short.store(false, Ordering::Relaxed);
     }
 
-    /// Ends the log at `end`, behind a shutdown's checkpoint: no change begins, no record is inserted
-    /// and nothing is written any more.
+    /// Ends the log at `end`, behind a shutdown's checkpoint. From then on no change begins, no
+    /// record is inserted and nothing is written.
     ///
     /// # Errors
-    /// When another record came behind that one, or why nothing was written any more before; then
-    /// nothing happened.
+    /// When another record follows the checkpoint's, or the reason why writing had ended before.
+    /// Nothing has changed then.
     pub(crate) fn seal(&self, end: Lsn) -> Result<()> {
         let tail = self.tail.lock();
         if tail.end() != end.0 {
@@ -254,16 +258,16 @@ impl Wal {
         self.segments.seal()
     }
 
-    /// Appends a record and returns its LSN. The pages' latches are held; their LSNs are not stamped
-    /// here.
+    /// Appends a record and returns its LSN. The caller holds the pages' latches; the pages' LSNs
+    /// are not stamped here.
     ///
     /// # Errors
-    /// [`crate::Error::DiskFull`] when there is no room and no page is changed; nothing was inserted then.
-    /// With changed pages nothing is written any more instead.
+    /// [`crate::Error::DiskFull`] when there is no room and no page is changed; nothing was
+    /// inserted then. With changed pages, all writing ends instead.
     pub(crate) fn insert(&self, record: &Record<'_, '_>) -> Result<Lsn> {
         assert!(record.pages.len() <= MAX_RECORD_PAGES, "a record names too many pages");
-        // Ends: the redo position moves once a checkpoint, and a full buffer or segment is dealt
-        // with before the next try.
+        // Ends: the redo position moves once per checkpoint, and a full buffer or segment is
+        // handled before the next try.
         loop {
             let redo = self.redo.load(Ordering::Acquire);
             let plan = Plan::new(record, redo, self.full_page_writes);
@@ -271,14 +275,14 @@ impl Wal {
             if tail.redo != redo {
                 continue;
             }
-            // Under the lock: no record comes behind the end of a log that is sealed.
+            // Under the lock, so that no record follows the end of a sealed log.
             if record.pages.is_empty() {
                 self.segments.gate.pass()?;
             }
             let size = padded(plan.length);
             let end = tail.end() + size as u64;
-            // The changes that have begun end in memory. Nothing of them is written any more, and
-            // none begins, so they need no room on disk, and are few.
+            // Once writing has ended, records stay in memory and need no room on disk. Only changes
+            // that had begun still insert records, so they are few.
             let stays = self.segments.gate.is_closed();
             if end > self.segments.allocated() && !stays {
                 drop(tail);
@@ -304,8 +308,8 @@ impl Wal {
             Ok(()) => Ok(()),
             Err(error) if record.pages.is_empty() => Err(error),
             Err(error) => {
-                // Pages hold a change that cannot be written down: it ends in memory, as the last
-                // one.
+                // Pages hold a change that cannot be logged on disk: its record stays in memory,
+                // and writing ends.
                 self.segments.gate.close(error);
                 Ok(())
             }
@@ -313,11 +317,11 @@ impl Wal {
     }
 }
 
-/// A record laid out, except for what depends on its position.
+/// A record laid out in memory, except for the fields that depend on its position.
 struct Plan {
     front: [u8; FRONT_MAX],
     front_bytes: usize,
-    /// Bit per page: an image is written.
+    /// One bit per page: an image of the page is written.
     with_image: u32,
     images: u64,
     length: usize,
@@ -373,8 +377,8 @@ impl Plan {
         self.front_bytes += bytes.len();
     }
 
-    /// Describes a page; returns the bytes that it adds to the payload. `before` is the file of the page
-    /// before.
+    /// Describes a page, and returns the bytes that the page adds to the payload. `before` is the
+    /// file of the previous page.
     fn push_page(
         &mut self,
         page: &LoggedPage<'_>,
@@ -409,7 +413,7 @@ impl Plan {
         PAGE_SIZE - usize::from(hole_bytes)
     }
 
-    /// Everything behind the front, in order.
+    /// Calls `f` for every piece of the payload, in order.
     #[inline]
     fn for_each_piece(&self, record: &Record<'_, '_>, mut f: impl FnMut(&[u8])) {
         for (index, page) in record.pages.iter().enumerate() {
@@ -456,8 +460,8 @@ impl Plan {
     }
 }
 
-/// The part of a page that an image leaves out: the bytes between line pointers and tuples. Their
-/// contents do not matter, and redo makes them zero.
+/// Returns the part of a page that an image leaves out: the bytes between line pointers and tuples.
+/// Their contents do not matter, and redo makes them zero.
 fn hole(page: &LoggedPage<'_>) -> (u16, u16) {
     let page = &page.target.page;
     let (lower, upper) = (page.lower(), page.upper());

@@ -1,8 +1,8 @@
 //! The write-ahead log.
 //!
-//! The log is one stream of bytes, cut into segment files; an LSN counts the bytes of the stream,
+//! The log is one stream of bytes, cut into segment files. An LSN counts the bytes of the stream,
 //! without the segments' headers. Records are appended to a buffer in memory under one short lock.
-//! One thread at a time takes the buffer away, writes it and syncs it for all who wait.
+//! One thread at a time takes the buffer away, writes it and syncs it for all waiting threads.
 
 pub(crate) mod encode;
 mod flip;

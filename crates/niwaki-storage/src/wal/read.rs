@@ -1,4 +1,4 @@
-//! Reading the log: record after record, until it ends, and telling how it ends.
+//! A reader of the log: record after record, up to the end, with the reason for the end.
 
 use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded, place_of};
 use super::flip;
@@ -10,31 +10,31 @@ use crate::ids::Lsn;
 
 /// Bytes read from disk at once.
 const CHUNK: usize = 256 * 1024;
-/// How far behind the end every position is looked at for records that tell damage from a tail.
+/// Bytes behind the end within which every position is searched for records that prove damage.
 const SCAN_WHOLE: u64 = 32 << 20;
-/// How much of each segment is looked at farther away.
+/// Bytes at the beginning of each segment that are searched farther away.
 const SCAN_BEGINNING: u64 = 512 << 10;
 
-/// Where and how the log ends.
+/// The position where the log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadEnd {
-    /// Where the next record would begin.
+    /// Position of the next record.
     pub end: Lsn,
     /// Position of the last record.
     pub previous: Lsn,
 }
 
-/// Longest record in which a wrong bit is looked for.
+/// Length of the longest record in which a wrong bit is searched, in bytes.
 const FLIPPED_MAX: usize = 64 << 20;
 
-/// Why reading stopped.
+/// The reason why reading stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogEnd {
     /// Nothing was ever written behind the last record since the file was made ready.
     #[default]
     Empty,
-    /// Something else is there: what an older use of the file left, or a record that was not written
-    /// whole. Nobody was told that it is durable.
+    /// Other bytes follow: leftovers of an older use of the file, or a record that was not written
+    /// whole. No commit in them was reported durable.
     Torn,
 }
 
@@ -50,14 +50,14 @@ impl std::fmt::Display for LogEnd {
     }
 }
 
-/// What a first reading of the log found.
+/// The result of a first reading of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Survey {
-    /// The log was durable up to here at least, as records or the control file say.
+    /// The log was durable at least up to here, according to records or the control file.
     pub(crate) durable: Lsn,
-    /// Where it ends.
+    /// The end of the log.
     pub(crate) end: Lsn,
-    /// Why it ends there.
+    /// The reason why the log ends there.
     pub(crate) stopped: LogEnd,
 }
 
@@ -83,12 +83,12 @@ impl<'s> WalReader<'s> {
         Self { segments, window: Vec::new(), start: position, position, previous: position }
     }
 
-    /// Where reading stands.
+    /// Returns the current position, and the position of the record before it.
     pub(crate) fn end(&self) -> ReadEnd {
         ReadEnd { end: Lsn(self.position), previous: Lsn(self.previous) }
     }
 
-    /// Makes the window hold at least `count` bytes from `position`; false when the log has fewer.
+    /// Loads at least `count` bytes from `position` into the window; false when the log has fewer.
     fn fill(&mut self, position: u64, count: usize) -> Result<bool> {
         debug_assert!(position >= self.start);
         if self.start + (self.window.len() as u64) < position {
@@ -101,7 +101,7 @@ impl<'s> WalReader<'s> {
         }
         self.window.drain(..within);
         self.start = position;
-        // Ends: every turn adds bytes, or returns.
+        // Ends: every round adds bytes, or returns.
         while self.window.len() < count {
             let have = self.window.len();
             self.window.resize(have + CHUNK, 0);
@@ -114,7 +114,7 @@ impl<'s> WalReader<'s> {
         Ok(true)
     }
 
-    /// The bytes of the record at `position`, if a sound one is there.
+    /// Returns the length of the record at `position`; `None` when no sound record is there.
     fn record_at(&mut self, position: u64) -> Result<Option<usize>> {
         if !self.fill(position, RECORD_HEADER_SIZE)? {
             return Ok(None);
@@ -132,7 +132,7 @@ impl<'s> WalReader<'s> {
         Ok(is_intact(&self.window[at..at + length], Lsn(position)).then_some(length))
     }
 
-    /// The next record's bytes and position; `None` at the end of the log.
+    /// Returns the next record's bytes and position; `None` at the end of the log.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -144,20 +144,22 @@ impl<'s> WalReader<'s> {
         Ok(Some((&self.window[at..at + length], Lsn(self.previous))))
     }
 
-    /// Reads to the end of the log, to find where that is and up to where the log is on the device
-    /// for certain. `durable` is what the control file knows. What a record says of it was true
-    /// when the record was made, wherever the record itself is now. `each` gets the bytes of every
-    /// record, and its position.
+    /// Reads to the end of the log. Finds the end, and the position up to which the log is on the
+    /// device for certain.
+    ///
+    /// `durable` is the position that the control file knows. A record's own durable position was
+    /// true when the record was made, even if the record itself was not durable. `each` gets the
+    /// bytes and position of every record.
     ///
     /// # Errors
-    /// [`Error::Io`]; those of `each`.
+    /// [`Error::Io`]; errors of `each`.
     pub(crate) fn survey(
         &mut self,
         durable: Lsn,
         each: &mut dyn FnMut(&[u8], Lsn) -> Result<()>,
     ) -> Result<Survey> {
         let mut durable = durable.0;
-        // Ends with the log.
+        // Ends: with the log.
         while let Some((bytes, at)) = self.next()? {
             let known = Header::get(bytes).map_or(u32::MAX, |header| header.durable);
             if known != u32::MAX {
@@ -172,10 +174,12 @@ impl<'s> WalReader<'s> {
         Ok(Survey { durable: Lsn(durable).min(end), end, stopped })
     }
 
-    /// Tells a torn tail from damage: the log was known to be durable beyond the place where reading
-    /// stopped if a later record says so, or if `durable` (what the control file knows) is later. A
-    /// record that one bit keeps from being sound was written whole, and a segment has its header
-    /// and its length before it has its name; so these are damage, too.
+    /// Distinguishes a torn tail from damage.
+    ///
+    /// A later record may state that the log was durable beyond the place where reading stopped, or
+    /// `durable` (from the control file) may be later. A record that is sound except for one bit
+    /// was written whole. A segment has its header and its length before it has its name. So a
+    /// wrong bit, a bad header and a short segment are damage, too.
     ///
     /// # Errors
     /// [`Error::Corruption`] (W2) for damage.
@@ -198,7 +202,7 @@ impl<'s> WalReader<'s> {
         let mut position = end;
         // Ends: `position` grows up to the end of the last segment.
         while position < (last + 1) * payload {
-            // A long way behind, the beginning of each segment is enough: records are everywhere.
+            // Far behind the end, the beginning of each segment is enough: records are everywhere.
             if position - end > SCAN_WHOLE && position % payload > SCAN_BEGINNING {
                 position = (position / payload + 1) * payload;
                 continue;
@@ -227,7 +231,8 @@ impl<'s> WalReader<'s> {
         Ok(())
     }
 
-    /// Whether the unsound record at `end` has one wrong bit.
+    /// Refuses an unsound record at `end` that was written whole: with one wrong bit, or of an
+    /// unknown form.
     fn check_wrong_bit(&mut self, end: u64) -> Result<()> {
         if seeded_bug!("flip_is_tail") || !self.fill(end, RECORD_HEADER_SIZE)? {
             return Ok(());
@@ -235,7 +240,7 @@ impl<'s> WalReader<'s> {
         let at = (end - self.start) as usize;
         let Some(head) = self.window[at..].first_chunk() else { return Ok(()) };
         for length in flip::lengths(head, Lsn(end)) {
-            // A wrong bit may make the length anything.
+            // A wrong bit may give the length any value.
             if length > FLIPPED_MAX || !self.fill(end, length)? {
                 continue;
             }

@@ -7,9 +7,9 @@
 //! 48  zeros up to 4096, then the log's bytes
 //! ```
 //!
-//! A segment is written with zeros (or is an old one renamed), gets its header, and is synced before
-//! it takes its name and before any record goes there. So a segment that holds records has a sound
-//! header, and a sync of it later needs no change to the file system's own records.
+//! A new segment is filled with zeros, or is an old one renamed. It gets its header and is synced
+//! before it takes its name, and before any record is written to it. So a segment that holds
+//! records has a sound header. Later syncs of it need no change of the file system's own metadata.
 
 use std::io;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::lock::WriteGate;
 
 /// Folder of the log.
 pub(crate) const WAL_FOLDER: &str = "wal";
-/// Bytes in front of a segment's part of the log: a block of its own, so that no torn write of a
-/// record can harm it.
+/// Bytes in front of a segment's part of the log. The header has a block of its own, so that a torn
+/// write of a record cannot damage it.
 pub const SEGMENT_HEADER_SIZE: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKWAL");
-/// Most segments that are kept open.
+/// The most segment files that are kept open.
 const OPEN_MAX: usize = 8;
-/// A segment under construction.
+/// Path of a segment under construction.
 const NEW_SEGMENT: &str = "wal/new";
 
 /// The header of a segment file.
@@ -48,17 +48,17 @@ pub struct SegmentHeader {
     pub timeline: u32,
     /// System identifier.
     pub system: u64,
-    /// Which part of the log this is, from 0.
+    /// Number of the segment: which part of the log it holds, from 0.
     pub number: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
 }
 
 impl SegmentHeader {
-    /// Bytes of the header that mean something.
+    /// Bytes of the header that carry data.
     pub const BYTES: usize = 48;
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[0..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -72,7 +72,7 @@ impl SegmentHeader {
         out
     }
 
-    /// Reads a header; `None` when the bytes are not one.
+    /// Decodes a header; `None` when the bytes are no header.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let checked = bytes.get(..44)?;
         let mut cursor = Cursor(bytes);
@@ -99,13 +99,14 @@ pub(crate) struct Segments {
     file_bytes: u64,
     /// End of the last segment that is ready.
     allocated: AtomicU64,
-    /// Descriptors kept. Who writes one keeps it until it is synced ([`super::flush`]).
+    /// Descriptors that are kept open. The flushing thread keeps its own reference to a segment
+    /// that it wrote until the segment is synced ([`super::flush`]).
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Held while segments are made or removed.
     making: Mutex<()>,
-    /// The last try to make a segment failed.
+    /// The last attempt to make a segment failed.
     is_stuck: AtomicBool,
-    /// Closed when the directory may be another process's.
+    /// Closed when another process may use the directory.
     pub(crate) gate: WriteGate,
 }
 
@@ -125,7 +126,7 @@ impl Segments {
         }
     }
 
-    /// Bytes of the log in one segment.
+    /// Returns the bytes of the log in one segment.
     #[inline]
     pub(crate) fn payload(&self) -> u64 {
         self.file_bytes - SEGMENT_HEADER_SIZE
@@ -135,49 +136,50 @@ impl Segments {
         format!("{WAL_FOLDER}/{:08x}{number:016x}", self.timeline)
     }
 
-    /// Number of the segment that a file name means, on this timeline.
+    /// Returns the number of the segment with this file name; `None` for names of other timelines.
     fn number_of(&self, name: &str) -> Option<u64> {
         let timeline = u32::from_str_radix(name.get(..8)?, 16).ok()?;
         let number = u64::from_str_radix(name.get(8..)?, 16).ok()?;
         (name.len() == 24 && timeline == self.timeline).then_some(number)
     }
 
-    /// End of the part of the log that has its space on disk.
+    /// Returns the end of the part of the log that has its space on disk.
     #[inline]
     pub(crate) fn allocated(&self) -> u64 {
         // Acquire: pairs with the release when a segment is ready.
         self.allocated.load(Ordering::Acquire)
     }
 
-    /// Bytes of ready space behind `position`.
+    /// Returns the bytes of ready space behind `position`.
     #[inline]
     pub(crate) fn spare(&self, position: u64) -> u64 {
         self.allocated().saturating_sub(position)
     }
 
-    /// Makes a whole segment's worth of space ready behind `position`.
+    /// Makes space ready behind `position`: as much as a whole segment holds.
     pub(crate) fn allocate_ahead(&self, position: u64) -> Result<()> {
         self.allocate_until(position + self.payload())
     }
 
-    /// The same where a failure may wait: whoever begins the next change meets it.
+    /// Makes space ready when less than a segment is left behind `position`. A failure is ignored
+    /// here, because the next change meets it.
     pub(crate) fn allocate_if_low(&self, position: u64) {
         if self.spare(position) < self.payload() {
             let _ = self.allocate_ahead(position);
         }
     }
 
-    /// Ends all writing for good: another process may open the directory. A thread that makes a
-    /// segment right now is waited for.
+    /// Ends all writing for good: another process may open the directory. Waits for a thread that
+    /// is making a segment.
     ///
     /// # Errors
-    /// Why nothing was written any more before.
+    /// The reason why writing had ended before.
     pub(super) fn seal(&self) -> Result<()> {
         let _making = self.making.lock();
         self.gate.seal()
     }
 
-    /// Closes the files that are open; all that was written through them is synced.
+    /// Closes the open files. All writes through them are synced.
     pub(crate) fn close_all(&self) {
         self.open.lock().clear();
     }
@@ -196,8 +198,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether the last try to make a segment failed. Only a checkpoint makes room then: it frees
-    /// the segments before it.
+    /// Returns whether the last attempt to make a segment failed. Then only a checkpoint makes
+    /// room: it frees the segments before its redo position.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }
@@ -220,14 +222,14 @@ impl Segments {
         // A leftover of a crash may hold records of any age.
         file.set_len(0).map_err(failed)?;
         if let Err(error) = self.clear(&file, 0) {
-            // What there was of room is needed elsewhere.
+            // The room that the file took is needed elsewhere.
             let _ = file.set_len(0);
             return Err(failed(error));
         }
         self.finish(&file, NEW_SEGMENT, number)
     }
 
-    /// Gives a file its header and its name.
+    /// Writes a file's header and renames the file to its final name.
     fn finish(&self, file: &Arc<dyn VfsFile>, from: &str, number: u64) -> Result<()> {
         let failed = |e| Error::io(format!("could not make {}", self.path(number)), e);
         file.write_at(&self.header(number), 0).map_err(failed)?;
@@ -240,8 +242,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Keeps the descriptor, in place of that of the segment farthest away. Nothing written through
-    /// that one is unsynced, or the flushing thread has it.
+    /// Keeps a descriptor open, and drops the one of the segment farthest away if there are too
+    /// many. Writes through the dropped one are synced, or the flushing thread holds it too.
     fn keep_open(&self, number: u64, file: &Arc<dyn VfsFile>) {
         let mut open = self.open.lock();
         open.insert(number, Arc::clone(file));
@@ -252,8 +254,8 @@ impl Segments {
         }
     }
 
-    /// Makes names in the folder durable. A failed sync ends the process; a folder that is not there
-    /// any more is an error.
+    /// Makes names in the folder durable. A failed sync ends the process. A missing folder is an
+    /// error.
     fn sync_folder(&self) -> Result<()> {
         if seeded_bug!("no_folder_sync") {
             return Ok(());
@@ -268,7 +270,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Numbers of the segment files on disk, ascending.
+    /// Returns the numbers of the segment files on disk, ascending.
     pub(crate) fn list(&self) -> Result<Vec<u64>> {
         let names = self
             .env
@@ -280,7 +282,7 @@ impl Segments {
         Ok(numbers)
     }
 
-    /// Opens a segment whose header is sound; `None` when it does not exist or is not.
+    /// Opens a segment; `None` when it does not exist, or when its header is not sound.
     pub(crate) fn open(&self, number: u64) -> Result<Option<Arc<dyn VfsFile>>> {
         if let Some(file) = self.open.lock().get(&number) {
             return Ok(Some(Arc::clone(file)));
@@ -329,8 +331,8 @@ impl Segments {
         })))
     }
 
-    /// Reads the log's bytes at `position`, up to the end of their segment; fewer than `buf` only
-    /// there. 0 when the segment is not there.
+    /// Reads the log's bytes at `position`. Reads less than `buf` only at the end of the segment,
+    /// and 0 bytes when the segment does not exist.
     pub(crate) fn read(&self, position: u64, buf: &mut [u8]) -> Result<usize> {
         let number = position / self.payload();
         let within = position % self.payload();
@@ -341,7 +343,7 @@ impl Segments {
             .map_err(|e| Error::io(format!("could not read {}", self.path(number)), e))
     }
 
-    /// Writes bytes of the log, all of which are in ready segments, and notes which must be synced.
+    /// Writes bytes of the log into ready segments, and adds the written segments to `unsynced`.
     pub(super) fn write(
         &self,
         start: u64,
@@ -369,14 +371,14 @@ impl Segments {
         Ok(())
     }
 
-    /// Writes the log between two positions again, and syncs it. What a killed process wrote may be in
-    /// the system's memory only, and after a failed sync the system calls it clean. Pages must not
-    /// reach the device before it.
+    /// Writes the log between two positions again, and syncs it. Bytes from a killed process may be
+    /// only in the system's memory, and after a failed sync the system takes them for clean. The
+    /// log must be durable before pages reach the device.
     pub(crate) fn write_again(&self, from: Lsn, to: Lsn) -> Result<()> {
         let mut bytes = vec![0; 256 * 1024];
         let mut unsynced = Vec::new();
         let mut position = from.0;
-        // Ends: every turn reads at least a byte.
+        // Ends: every round reads at least a byte.
         while position < to.0 {
             let here = (to.0 - position).min(bytes.len() as u64) as usize;
             let path = self.path(position / self.payload());
@@ -400,12 +402,12 @@ impl Segments {
         Ok(())
     }
 
-    /// After a clean shutdown: the log ends at `end`, nothing was written behind it, and segments made
-    /// ready before are ready still.
+    /// Continues after a clean shutdown: the log ends at `end`, and nothing was written behind it.
+    /// Segments that were ready before are still ready.
     pub(crate) fn resume(&self, end: Lsn) -> Result<()> {
         let _making = self.making.lock();
         let mut ready = end.0 / self.payload();
-        // Ends with the first segment that is not there.
+        // Ends: with the first missing segment.
         while self.open(ready)?.is_some() {
             ready += 1;
         }
@@ -413,8 +415,8 @@ impl Segments {
         Ok(())
     }
 
-    /// After recovery: the log ends at `end`. Clears what follows, so that no later recovery takes
-    /// leftovers for records, and makes the segments from there on ready.
+    /// Ends the log at `end`, after recovery. Clears the bytes that follow, so that no later
+    /// recovery takes leftovers for records. The segments up to the one of `end` count as ready.
     pub(crate) fn cut(&self, end: Lsn) -> Result<()> {
         let _making = self.making.lock();
         let current = end.0 / self.payload();
@@ -456,7 +458,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Puts segments that end before `redo` to use again behind the last one, up to `keep` spare
+    /// Reuses segments that end before `redo` as new ones behind the last one, up to `keep` spare
     /// ones, and removes the others.
     pub(crate) fn recycle(&self, redo: Lsn, keep: u64, position: u64) -> Result<()> {
         let _making = self.making.lock();
@@ -469,7 +471,7 @@ impl Segments {
             let next = self.allocated() / self.payload();
             match file {
                 Some(file) if next.saturating_sub(position / self.payload()) <= keep => {
-                    // Out of its old name first: a crash on the way leaves only `wal/new`.
+                    // The old name goes first: a crash in between leaves only `wal/new`.
                     self.env
                         .vfs
                         .rename(&path, NEW_SEGMENT)

@@ -1,4 +1,4 @@
-//! Records as bytes, and the log under several threads.
+//! Tests of records as bytes, and of the log under several threads.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn plain<'a>(body: &'a [&'a [u8]]) -> Record<'a, 'static> {
     }
 }
 
-/// A record whose checksum is right and whose contents are anything is refused or taken apart.
+/// Every record with the right checksum and arbitrary contents is refused or decoded.
 #[test]
 fn hostile_records_never_panic() {
     let mut state = 88_172_645_463_325_252u64;
@@ -60,11 +60,11 @@ fn hostile_records_never_panic() {
         header.put(&mut front);
         bytes[..RECORD_HEADER_SIZE].copy_from_slice(&front);
         assert!(is_intact(&bytes, position));
-        // An older use of the file left it, 32 GiB or any other way before.
+        // A leftover of an older use of the file, 32 GiB or any other distance before.
         assert!(!is_intact(&bytes, Lsn(position.0 ^ 1 << (random() % 64))));
         assert_eq!(Header::get(&bytes), Some(header));
         taken += u32::from(decode(&bytes, position).is_ok());
-        // Without the right checksum nothing is looked at.
+        // Bytes with a wrong checksum are not decoded at all.
         let at = (random() % bytes.len() as u64) as usize;
         bytes[at] ^= 1 << (random() % 8);
         assert!(!is_intact(&bytes, position));
@@ -116,7 +116,7 @@ fn threads_share_syncs_and_every_record_is_read_back() {
     }
     assert_eq!(next, [EACH; THREADS as usize]);
     assert_eq!(previous, end);
-    // Checkpoints give the old segments' files to new parts of the log.
+    // Checkpoints reuse the files of old segments for new parts of the log.
     let files = || storage.wal().segments.list().unwrap();
     let before = files();
     storage.checkpoint(crate::CheckpointKind::Requested, &[]).unwrap();
@@ -124,7 +124,8 @@ fn threads_share_syncs_and_every_record_is_read_back() {
     assert!(after[0] > before[0] && after.len() <= before.len() + 1, "{before:?} {after:?}");
 }
 
-/// What a record removes comes back as it went in, in short where 32 bits can tell its length.
+/// The interval that a record removes is read back as it was written, in short form where its
+/// length fits 32 bits.
 #[test]
 fn intervals_of_any_length_come_back() {
     let (storage, _) = Storage::open(Env::memory(), StorageOptions::tiny(), Vec::new()).unwrap();
@@ -136,7 +137,8 @@ fn intervals_of_any_length_come_back() {
         let removes = Some((Csn(from), Csn(to)));
         let lsn = storage.log(Record { removes, ..plain(&[b"body"]) }).unwrap();
         let bytes = record_bytes(&[], removes) as u64;
-        // The body's four bytes fit behind a short interval, and take eight more behind a long one.
+        // The body's four bytes fit into the padding behind a short interval, and take eight more
+        // bytes behind a long one.
         let is_short = (7..=7 + short).contains(&to) && from == 7;
         assert_eq!(lsn.0 - before.0, if is_short { bytes } else { bytes + 8 }, "{from} {to}");
     }

@@ -45,7 +45,7 @@ fn remove(page: &mut Page, item: &[u8]) {
     page.compact();
 }
 
-/// An item: its number, then bytes that depend on it.
+/// Returns an item: its number, then bytes that depend on the number.
 pub fn item(number: u64) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.resize(8 + 40 + (number as usize * 7) % 200, number as u8);
@@ -66,12 +66,12 @@ pub fn open(env: &Env) -> (Arc<Storage>, RecoverySummary) {
     open_with(env, StorageOptions::tiny()).expect("opens")
 }
 
-/// An environment on these files.
+/// Makes an environment on these files.
 pub fn env_on(vfs: Arc<dyn Vfs>) -> Env {
     Env { vfs, ..Env::memory() }
 }
 
-/// A copy of the files as they are now: what a killed process leaves behind.
+/// Copies the files as they are now, as a killed process leaves them.
 pub fn crashed(vfs: &MemoryVfs) -> Env {
     env_on(Arc::new(vfs.fork()))
 }
@@ -104,7 +104,7 @@ impl Items {
         self.add_to(self.page_id(block), bytes)
     }
 
-    /// [`Items::add`] to a page of any fork.
+    /// Adds an item like [`Items::add`], to a page of any fork.
     pub fn add_to(&self, id: PageId, bytes: &[u8]) -> Result<Option<Lsn>> {
         let pin = self.storage.pool().pin(id)?;
         let mut page = pin.write();
@@ -173,7 +173,7 @@ impl Items {
         })
     }
 
-    /// Numbers of all items, checked for their contents.
+    /// Returns the numbers of all items, and checks the items' contents.
     pub fn numbers(&self) -> Result<BTreeSet<u64>> {
         let mut numbers = BTreeSet::new();
         for block in 0..self.blocks() {

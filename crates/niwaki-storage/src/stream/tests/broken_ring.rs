@@ -1,4 +1,5 @@
-//! A ring that does not work any more: everybody gets his pages, nothing stays pinned, and it is said once.
+//! Tests of a ring that fails: each thread gets its pages, no pin is left, and the failure is
+//! reported once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +12,7 @@ struct World {
     vfs: Arc<FaultyVfs>,
     storage: Arc<Storage>,
     file: RelFile,
-    /// What was said of the ring.
+    /// Reported failures of the ring.
     said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -39,7 +40,7 @@ impl World {
         assert_eq!(read(&self.storage, self.file, options, &blocks), count, "each page once");
     }
 
-    /// Reads that are under way, and that nobody waits for.
+    /// Begins reads that no thread waits for, and returns their blocks.
     fn begin_some(&self) -> Vec<u32> {
         let mut named = 0..BLOCKS;
         let mut stream = stream(&self.storage, self.file, ReadAhead::default());
@@ -57,7 +58,7 @@ impl World {
         assert_eq!(pin.read().raw()[..4], block.to_le_bytes());
     }
 
-    /// Whether the ring was given up; nothing is left of it then.
+    /// Returns whether the ring was given up, and checks that no pin is left.
     fn is_broken(&self) -> bool {
         let pool = self.storage.pool();
         pool.reap_what_is_there();
@@ -95,7 +96,7 @@ fn a_ring_that_begins_nothing_is_given_up() {
     assert!(broken > 1, "the fault was met {broken} times");
 }
 
-/// Who waits for a page that is under way meets it, and gets his page.
+/// A thread that waits for a page under way meets the failure, and gets its page.
 #[test]
 fn a_ring_that_cannot_be_waited_for_is_given_up() {
     let world = World::new();
@@ -105,14 +106,15 @@ fn a_ring_that_cannot_be_waited_for_is_given_up() {
     loading.iter().rev().for_each(|&block| world.is_right(block));
     assert!(world.is_broken());
     (0..BLOCKS).for_each(|block| world.is_right(block));
-    // Who asks later hears it too.
+    // A listener that registers later hears of the failure too.
     let heard = Arc::new(Mutex::new(0));
     let hears = Arc::clone(&heard);
     world.storage.when_ring_fails(move |_| *hears.lock() += 1);
     assert_eq!(*heard.lock(), 1);
 }
 
-/// A read that ends with an error, whatever it has written by then, is read again, and the ring goes on.
+/// A read that ends with an error, no matter which bytes it has written by then, is read again, and
+/// the ring goes on.
 #[test]
 fn a_ring_whose_reads_fail_goes_on() {
     let mut repeated = 0;
@@ -126,7 +128,7 @@ fn a_ring_whose_reads_fail_goes_on() {
     assert!(repeated > 1, "{repeated}");
 }
 
-/// Its frames can neither be used again nor waited for.
+/// Frames of such reads can neither be used again nor waited for.
 #[test]
 fn reads_that_never_end_end_the_process() {
     let world = World::new();
@@ -138,7 +140,7 @@ fn reads_that_never_end_end_the_process() {
     let reason = payload.downcast::<Crashed>().expect("an abort, not another panic").reason;
     assert!(reason.contains("may still change pages in memory"), "{reason}");
     assert!(world.storage.pool().reads_pin() > 0, "nothing was let go");
-    // Here the process goes on, and so does the pool, once they end.
+    // In this test the process goes on, and so does the pool, once the reads end.
     world.vfs.heal();
     loading.iter().for_each(|&block| world.is_right(block));
     assert!(world.is_broken());
