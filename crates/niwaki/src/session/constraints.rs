@@ -1,9 +1,12 @@
-//! Constraints that are checked later: when what statements made doubtful is checked.
+//! Deferrable constraints: when the effects of statements are checked.
 //!
-//! A statement leaves the keys that may be there twice in the workspace, and notes what foreign keys have something to
-//! say to. At its end those of constraints that are immediate now are checked; the others wait for SET CONSTRAINTS … IMMEDIATE or the commit. A
-//! rollback to a savepoint forgets what came after it; what was checked after a savepoint stays noted if it
-//! came before it, because the rollback may bring a row back that was gone when it was checked.
+//! A statement leaves possibly duplicate keys in the workspace, and notes the changes that concern
+//! foreign keys. At its end the constraints that are immediate now are checked. The others wait for
+//! SET CONSTRAINTS … IMMEDIATE or the commit.
+//!
+//! A rollback to a savepoint forgets what came after it. An event noted before a savepoint and
+//! checked after it stays noted. The reason: the rollback may bring back a row that was gone during
+//! the check.
 
 use niwaki_catalog::{
     CatalogState, ConstraintTime, Oid, ReferentialAction, Relation, of_table_number,
@@ -19,14 +22,14 @@ use super::foreign_keys::{Change, Key};
 use crate::Result;
 use crate::result::ResultSink;
 
-/// What SET CONSTRAINTS said in this transaction: whether constraints are deferred.
+/// Modes that SET CONSTRAINTS set in this transaction: true for deferred.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConstraintModes {
     all: Option<bool>,
     each: HashMap<Oid, bool>,
 }
 
-/// What a session keeps of deferrable constraints, for one transaction.
+/// State of deferrable constraints in one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     modes: ConstraintModes,
@@ -34,7 +37,7 @@ pub(super) struct Deferred {
     references: Vec<Key>,
 }
 
-/// What a savepoint remembers of it.
+/// Part of [`Deferred`] that a savepoint remembers.
 #[derive(Debug)]
 pub(super) struct DeferredMark {
     modes: ConstraintModes,
@@ -64,18 +67,18 @@ impl Deferred {
         }
     }
 
-    /// Whether a key of this table waits to be checked.
+    /// Returns whether a key of this table waits to be checked.
     pub(super) fn concerns(&self, table: Oid) -> bool {
         self.keys.iter().any(|key| of_table_number(key.table).1 == table)
             || self.references.iter().any(|key| key.table == table)
     }
 
-    /// Keeps a key that may be there twice.
+    /// Keeps a possibly duplicate key for a later check.
     pub(super) fn keep_key(&mut self, key: DeferredKey) {
         self.keys.push(key);
     }
 
-    /// Keeps a change that a foreign key has something to say to.
+    /// Keeps a change that concerns a foreign key for a later check.
     pub(super) fn keep_reference(&mut self, noted: Key) {
         self.references.push(noted);
     }
@@ -94,8 +97,8 @@ impl Deferred {
         }
     }
 
-    /// Whether a change that a foreign key has something to say to waits. Only whether keys are there is deferred, never what
-    /// follows from a change.
+    /// Decides whether a change that concerns a foreign key waits. Only checks that keys exist are
+    /// deferred, never actions that follow from a change.
     pub(super) fn waits(&self, state: &CatalogState, noted: &Key) -> bool {
         let Some((_, key)) = state.foreign_key(noted.constraint) else { return false };
         let deferrable = match noted.change {
@@ -108,7 +111,7 @@ impl Deferred {
 }
 
 impl Session {
-    /// The end of a statement: checks what is immediate, keeps what is deferred.
+    /// Ends a statement: checks immediate constraints and keeps deferred events.
     pub(super) fn check_after_statement(&mut self) -> Result<()> {
         if self.in_parts {
             return Ok(());
@@ -122,10 +125,10 @@ impl Session {
         self.with_context(&snapshot, &mut |context| context.ends.end(0, context))
     }
 
-    /// Before the commit: checks everything.
+    /// Checks everything before the commit.
     pub(super) fn check_before_commit(&mut self) -> Result<()> {
         self.check_after_statement()?;
-        // Ends as a statement does: what follows from a change may be deferred again.
+        // Ends as a statement does: an action that follows from a change may be deferred again.
         while !self.deferred.keys.is_empty() || !self.deferred.references.is_empty() {
             let keys = std::mem::take(&mut self.deferred.keys);
             let references = std::mem::take(&mut self.deferred.references);
@@ -135,7 +138,8 @@ impl Session {
         Ok(())
     }
 
-    /// SET CONSTRAINTS. Constraints that become immediate are checked now, for what was done before.
+    /// Runs SET CONSTRAINTS. Constraints that become immediate are checked now, for all earlier
+    /// changes.
     pub(super) fn set_constraints(
         &mut self,
         names: &[Name],
@@ -182,8 +186,9 @@ impl Session {
         Ok("SET CONSTRAINTS")
     }
 
-    /// The deferrable constraints of this name, in the first schema that has any constraint of it.
-    /// Others of it are passed over, unless they are to be deferred.
+    /// Returns the deferrable constraints of this name, in the first schema that has any constraint
+    /// of the name. Constraints that are not deferrable are skipped, unless `deferred`: then they
+    /// are an error.
     fn constraints_named(&mut self, name: &Name, deferred: bool) -> Result<Vec<Oid>> {
         self.find_schema(name)?;
         let state = self.catalog.state();
@@ -214,7 +219,8 @@ impl Session {
                 return Err(SqlError::new("42809", message));
             }
             let mut found: Vec<Oid> = found.into_iter().map(|(oid, _)| oid).collect();
-            // With a constraint of a partitioned table go those of its partitions.
+            // A constraint of a partitioned table includes the corresponding constraints of its
+            // partitions.
             let keys = state.foreign_keys();
             let mut at = 0;
             while let Some(above) = found.get(at).copied() {

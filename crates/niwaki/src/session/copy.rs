@@ -1,4 +1,4 @@
-//! COPY.
+//! COPY between tables or queries and the client, a file, or a stream.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use super::{Session, cursor};
 use crate::Result;
 use crate::result::ResultSink;
 
-/// Rows that are inserted at once.
+/// Greatest number of rows that are inserted in one batch.
 const BATCH_ROWS: usize = 1000;
-/// Bytes of input after which a batch is inserted, however few rows it has.
+/// Bytes of input after which a batch is inserted, even if it has few rows.
 const BATCH_BYTES: usize = 256 * 1024;
 
 impl Session {
-    /// Runs COPY; returns the number of rows.
+    /// Runs COPY. Returns the number of rows.
     pub(super) fn copy(
         &mut self,
         copy: &Copy,
@@ -40,9 +40,9 @@ impl Session {
         Ok(rows)
     }
 
-    /// COPY FROM STDIN and COPY TO STDOUT, whatever these are.
+    /// Runs COPY FROM STDIN and COPY TO STDOUT, with `out` as the stream.
     fn copy_streams(&mut self, copy: &Copy, source: &str, out: &mut dyn ResultSink) -> Result<u64> {
-        // PostgreSQL says of the other statements alone where the name stands.
+        // PostgreSQL reports the position of the table name for other statements only.
         let unplaced = |mut error: SqlError| {
             error.position = None;
             error
@@ -211,7 +211,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// The fast way: many rows at a time, straight into the table.
+    /// Copies rows in batches straight into the table. This is the fast way.
     fn copy_in_batches(
         &mut self,
         reader: &mut LineReader<'_>,
@@ -223,7 +223,7 @@ impl Session {
         let width = relation.columns.len();
         let mut input = CopyInput::of(reader.options);
         let mut rows: Vec<Vec<Datum>> = Vec::with_capacity(BATCH_ROWS);
-        // Rows of the last batch, whose memory is used again.
+        // Rows of the last batch, kept to reuse their memory.
         let mut spare: Vec<Vec<Datum>> = Vec::new();
         let mut first_line = 1;
         let mut bytes = 0;
@@ -283,7 +283,7 @@ impl Session {
         Ok(())
     }
 
-    /// The general way: each row by an INSERT, with its defaults and checks.
+    /// Copies each row by an INSERT, with its defaults and checks. This is the general way.
     fn copy_in_rows(
         &mut self,
         reader: &mut LineReader<'_>,
@@ -301,7 +301,7 @@ impl Session {
         let mut nowhere: Vec<Vec<Datum>> = Vec::new();
         let mut total = 0;
         skip_header(reader, &mut input, out)?;
-        // The statement ends with the last row. An error ends it too.
+        // The statement ends with the last row. An error ends it, too.
         self.in_parts = true;
         while let Some(line) = next_line(reader, &mut input, out)? {
             let number = input.line_number();
@@ -313,14 +313,14 @@ impl Session {
             let done = self
                 .run_planned(insert, &parameters, &mut nowhere)
                 .map_err(|error| error.within_context(reader.place(number, input.line(&line))))?;
-            // A trigger may have left it out.
+            // A trigger may have skipped the row.
             total += done.rows;
         }
         self.in_parts = false;
         Ok(total)
     }
 
-    /// `INSERT INTO table (columns) VALUES ($1, …)`, its locks held.
+    /// Plans `INSERT INTO table (columns) VALUES ($1, …)`. Its locks are held.
     fn insert_plan(&mut self, relation: &Relation, positions: &[usize]) -> Result<Arc<Planned>> {
         let names: Vec<String> = positions
             .iter()
@@ -341,7 +341,7 @@ impl Session {
     }
 }
 
-/// Turns rows of a query into COPY data.
+/// Row sink that turns rows of a query into COPY data.
 struct CopySink<'o> {
     output: CopyOutput,
     out: &'o mut dyn ResultSink,
@@ -355,7 +355,7 @@ impl RowSink for CopySink<'_> {
     }
 }
 
-/// Turns lines into rows.
+/// Reader that turns input lines into rows.
 pub(super) struct LineReader<'r> {
     relation: &'r Relation,
     positions: &'r [usize],
@@ -363,23 +363,23 @@ pub(super) struct LineReader<'r> {
     text: &'r TextSettings,
     now: i64,
     fields: Fields,
-    /// Of which columns what stands for NULL is a value.
+    /// Set for columns where the text that stands for NULL is a value (FORCE_NOT_NULL).
     not_null: Vec<bool>,
-    /// In which columns what stands for NULL is NULL, however it was written.
+    /// Set for columns where the text that stands for NULL is NULL even if quoted (FORCE_NULL).
     null: Vec<bool>,
-    /// Which rows are copied; without it, all.
+    /// Condition on the copied rows. Without it, all rows are copied.
     pub(super) filter: Option<CopyFilter>,
 }
 
 impl LineReader<'_> {
-    /// Reads a line into `row`; columns that the line does not have stay as they are.
+    /// Reads a line into `row`. Columns that the line does not have stay as they are.
     fn read(&mut self, line: &[u8], number: u64, row: &mut [Datum]) -> Result<()> {
         if self.options.binary {
             return self.read_binary(line, number, row);
         }
         let table = &self.relation.name;
         self.fields.split(line, self.options).map_err(|error| match error.sqlstate {
-            // The quote that is not closed may be anywhere.
+            // The quote that is not closed may be anywhere in the line.
             "22P04" => error.with_context(context(table, number, line)),
             _ => error.with_context(format!("COPY {table}, line {number}")),
         })?;
@@ -419,7 +419,7 @@ impl LineReader<'_> {
         Ok(())
     }
 
-    /// The CONTEXT of an error in a row.
+    /// Returns the CONTEXT of an error in a row.
     pub(super) fn place(&self, number: u64, line: &[u8]) -> String {
         let table = &self.relation.name;
         match self.options.binary {
@@ -447,7 +447,7 @@ impl LineReader<'_> {
         Ok(())
     }
 
-    /// 23502 for a NULL where none may be.
+    /// Fails with 23502 for a NULL in a NOT NULL column.
     fn refuse_nulls(
         &self,
         line: &[u8],
@@ -494,7 +494,7 @@ fn skip_header(
     Ok(())
 }
 
-/// The next line, whose number an error names.
+/// Reads the next line. An error names the line's number.
 fn next_line(
     reader: &LineReader<'_>,
     input: &mut CopyInput,
@@ -507,7 +507,7 @@ fn next_line(
     })
 }
 
-/// Which of the columns that are copied an option names.
+/// Returns for each copied column whether an option names it.
 fn chosen(
     named: &[String],
     columns: &[&str],
@@ -530,7 +530,8 @@ fn chosen(
     Ok(columns.iter().map(|column| named.iter().any(|name| name == column)).collect())
 }
 
-/// Positions of the columns that COPY names, or of all.
+/// Returns the positions of the columns that COPY names. Without names, these are all columns that
+/// are not generated.
 fn positions_of(relation: &Relation, columns: &[String]) -> Result<Vec<usize>> {
     if columns.is_empty() {
         let stored = relation.visible_columns().filter(|(_, column)| !column.generated);
@@ -560,7 +561,7 @@ fn positions_of(relation: &Relation, columns: &[String]) -> Result<Vec<usize>> {
     Ok(positions)
 }
 
-/// Which row of a batch met a key that was there already: the second with that key, or else the
+/// Finds the row of a batch that violated a unique key: the second row with that key, or else the
 /// first.
 fn failed_row(table: &Table, error: &TableError, rows: &[Vec<Datum>]) -> usize {
     let TableError::UniqueViolation(violation) = error else { return 0 };
@@ -572,7 +573,7 @@ fn failed_row(table: &Table, error: &TableError, rows: &[Vec<Datum>]) -> usize {
     same.next().or(first).map_or(0, |(i, _)| i)
 }
 
-/// Whether two values of one column are the same, for finding a row again.
+/// Compares two values of one column by their text, for finding a row again.
 fn same_value(a: &Datum, b: &Datum) -> bool {
     let settings = TextSettings::default();
     niwaki_types::to_text(a, TypeOid::TEXT, &settings)

@@ -1,4 +1,5 @@
-//! COPY with a file of the server's: a sink whose COPY data are the file's, and all else the client's.
+//! COPY with a file on the server: a sink that has the COPY data in the file and passes everything
+//! else to the client.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
@@ -10,17 +11,17 @@ use niwaki_types::Datum;
 use crate::Result;
 use crate::result::ResultSink;
 
-/// So much is read at once.
+/// Bytes that one read takes from the file at most.
 const CHUNK: u64 = 64 * 1024;
 
 enum State {
-    /// Whether the table is there and may be copied is asked first.
+    /// Before the checks of the table, which come first.
     NotOpen,
     Reading(Box<dyn Read>),
     Writing(Box<dyn Write>),
 }
 
-/// The file, by its absolute name.
+/// Sink for COPY with a file, which has an absolute name.
 pub(super) struct CopyFile<'o> {
     name: &'o str,
     state: State,
@@ -28,8 +29,10 @@ pub(super) struct CopyFile<'o> {
 }
 
 impl<'o> CopyFile<'o> {
+    /// Makes a sink. The file is opened later.
+    ///
     /// # Errors
-    /// 42602 for a relative name: what it would be relative to, a client cannot know.
+    /// 42602 for a relative name, because a client cannot know the server's directory.
     pub(super) fn new(name: &'o str, is_from: bool, out: &'o mut dyn ResultSink) -> Result<Self> {
         if !Path::new(name).is_absolute() {
             let way = if is_from { "from" } else { "to" };
@@ -39,10 +42,10 @@ impl<'o> CopyFile<'o> {
         Ok(Self { name, state: State::NotOpen, out })
     }
 
-    /// Everything was copied.
+    /// Flushes the file, after everything was copied.
     ///
     /// # Errors
-    /// What was written last did not reach the file.
+    /// The last bytes did not reach the file.
     pub(super) fn finish(&mut self) -> Result<()> {
         let State::Writing(file) = &mut self.state else { return Ok(()) };
         file.flush().map_err(|error| failed(&error, "write to COPY file"))

@@ -1,4 +1,4 @@
-//! WHERE of COPY FROM: which rows are copied.
+//! WHERE of COPY FROM, which selects the rows that are copied.
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use super::Session;
 use super::copy::LineReader;
 use crate::Result;
 
-/// A condition on rows that are copied, and what its functions see.
+/// A condition on copied rows, with the snapshot for its functions.
 pub(super) struct CopyFilter {
     condition: RowExpression,
     snapshot: Snapshot,
 }
 
 impl Session {
-    /// Reads a condition. Columns at `missing` get their values when rows are stored, after they are judged.
+    /// Reads a condition. Columns at `missing` get their values when rows are stored, after the
+    /// condition was evaluated.
     pub(super) fn copy_filter(
         &mut self,
         condition: &str,
@@ -26,7 +27,8 @@ impl Session {
         missing: &[usize],
     ) -> Result<CopyFilter> {
         if relation.visible_columns().any(|(_, column)| column.domain.is_some()) {
-            // Values of a domain are judged when rows are stored, also those that the condition leaves out.
+            // Storing a row checks the values of domains, also of rows that the condition leaves
+            // out.
             return Err(SqlError::unsupported("COPY … WHERE into a table with columns of domains"));
         }
         let condition = self.with_analysis(|context| {
@@ -35,7 +37,7 @@ impl Session {
         Ok(CopyFilter { condition, snapshot: self.open_transaction()?.snapshot()? })
     }
 
-    /// Whether a row that was read is copied.
+    /// Decides whether an input row is copied.
     pub(super) fn passes(
         &mut self,
         reader: &LineReader<'_>,

@@ -1,4 +1,4 @@
-//! Cursors: DECLARE, FETCH, MOVE, CLOSE, and what the end of a transaction does to them.
+//! Cursors: DECLARE, FETCH, MOVE and CLOSE, and their fate at the end of a transaction.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
 
-/// A statement inside another one, with the positions of the whole text.
+/// Returns a statement inside another one, with the positions of the whole text.
 pub(super) fn statement_of(node: &Arc<Deep<NodeEnum>>, source: &str) -> ParsedStatement {
     let source: Arc<str> = Arc::from(source);
     let end = source.len();
@@ -26,7 +26,8 @@ pub(super) fn statement_of(node: &Arc<Deep<NodeEnum>>, source: &str) -> ParsedSt
 }
 
 impl Session {
-    /// DECLARE. `several`: it is one of several statements in a query string, which are a block.
+    /// Runs DECLARE. `several` is set for one of several statements in a query string, which form a
+    /// block.
     pub(super) fn declare_cursor(
         &mut self,
         declared: &DeclareCursor,
@@ -61,13 +62,13 @@ impl Session {
         }
         let by_itself = planned.goes_backward() && !planned.locks_rows();
         let scrolls = declared.scroll.unwrap_or(by_itself);
-        // What is hashed may come in another order the second time.
+        // Hashed rows may come in another order the second time.
         let repeatable = !planned.is_volatile() && planned.goes_backward();
         let version = self.plan_version();
         let statement = Statement::of_query(parsed, types, planned, version);
         let mut portal = self.new_portal(Arc::new(statement), values);
         portal.kind = CursorKind { scrolls, holds: declared.hold, binary: declared.binary };
-        // A cursor sees what was there when it was declared.
+        // The snapshot of a cursor dates from its declaration.
         self.start_portal(&mut portal)?;
         if scrolls && !repeatable {
             self.keep_rows(&mut portal);
@@ -80,13 +81,13 @@ impl Session {
         self.portals.get(name)?.statement.described.columns.clone()
     }
 
-    /// Whether the statement gives rows of a BINARY cursor.
+    /// Returns whether the statement gives rows of a BINARY cursor.
     pub(super) fn gives_binary(&self, utility: &Utility) -> bool {
         let Utility::Fetch(fetch) = utility else { return false };
         self.portals.get(&fetch.name).is_some_and(|portal| portal.kind.binary)
     }
 
-    /// FETCH and MOVE; the number of rows.
+    /// Runs FETCH and MOVE. Returns the number of rows.
     pub(super) fn fetch_cursor(&mut self, fetch: &Fetch, out: &mut dyn ResultSink) -> Result<u64> {
         let name = &fetch.name;
         if self.is_active_portal(name) {
@@ -104,7 +105,7 @@ impl Session {
         fetched
     }
 
-    /// CLOSE; its tag.
+    /// Runs CLOSE. Returns its tag.
     pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<&'static str> {
         let Some(name) = name else {
             self.portals.clear();
@@ -123,7 +124,7 @@ impl Session {
     /// Makes the cursors WITH HOLD outlive the transaction, which is about to be committed.
     ///
     /// # Errors
-    /// What computing their rows meets: the transaction cannot be committed then.
+    /// Errors from computing the rows. The transaction cannot be committed then.
     pub(super) fn hold_cursors(&mut self) -> Result<()> {
         let waits = |portal: &Portal| {
             let usable = !matches!(portal.state, PortalState::Ready | PortalState::Failed);
@@ -143,7 +144,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a cursor, or another portal that has begun, reads the rows of a relation.
+    /// Returns whether a cursor, or another begun portal, reads the rows of a relation.
     pub(super) fn is_read_by_cursor(&self, relation: Oid) -> bool {
         self.portals.values().any(|portal| match &portal.statement.action {
             Action::Query(planned) => {
@@ -154,15 +155,17 @@ impl Session {
         })
     }
 
-    /// Closes what ends with the transaction.
+    /// Closes the portals that end with the transaction: all but held cursors.
     pub(super) fn close_portals(&mut self) {
         self.portals.retain(|_, portal| portal.held);
     }
 }
 
-/// Of the row that a cursor is on, the row of `table` or of a partition of it: of which, and where it was then. `None` where `table` is
-/// a partition and the row one of another. As PostgreSQL, a query that locks rows is asked for the table that it locks, any other
-/// must have one table.
+/// Returns the table and the address of the row of `table` that a cursor is on. The row may be in a
+/// partition of `table`. `None` when `table` is a partition and the row is in another one.
+///
+/// As in PostgreSQL, a query that locks rows must lock `table`. Any other query must read `table`
+/// exactly once.
 ///
 /// # Errors
 /// 34000, 24000.
@@ -209,7 +212,7 @@ pub(super) fn row_of_cursor(
     }
 }
 
-/// Whether a table is this one, or a part of it.
+/// Returns whether `table` is `whole`, or a partition of it at any depth.
 fn is_in(state: &CatalogState, table: &Relation, whole: Oid) -> bool {
     let above = table.partition_of.as_ref().and_then(|of| state.relation(of.parent));
     table.oid == whole || above.is_some_and(|above| is_in(state, above, whole))

@@ -1,7 +1,9 @@
-//! Plans of prepared statements for the values that their parameters have.
+//! Custom plans: plans of prepared statements for particular values of their parameters.
 //!
-//! A plan for any values guesses how many rows a range or a pattern has. As in PostgreSQL the first executions of a statement whose rows
-//! depend on that have plans of their own; then it is known whether these cost less, the planning included, or the one plan serves.
+//! A generic plan, for any values, guesses the number of rows of a range or a pattern. As in
+//! PostgreSQL, the first executions of a statement that depends on such guesses have custom plans.
+//! Then the costs decide: custom plans go on while they cost less, planning included. Otherwise the
+//! generic plan serves.
 
 use std::sync::Arc;
 
@@ -14,23 +16,24 @@ use super::Session;
 use super::extended::Statement;
 use crate::Result;
 
-/// Executions that have plans of their own in any case.
+/// Number of first executions that have custom plans in any case.
 const FIRST: u32 = 5;
-/// What planning costs, in units of `cpu_operator_cost`, for each relation and once more.
+/// Cost of planning, in units of `cpu_operator_cost`, for each relation and once more.
 const PLANNING: f64 = 1000.0;
 
-/// What is known of a statement's plans for values.
+/// Costs of a statement's custom plans so far.
 #[derive(Debug, Default)]
 pub(super) struct CustomPlans {
     made: AtomicU32,
-    /// Their costs in all, as the bits of a float.
+    /// Sum of the costs of all custom plans, as the bits of a float.
     cost: AtomicU64,
-    /// It is known that one plan for any values costs less; no more are made then that could say otherwise.
+    /// Set once the generic plan is known to cost less. Then no more custom plans are made that
+    /// could show otherwise.
     dearer: AtomicBool,
 }
 
 impl CustomPlans {
-    /// How many there were.
+    /// Returns the number of custom plans made.
     pub(super) fn made(&self) -> u32 {
         // Relaxed, here and below: a session has its statements for itself.
         self.made.load(Ordering::Relaxed)
@@ -42,7 +45,8 @@ impl CustomPlans {
         self.made.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the next execution is to have a plan of its own, where one for any values costs so much.
+    /// Decides whether the next execution gets a custom plan. `generic` returns the cost of the
+    /// generic plan.
     fn serve(&self, generic: impl FnOnce() -> f64) -> bool {
         if self.dearer.load(Ordering::Relaxed) {
             return false;
@@ -55,7 +59,8 @@ impl CustomPlans {
 }
 
 impl Session {
-    /// Whether the next execution of a statement is to have a plan for its values. `planned` is the one for any.
+    /// Decides whether the next execution of a statement gets a custom plan. `planned` is the
+    /// generic plan.
     pub(super) fn wants_custom_plan(&self, statement: &Statement, planned: &Planned) -> bool {
         planned.wants_values()
             && match self.settings.hot().plan_cache_mode {
@@ -65,7 +70,8 @@ impl Session {
             }
     }
 
-    /// The plan for an execution with these values. The locks of the statement's own plan are held, and it is right for the catalog of now.
+    /// Returns the plan for an execution with these values. The locks of the generic plan are held,
+    /// and the generic plan is valid for the current catalog.
     pub(super) fn custom_plan(
         &mut self,
         statement: &Statement,
@@ -85,7 +91,7 @@ impl Session {
         Ok(planned)
     }
 
-    /// Counts a plan that was made for values.
+    /// Counts a custom plan and its cost.
     pub(super) fn note_custom_plan(&self, statement: &Statement, planned: &Planned) {
         let operator = self.settings.hot().costs.cpu_operator_cost;
         let planning = PLANNING * operator * (planned.relations().len() + 1) as f64;

@@ -13,11 +13,12 @@ use crate::Result;
 use crate::open_database::no_database;
 use crate::result::ResultSink;
 
-/// Databases of PostgreSQL that are not there: a new one that begins as they are is empty.
+/// Template databases that PostgreSQL has and Niwaki has not. A database made from one of them is
+/// empty.
 const EMPTY_TEMPLATES: [&str; 2] = ["template0", "template1"];
 
 impl Session {
-    /// CREATE DATABASE and DROP DATABASE, which have a transaction of their own.
+    /// Runs CREATE DATABASE and DROP DATABASE, which have a transaction of their own.
     pub(super) fn make_or_drop_database(
         &mut self,
         statement: &DatabaseStatement,
@@ -59,7 +60,8 @@ impl Session {
             }
         };
         refuse_taken(&self.catalog.state().databases(), name)?;
-        // Nobody changes what is copied: neither a session, nor who sees to its tables without being connected.
+        // The source must not change while it is copied. So no session may connect to it, and the
+        // tables are locked against background maintenance (gardener, autovacuum).
         let closed = match &source {
             None => None,
             Some(source) => {
@@ -74,7 +76,8 @@ impl Session {
         catalog.create_database(transaction, definition.clone())?;
         self.commit()?;
         drop(closed);
-        // So that it is seen to from now on. What fails here, fails again when somebody wants to connect.
+        // Opens the database, so that background maintenance covers it from now on. A failure here
+        // happens again when a client connects, so it is ignored.
         let _ = databases.get(&definition);
         Ok(())
     }
@@ -117,7 +120,8 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps those away who see to tables without being connected: the gardener, autovacuum.
+    /// Locks all tables of a database against background maintenance, which works without a
+    /// connection: the gardener, autovacuum.
     fn lock_tables_of(&self, catalog: &Catalog, mode: TableLockMode) -> Result<()> {
         let mut tables: Vec<Oid> = catalog.state().with_rows().map(|table| table.oid).collect();
         tables.sort_unstable();
@@ -127,7 +131,7 @@ impl Session {
         Ok(())
     }
 
-    /// ALTER DATABASE.
+    /// Runs ALTER DATABASE.
     pub(super) fn alter_database(&mut self, statement: &DatabaseStatement) -> Result<()> {
         let (name, mode) = match statement {
             DatabaseStatement::Rename { name, .. } => (name, TableLockMode::AccessExclusive),
@@ -171,7 +175,7 @@ impl Session {
         self.update_database(definition)
     }
 
-    /// COMMENT ON DATABASE. False when there is none of this name.
+    /// Runs COMMENT ON DATABASE. Returns false when no database has this name.
     pub(super) fn comment_on_database(
         &mut self,
         name: &str,
@@ -188,7 +192,7 @@ impl Session {
         Ok(catalog.update_database(transaction, definition)?)
     }
 
-    /// ALTER DATABASE SET: what it says is checked now, and holds for sessions that begin.
+    /// Runs ALTER DATABASE SET: checks the setting now, for sessions that begin later.
     fn set_of_database(
         &self,
         definition: &mut DatabaseDefinition,
@@ -203,7 +207,8 @@ impl Session {
                     None => definition.settings.push((name.to_owned(), value.clone())),
                 }
             }
-            // As in PostgreSQL nothing is asked about a setting where there are none.
+            // As in PostgreSQL, the name of a setting is not checked when the database has no
+            // settings.
             SetCommand::Default { .. } if definition.settings.is_empty() => {}
             SetCommand::Default { name, .. } => {
                 self.settings.show(name)?;
@@ -233,7 +238,7 @@ impl Session {
             if again.as_ref().is_some_and(|again| again.oid == found.oid) {
                 return Ok(again);
             }
-            // Each round waits for the end of a transaction that renamed or dropped it.
+            // Each round waits for the end of a transaction that renamed or dropped the database.
         }
     }
 
@@ -249,7 +254,7 @@ impl Session {
     }
 }
 
-/// What the options say, as the definition has it.
+/// Applies the options to a definition.
 fn say(definition: &mut DatabaseDefinition, options: &DatabaseOptions) {
     if let Some(allowed) = options.allow_connections {
         definition.refuses_connections = !allowed;
@@ -263,14 +268,14 @@ fn say(definition: &mut DatabaseDefinition, options: &DatabaseOptions) {
 }
 
 fn refuse_taken(list: &niwaki_catalog::DatabaseList, name: &str) -> Result<()> {
-    // Those are there in PostgreSQL.
+    // PostgreSQL has databases of these names.
     if list.by_name(name).is_none() && !EMPTY_TEMPLATES.contains(&name) {
         return Ok(());
     }
     Err(SqlError::new("42P04", format!("database \"{name}\" already exists")))
 }
 
-/// The first database has the list of the others.
+/// Refuses the first database, which has the list of the others.
 fn refuse_first(definition: &DatabaseDefinition, what: &str) -> Result<()> {
     if !definition.is_first() {
         return Ok(());
@@ -285,7 +290,7 @@ mod tests {
 
     use crate::database::Database;
 
-    /// T6 is broken on purpose, within a database and between two.
+    /// Breaks T6 on purpose, within a database and between two.
     #[test]
     fn a_file_of_two_relations_is_found() {
         let database = Database::in_memory_without_threads().unwrap();

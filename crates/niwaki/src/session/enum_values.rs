@@ -1,5 +1,5 @@
-//! Looking for values of enums that are no label of their type, and for columns of domains that are not what the domain is
-//! made of (invariant T1).
+//! Check of the columns of user-defined types (invariant T1). Each enum value has a label, and a
+//! column of a domain stores the base type of the domain.
 
 use niwaki_catalog::{CatalogState, Column, Oid, Relation};
 use niwaki_sql::types::format_type;
@@ -10,7 +10,8 @@ use super::type_names::type_in_sql;
 use crate::Result;
 
 impl Session {
-    /// What is wrong with a column of a user's type, or of arrays of one, if something is. Reads the table whole.
+    /// Checks a column of a user-defined type, or of arrays of one, and returns what is wrong.
+    /// Reads the whole table.
     pub(crate) fn unlabelled(
         &mut self,
         state: &CatalogState,
@@ -28,7 +29,7 @@ impl Session {
         if state.user_type(Oid(number)).is_none() {
             return Ok(Some(format!("column {name} is of type {number}, which does not exist")));
         }
-        // What a composite value is made of was looked at where its row was read.
+        // Composite values were checked where their rows were read.
         if oid.element().unwrap_or(oid).is_composite() {
             return Ok(None);
         }
@@ -52,8 +53,9 @@ impl Session {
     }
 }
 
-/// What is wrong with the domain of a column, if something is: what it is made of is what the column stores. That values
-/// satisfy its constraints is not promised: they need not be proved, and what they say may change with what functions do.
+/// Checks the domain of a column, and returns what is wrong: the column must store the base type of
+/// the domain. Values need not satisfy the constraints of the domain. The constraints may be
+/// unproved, and their result may change with the functions that they call.
 fn wrong_domain(state: &CatalogState, column: &Column) -> Option<String> {
     let kind = column.column_type();
     let domain = kind.domain?;

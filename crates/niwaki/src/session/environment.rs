@@ -1,4 +1,4 @@
-//! Session services for functions.
+//! Services of the session for SQL functions.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::notifications::{Notifications, Pending};
 /// Microseconds between 1970 and 2000.
 pub(super) const UNIX_TO_POSTGRES_US: i64 = 946_684_800_000_000;
 
-/// What `nextval` gave in this session.
+/// Values that `nextval` returned in this session, by sequence.
 #[derive(Debug, Default)]
 pub(super) struct SequenceValues {
     values: HashMap<u32, i64>,
@@ -39,7 +39,7 @@ impl SequenceValues {
     }
 }
 
-/// The session, as functions use it.
+/// The session, as SQL functions use it.
 pub(super) struct SessionEnvironment<'s> {
     pub(super) env: &'s Env,
     pub(super) control: &'s SessionControl,
@@ -58,8 +58,9 @@ pub(super) struct SessionEnvironment<'s> {
 }
 
 impl SessionEnvironment<'_> {
-    /// A sequence, locked until the transaction ends: its file stays until then, and who alters it is
-    /// waited for. The second time in a transaction that is a look at the session's own slots.
+    /// Returns a sequence, locked until the transaction ends. The sequence keeps its file until
+    /// then, and this waits for a running ALTER. The second time in a transaction, the lock costs
+    /// only a look at the session's own slots.
     fn sequence(&self, oid: u32) -> Result<Arc<Relation>> {
         if !seeded_bug!("sequence-unlocked") {
             self.lock_table(oid, TableLockMode::RowExclusive)?;
@@ -69,7 +70,7 @@ impl SessionEnvironment<'_> {
             if catalog.version() == self.state.version() || seeded_bug!("sequence-of-before") {
                 self.state.relation(Oid(oid)).cloned()
             } else {
-                // It may have another file since this statement began, or be gone.
+                // The sequence may have another file since this statement began, or be gone.
                 catalog.state().relation(Oid(oid)).cloned()
             };
         let relation = relation
@@ -87,7 +88,8 @@ impl SessionEnvironment<'_> {
         Ok(())
     }
 
-    /// Has a function write to a sequence; READ ONLY allows it only to temporary ones.
+    /// Lets a function write to a sequence. In a READ ONLY transaction only a temporary sequence
+    /// may be written.
     fn write_sequence<T>(
         &self,
         sequence: &Relation,

@@ -1,4 +1,4 @@
-//! Errors of tables as clients see them: with names and values.
+//! Errors of tables as clients see them, with names and values.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use niwaki_sql::SqlError;
 use niwaki_table::{Error as TableError, UniqueViolation};
 use niwaki_types::{Datum, TextSettings, to_text};
 
-/// `(a, b)=(1, x)`: a key by column names and values.
-/// `None` when the values are not known.
+/// Returns a key as column names and values, such as `(a, b)=(1, x)`. `None` when the values are
+/// not known.
 pub(crate) fn key_text(
     relation: &Relation,
     violation: &UniqueViolation,
@@ -33,7 +33,7 @@ pub(crate) fn key_text(
     Some(format!("({names})=({values})"))
 }
 
-/// An error of a table operation, with the relation's names.
+/// Converts an error of a table operation, and adds the relation's names.
 #[cold]
 pub(crate) fn of_table(error: TableError, relation: &Relation, state: &CatalogState) -> SqlError {
     let TableError::UniqueViolation(violation) = &error else { return error.into() };

@@ -1,4 +1,5 @@
-//! Looking for stored expressions that cannot be read any more, or name what is not there (invariant T4).
+//! Check of stored expressions that cannot be read any more, or that name missing objects
+//! (invariant T4).
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use niwaki_sql::{Named, objects_named, shown_domain_check, shown_expression, tri
 
 use crate::Result;
 
-/// What is wrong with stored expressions: the relation, type or function that has one, and what it is.
+/// Checks all stored expressions. Returns for each faulty one its owner (a relation, type or
+/// function) and the fault.
 pub(crate) fn unreadable_expressions(state: &CatalogState) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut judge = |owner: &str, text: &str, read: Result<String>| {
@@ -18,7 +20,8 @@ pub(crate) fn unreadable_expressions(state: &CatalogState) -> Vec<(String, Strin
             Err(error) => found.push((owner.to_owned(), format!("{text}: {}", error.message))),
         }
     };
-    // What names mean, no path can change, but in texts of before there were numbers: those find them wherever they are.
+    // Stored texts name objects by number, so no search path changes their meaning. Older texts
+    // have names instead: a path of all schemas finds these names wherever they are.
     let schemas: Vec<String> = state.schemas().map(|schema| schema.name.clone()).collect();
     let path = state.search_path(&schemas, "");
     for relation in state.in_order() {
@@ -33,7 +36,7 @@ pub(crate) fn unreadable_expressions(state: &CatalogState) -> Vec<(String, Strin
             judge(&relation.name, text, shown_expression(text, over, None, state, &path));
         }
         for text in relation.triggers.iter().filter_map(|trigger| trigger.when.as_deref()) {
-            // That it can be read, T3 says.
+            // T3 checks whether the condition can be read.
             let shown = trigger_condition(text, relation, state, &path, false);
             judge(&relation.name, text, Ok(shown));
         }
@@ -75,7 +78,8 @@ fn of_index<'s>(
     Some((index, state.relation(index.table)?))
 }
 
-/// An object that a text names, and that is not there. What a literal names need not be: it may be any number.
+/// Finds an object that a text names and that does not exist. Objects in literals may be missing,
+/// because a literal may hold any number.
 fn missing(text: &str, state: &CatalogState) -> Result<Option<String>> {
     let gone = |named: &Named| match named {
         Named::Function(oid) => state.function(*oid).is_none(),
@@ -111,7 +115,7 @@ mod tests {
         ] {
             session.execute(statement, ()).unwrap();
         }
-        // As they were stored.
+        // Defaults as they were stored before numbers.
         let state = session.catalog.state();
         let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
         table.columns[0].default = Some("nextval('public.t_id_seq'::regclass)".to_owned());
@@ -154,7 +158,7 @@ mod tests {
             session.execute(statement, ()).unwrap();
         }
         assert_eq!(database.check().unwrap().violations, []);
-        // What no statement does: the function and the type go, and what names them stays.
+        // No statement makes this state: function and type go, but the texts that name them stay.
         session.execute("begin", ()).unwrap();
         let state = session.catalog.state();
         let function = state.functions().into_iter().find(|found| found.name == "f").unwrap().oid;

@@ -1,4 +1,4 @@
-//! Prepared statements and portals: the extended protocol, message by message.
+//! The extended protocol: prepared statements and portals, message by message.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::result::{ExecuteOutcome, ResultFormats, ResultSink};
 pub(crate) struct Statement {
     pub(crate) described: Prepared,
     pub(super) parsed: Option<ParsedStatement>,
-    /// The types the client gave, for making the plan again.
+    /// Parameter types that the client gave, kept for making the plan again.
     pub(super) given_types: Vec<TypeOid>,
     pub(super) action: Action,
-    /// What the plan depends on.
+    /// Versions of catalog and settings that the plan depends on.
     pub(super) version: (u64, u64),
-    /// Plans that were made for values of its parameters.
+    /// Plans made for particular values of the parameters.
     pub(super) custom: CustomPlans,
 }
 
 impl Statement {
-    /// A query with its plan, which depends on `version`.
+    /// Makes a statement of a query and its plan, which depends on `version`.
     pub(super) fn of_query(
         parsed: ParsedStatement,
         given_types: Vec<TypeOid>,
@@ -49,13 +49,13 @@ impl Statement {
         }
     }
 
-    /// The query text it is in; positions refer to it.
+    /// Returns the query text that contains the statement. Positions refer to this text.
     pub(super) fn text(&self) -> &str {
         self.parsed.as_ref().map_or("", |parsed| &parsed.source)
     }
 }
 
-/// What a statement does.
+/// Action that a statement does.
 #[derive(Clone)]
 pub(crate) enum Action {
     Empty,
@@ -64,11 +64,12 @@ pub(crate) enum Action {
 }
 
 impl Session {
-    /// Prepares a statement under a name; the unnamed one is replaced. `param_types` may be shorter
-    /// than the parameters, and hold 0 where the type is to be inferred.
+    /// Prepares a statement under a name. A new unnamed statement replaces the old one.
+    /// `param_types` may be shorter than the list of parameters, and holds 0 where the type is to
+    /// be inferred.
     ///
     /// # Errors
-    /// Syntax, analysis; 42P05 when the name is taken.
+    /// Errors of syntax and analysis, and 42P05 when the name is taken.
     pub fn parse(&mut self, name: &str, sql: &str, param_types: &[u32]) -> Result<()> {
         self.begin_statement(sql)?;
         self.refuse_known_name(name)?;
@@ -85,7 +86,7 @@ impl Session {
         Ok(())
     }
 
-    /// Analyzes a statement; the result can be kept.
+    /// Analyzes a statement. The result can be kept.
     pub(super) fn prepare_parsed(
         &mut self,
         parsed: Option<ParsedStatement>,
@@ -149,20 +150,22 @@ impl Session {
         }
     }
 
-    /// A prepared statement.
+    /// Returns the description of a prepared statement.
     ///
     /// # Errors
-    /// 26000 when there is none of this name.
+    /// 26000 when no statement has this name.
     pub fn statement(&mut self, name: &str) -> Result<&Prepared> {
         let named = self.statements.get(name).ok_or_else(|| no_statement(name))?;
         Ok(&named.statement.described)
     }
 
     /// Makes a portal of a prepared statement. `parameter` is called once for each parameter in
-    /// order, with its number from 0 and its type; it may give the name of an object for the object's number.
+    /// order, with its number from 0 and its type. It may return an object's name where the
+    /// object's number is wanted.
     ///
     /// # Errors
-    /// 26000, 08P01 when `count` is not the statement's, 42P03 when the portal exists, `parameter`'s.
+    /// 26000, 08P01 when `count` is not the statement's number of parameters, 42P03 when the portal
+    /// exists, and errors of `parameter`.
     pub fn bind(
         &mut self,
         portal: &str,
@@ -197,7 +200,8 @@ impl Session {
         let mut parameters = std::mem::take(&mut self.spare_parameters);
         parameters.clear();
         for (i, type_oid) in types.iter().enumerate() {
-            // A value of a domain comes as one of what the domain is made of, and is judged where the statement has it.
+            // A value of a domain comes as a value of the base type. The domain's checks run where
+            // the statement uses the value.
             let type_oid = &self.text.types.column_type(*type_oid).oid;
             let value = match parameter(i, *type_oid)? {
                 Datum::Text(name) if type_oid.is_object_name() => {
@@ -213,7 +217,8 @@ impl Session {
         Ok(())
     }
 
-    /// What FETCH and EXECUTE give depends on what has their name when they are bound.
+    /// Renews the columns of FETCH and EXECUTE at Bind. They depend on the cursor or statement that
+    /// has the name then.
     fn with_columns_of_now(&mut self, statement: Arc<Statement>) -> Result<Arc<Statement>> {
         let Action::Utility(utility) = &statement.action else { return Ok(statement) };
         if !matches!(**utility, Utility::Fetch(_) | Utility::Execute { .. }) {
@@ -233,12 +238,12 @@ impl Session {
         }))
     }
 
-    /// A portal that has not begun.
+    /// Makes a portal that has not begun.
     pub(super) fn new_portal(&self, statement: Arc<Statement>, parameters: Vec<Datum>) -> Portal {
         Portal::new(statement, parameters, self.levels.len(), self.statement_started_us)
     }
 
-    /// Columns of a portal's result; empty when it returns no rows.
+    /// Returns the columns of a portal's result. Empty when it returns no rows.
     ///
     /// # Errors
     /// 34000 when there is no such portal.
@@ -247,7 +252,8 @@ impl Session {
         Ok(portal.statement.described.columns.as_deref().unwrap_or_default())
     }
 
-    /// Whether a portal's statement returns rows at all (a row description without columns exists).
+    /// Returns whether a portal's statement returns rows at all. (A row description may have no
+    /// columns.)
     ///
     /// # Errors
     /// 34000 when there is no such portal.
@@ -256,8 +262,8 @@ impl Session {
         Ok(portal.statement.described.columns.is_some())
     }
 
-    /// Returns the formats in which a client wants the rows of a portal: text for a cursor, which
-    /// no message made.
+    /// Returns the formats in which a client wants the rows of a portal. A cursor has text format,
+    /// because no Bind message made it.
     ///
     /// # Errors
     /// 34000 when there is no such portal.
@@ -266,7 +272,7 @@ impl Session {
         Ok(&portal.formats)
     }
 
-    /// Says in which formats a client wants the rows of a portal.
+    /// Sets the formats in which a client wants the rows of a portal.
     ///
     /// # Errors
     /// 34000 when there is no such portal.
@@ -276,10 +282,10 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a portal, or goes on with it, up to `max_rows` rows (0: all).
+    /// Runs a portal, or continues it, up to `max_rows` rows (0: all).
     ///
     /// # Errors
-    /// 34000, and the statement's.
+    /// 34000, and errors of the statement.
     pub fn execute_portal(
         &mut self,
         portal: &str,
@@ -303,7 +309,8 @@ impl Session {
         outcome
     }
 
-    /// 25P02 in a transaction that failed, 55000 for what cannot be run again.
+    /// Fails with 25P02 in a failed transaction, and with 55000 for a portal that cannot be run
+    /// again.
     fn check_portal(&self, name: &str, portal: &Portal) -> Result<()> {
         match &portal.statement.action {
             Action::Empty => return Ok(()),
@@ -350,8 +357,8 @@ impl Session {
         self.run_utility(utility, &parameters, statement.text(), false, out)
     }
 
-    /// FETCH, EXECUTE, SHOW and their like. They run to their end at the first Execute; with a limit their
-    /// rows are kept, and each Execute gives the next of them.
+    /// Runs FETCH, EXECUTE, SHOW and other utility statements with rows. They run to their end at
+    /// the first Execute. With a limit, their rows are kept and each Execute gives the next ones.
     fn execute_utility_with_rows(
         &mut self,
         portal: &mut Portal,
@@ -375,7 +382,7 @@ impl Session {
             return Ok(ExecuteOutcome::Suspended);
         }
         portal.utility_tag().clone_into(&mut self.tag);
-        // A tag that counts rows counts those of the last call.
+        // A tag that counts rows counts only the rows of the last call.
         if let Some(end) = self.tag.rfind(' ')
             && self.tag[end + 1..].parse::<u64>().is_ok()
         {
@@ -397,7 +404,7 @@ impl Session {
         self.ran.query = true;
         match portal.state {
             PortalState::Ready if max_rows == 0 => {
-                // In one go, without anything kept between calls.
+                // The query runs in one go, and nothing is kept between calls.
                 let planned = self.lock_portal(portal)?;
                 if planned.runs_before_its_rows() {
                     out.whole_or_nothing();
@@ -420,7 +427,7 @@ impl Session {
         if portal.statement.described.columns.is_some()
             && let Action::Query(planned) = &portal.statement.action
         {
-            // Where rows are given, the tag counts those of the last call.
+            // Where rows are given, the tag counts only the rows of the last call.
             done = Some(Completion { tag: planned.tag(), rows });
         }
         let done = done.ok_or_else(|| SqlError::internal("a statement without an end"))?;
@@ -429,7 +436,8 @@ impl Session {
         Ok(ExecuteOutcome::Complete)
     }
 
-    /// Locks, and makes the plan again when the catalog changed, or for the values of the parameters.
+    /// Locks the relations of a portal's plan and returns the plan to run. Makes the plan again
+    /// when the catalog changed, or for the values of the parameters.
     pub(super) fn lock_portal(&mut self, portal: &mut Portal) -> Result<Arc<Planned>> {
         loop {
             let Action::Query(planned) = &portal.statement.action else {
@@ -443,7 +451,7 @@ impl Session {
             }
             let renewed = self.renew(&portal.statement)?;
             portal.statement = renewed;
-            // Locks are kept, so only DDL on other relations can make this go round again.
+            // Locks are kept, so only DDL on other relations can cause another round.
         }
     }
 
@@ -456,10 +464,11 @@ impl Session {
         Ok(())
     }
 
-    /// The same statement with a plan for the catalog of now; also what the next Bind finds.
+    /// Prepares the same statement again, with a plan for the current catalog. The next Bind finds
+    /// the new one, too.
     fn renew(&mut self, old: &Arc<Statement>) -> Result<Arc<Statement>> {
         let new = self.prepare_parsed(old.parsed.clone(), old.given_types.clone())?;
-        // A column may come from another table of the same name by now.
+        // A column may now come from another table of the same name.
         let shape = |statement: &Statement| -> Vec<_> {
             let columns = statement.described.columns.iter().flat_map(|columns| columns.iter());
             columns.map(|c| (c.name.clone(), c.column_type)).collect()
@@ -476,21 +485,21 @@ impl Session {
         Ok(new)
     }
 
-    /// Forgets a prepared statement; none of this name is no error.
+    /// Forgets a prepared statement. A name without a statement is no error.
     pub fn close_statement(&mut self, name: &str) {
         self.statements.remove(name);
     }
 
-    /// Forgets a portal; none of this name is no error.
+    /// Forgets a portal. A name without a portal is no error.
     pub fn close_portal(&mut self, name: &str) {
         self.portals.remove(name);
     }
 
-    /// Ends the implicit transaction of the messages since the last call: commits, or rolls back
+    /// Ends the implicit transaction of the messages since the last call. It commits, or rolls back
     /// after [`Session::error`].
     ///
     /// # Errors
-    /// The commit's.
+    /// Errors of the commit.
     pub fn sync(&mut self, out: &mut dyn ResultSink) -> Result<()> {
         let result = self.end_implicit();
         self.note_rest();
@@ -498,7 +507,7 @@ impl Session {
         result
     }
 
-    /// Prepares a statement that no name leads to.
+    /// Prepares a statement without a name.
     pub(crate) fn prepare_text(&mut self, sql: &str) -> Result<Arc<Statement>> {
         self.begin_statement(sql)?;
         let mut statements = niwaki_sql::parse::parse(sql)?;
@@ -511,7 +520,7 @@ impl Session {
         Ok(Arc::new(self.prepare_parsed(statements.pop(), Vec::new())?))
     }
 
-    /// Runs a statement that no portal leads to, to its end.
+    /// Runs a statement to its end, without a named portal.
     pub(crate) fn run_prepared_once(
         &mut self,
         statement: Arc<Statement>,
@@ -525,14 +534,14 @@ impl Session {
         result.map(|_| ())
     }
 
-    /// Ends the implicit transaction of a statement of the program's own.
+    /// Ends the implicit transaction of one of the program's own statements.
     pub(crate) fn end_message(&mut self) -> Result<()> {
         let result = self.end_implicit();
         self.note_rest();
         result
     }
 
-    /// Tells the sink that a statement is done.
+    /// Tells the sink that a statement is done, after its warnings.
     pub(super) fn complete(&mut self, out: &mut dyn ResultSink) {
         self.report_text_settings(out);
         for warning in std::mem::take(&mut self.warnings) {

@@ -1,4 +1,4 @@
-//! VACUUM and ANALYZE.
+//! VACUUM and ANALYZE statements.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,11 @@ use crate::progress::Vacuuming;
 use crate::result::ResultSink;
 use crate::vacuum_options::{by_settings, of_statement};
 
-/// A table that VACUUM or ANALYZE is to do.
+/// A table that VACUUM or ANALYZE is to process.
 struct Listed {
     oid: Oid,
-    /// Its name in the statement. A table that the statement does not name is skipped silently.
+    /// Name of the table in the statement. A table that the statement does not name is skipped
+    /// silently.
     name: Option<String>,
 }
 
@@ -31,12 +32,13 @@ impl Listed {
 }
 
 impl Session {
-    /// How far index builds read ahead. What they read may stay in the pool.
+    /// Returns the read-ahead of index builds. It has no ring, so the pages may stay in the buffer
+    /// pool.
     pub(super) fn maintenance_read_ahead(&self) -> ReadAhead {
         ReadAhead { ring: 0, ..by_settings(&self.settings).read_ahead }
     }
 
-    /// VACUUM: each table in a transaction of its own. No transaction is open.
+    /// Runs VACUUM: each table in a transaction of its own. No transaction is open.
     pub(super) fn vacuum(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<()> {
         self.ensure_transaction()?;
         let tables = self.tables_of(vacuum, out)?;
@@ -44,12 +46,12 @@ impl Session {
         for table in &tables {
             self.vacuum_table(table, vacuum, out)?;
         }
-        // The answer belongs to an implicit transaction again.
+        // The caller opens an implicit transaction again for the answer.
         debug_assert_eq!(self.block, Block::Idle);
         Ok(())
     }
 
-    /// VACUUM of one table, in a transaction of its own.
+    /// Vacuums one table, in a transaction of its own.
     fn vacuum_table(
         &mut self,
         listed: &Listed,
@@ -116,7 +118,7 @@ impl Session {
         table.analyze(transaction, catalog, &options)
     }
 
-    /// ANALYZE, in the transaction that is open.
+    /// Runs ANALYZE, in the open transaction.
     pub(super) fn analyze_tables(
         &mut self,
         vacuum: &Vacuum,
@@ -136,7 +138,7 @@ impl Session {
         self.catalog.state().relation(oid).is_some_and(|table| table.is_partitioned())
     }
 
-    /// ANALYZE of a partitioned table whose partitions have been analyzed: it has their rows.
+    /// Analyzes a partitioned table after its partitions: its row count is the sum of theirs.
     fn analyze_partitioned(
         &mut self,
         listed: &Listed,
@@ -153,7 +155,7 @@ impl Session {
         };
         let leaves = table.partitions.iter().flat_map(|partitions| &partitions.leaves);
         let counts: Vec<f64> = leaves.map(|leaf| leaf.relation.stats.tuples).collect();
-        // One that never had partitions has nothing to be counted.
+        // A table that never had partitions has no rows to count.
         if counts.is_empty() && table.stats.tuples < 0.0 {
             return Ok(());
         }
@@ -161,7 +163,7 @@ impl Session {
             let name = self.qualified(&table);
             self.info(out, format!("analyzing \"{name}\" inheritance tree"), None);
         }
-        // From 0 on: the sum of nothing is -0.
+        // The fold begins with 0, because the sum of an empty iterator is -0.
         let tuples = counts.iter().filter(|count| **count >= 0.0).fold(0.0, |sum, n| sum + n);
         let stats = RelationStats { tuples, ..RelationStats::default() };
         if table.stats != stats {
@@ -176,7 +178,8 @@ impl Session {
         format!("{}.{}", self.schema_name(relation.schema), relation.name)
     }
 
-    /// Tables that the statement names, or all. Partitioned ones, which are only analyzed, come behind their partitions.
+    /// Lists the tables that the statement names, or all. Partitioned tables come behind their
+    /// partitions, and are only analyzed.
     fn tables_of(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<Vec<Listed>> {
         let analyzed = vacuum.analyze || !vacuum.vacuum;
         if vacuum.targets.is_empty() {
@@ -218,7 +221,8 @@ impl Session {
         Ok(found)
     }
 
-    /// Locks a table against other maintenance. `None` when it has gone, and when SKIP_LOCKED says not to wait for it.
+    /// Locks a table against other maintenance. Returns `None` when the table is gone, or when
+    /// SKIP_LOCKED forbids waiting for it.
     fn lock_for_maintenance(
         &mut self,
         listed: &Listed,
@@ -234,7 +238,8 @@ impl Session {
         Ok(locked)
     }
 
-    /// Warns that a table is passed over: it was dropped since the list was made, or is not free.
+    /// Warns that a table is skipped: it was dropped since the list was made, or its lock is not
+    /// available.
     fn skip(&mut self, listed: &Listed, vacuum: &Vacuum, out: &mut dyn ResultSink) {
         let Some(name) = &listed.name else { return };
         let (sqlstate, why) = match self.catalog.state().relation(listed.oid) {
@@ -245,7 +250,7 @@ impl Session {
         self.warning(out, sqlstate, format!("skipping {word} of \"{name}\" --- {why}"));
     }
 
-    /// The open transaction, and what it changes in the catalog.
+    /// Returns the open transaction, and its changes of the catalog.
     pub(super) fn transaction_and_catalog(
         &mut self,
     ) -> Result<(&Transaction, &mut CatalogTransaction)> {
@@ -256,7 +261,7 @@ impl Session {
     }
 }
 
-/// The partitioned tables of a tree, which the statement does not name.
+/// Adds the partitioned tables of a tree, below the table that the statement names.
 fn partitioned_below(table: &Relation, found: &mut Vec<Listed>) {
     let Some(partitions) = &table.partitions else { return };
     for member in &partitions.members {
@@ -265,7 +270,7 @@ fn partitioned_below(table: &Relation, found: &mut Vec<Listed>) {
     found.push(Listed::unnamed(table.oid));
 }
 
-/// Checks the columns that ANALYZE names: each is there, and named once.
+/// Checks that each column that ANALYZE names exists, and is named once.
 fn columns_of(relation: &Relation, columns: &[String]) -> Result<()> {
     for (number, column) in columns.iter().enumerate() {
         let (sqlstate, fault) = if relation.column_position(column).is_none() {
@@ -281,7 +286,7 @@ fn columns_of(relation: &Relation, columns: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What VACUUM (VERBOSE) says at the end.
+/// Returns the final message of VACUUM (VERBOSE).
 fn report(summary: &VacuumSummary, took: Duration, log_bytes: u64) -> String {
     let passes = match (summary.index_passes, summary.bypassed) {
         (0, 0) => "not needed".to_owned(),

@@ -1,5 +1,5 @@
-//! A session: one user's statements, one after the other, with settings, prepared statements, portals
-//! and at most one transaction.
+//! One user's session: statements run one after the other, with settings, prepared statements,
+//! portals and at most one transaction.
 
 mod constraints;
 mod copy;
@@ -71,30 +71,30 @@ pub(crate) use views::unrunnable;
 pub struct Prepared {
     /// Types of the parameters `$1`, `$2`, ….
     pub parameters: Arc<[TypeOid]>,
-    /// Columns of the result; `None` when the statement returns no rows.
+    /// Columns of the result. `None` when the statement returns no rows.
     pub columns: Option<Arc<[ColumnInfo]>>,
 }
 
-/// Ends a session from another thread.
+/// Handle that ends a session from another thread.
 #[derive(Clone, Debug)]
 pub struct Terminator {
     control: std::sync::Weak<SessionControl>,
 }
 
 impl Terminator {
-    /// Asks the session to end (57P01); what it runs is interrupted.
+    /// Asks the session to end (57P01). The running statement is interrupted.
     pub fn terminate(&self) {
         if let Some(control) = self.control.upgrade() {
             control.terminate();
         }
     }
 
-    /// Whether the session was told to end, or has ended.
+    /// Returns whether the session was asked to end, or has ended.
     pub fn is_told(&self) -> bool {
         self.control.upgrade().is_none_or(|control| control.is_terminated())
     }
 
-    /// Says whether the session should stop waiting for its client in the middle of a statement.
+    /// Checks whether the session should stop waiting for its client in the middle of a statement.
     ///
     /// # Errors
     /// 57014 when the statement is cancelled or out of time, 57P01 when the session is to end.
@@ -106,84 +106,91 @@ impl Terminator {
     }
 }
 
-/// What has run in the transaction that is open, as far as later statements are refused for it.
+/// Statements that ran in the open transaction, as far as later statements are refused because of
+/// them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
-    /// A query, or a utility statement that takes a snapshot: the isolation level is settled.
+    /// Set by a query, or by a utility statement that takes a snapshot: the isolation level is
+    /// settled.
     query: bool,
-    /// A message Execute: a statement that follows in the pipeline is not alone in its transaction.
+    /// Set by an Execute message: a statement that follows in the pipeline is not alone in its
+    /// transaction.
     message: bool,
 }
 
-/// One session. It belongs to one thread at a time.
+/// One session, which belongs to one thread at a time.
 pub struct Session {
     database: Database,
-    /// To one of its databases.
+    /// Connection to one of the databases.
     connection: Connection,
     control: Arc<SessionControl>,
     activity: Arc<Mutex<Activity>>,
     settings: Settings,
     text: TextSettings,
-    /// The versions of the catalog whose types `text` has, and of the settings with whose search path it names them.
+    /// Versions for which `text` has the user-defined types and their names. The first version is
+    /// the catalog's. The second is the settings', because the search path decides how types are
+    /// named.
     types_version: (u64, u64),
     catalog: CatalogTransaction,
     /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
     transaction: Option<Transaction>,
     block: Block,
-    /// What has run in the open transaction.
+    /// Statements that have run in the open transaction.
     ran: Ran,
     levels: Vec<Level>,
-    /// What the transaction was before BEGIN or SET said how it is to be: AND CHAIN after a failure begins another like
-    /// that.
+    /// Modes of the transaction before BEGIN or SET TRANSACTION changed them. AND CHAIN after a
+    /// failure begins another transaction with these modes.
     began: TransactionModes,
-    /// Relations whose files are new in this transaction: COPY FREEZE may use them.
+    /// Relations whose files are new in this transaction, so that COPY FREEZE may load them.
     created: Vec<Oid>,
     /// Temporary tables that are emptied or dropped when a transaction ends.
     on_commit: Vec<(Oid, OnCommit)>,
-    /// Tables whose indexes this transaction changes, and may have to change back: none of their
-    /// line pointers is freed.
+    /// Tables whose indexes this transaction changes, and may have to change back. Meanwhile no
+    /// line pointer of these tables is freed.
     freeing: Vec<FreeingPaused>,
-    /// What constraints are to check at the end of the transaction.
+    /// Deferred constraint checks, due at the end of the transaction.
     deferred: Deferred,
     foreign_keys: ForeignKeys,
-    /// Ends what functions do to large values.
+    /// Interrupt check that functions on large values call while they work.
     asker: niwaki_types::work::Asker,
-    /// A statement goes on over several commands: nothing is checked at the end of one.
+    /// Set while one statement spans several commands: the end of a command then checks no
+    /// constraints.
     in_parts: bool,
-    /// The statement is one of the session's own, over texts of the catalog.
+    /// Set while the session runs a statement of its own, over texts of the catalog.
     stored_text: bool,
-    /// What the transaction sends when it commits, and which channels it listens to then.
+    /// Notifications that the transaction sends when it commits, and the channels that it then
+    /// listens to.
     pending: Pending,
-    /// It has listened to some channel.
+    /// Set once the session has listened to some channel.
     listened: bool,
     advisory: AdvisoryLocks,
-    /// What functions of the running statement warn of.
+    /// Warnings from functions of the running statement.
     warnings: Vec<SqlError>,
     path: Option<CachedPath>,
     statements: HashMap<String, Named>,
     portals: HashMap<String, Portal>,
-    /// Names of the portals that run, the outermost first. They are not among `portals` meanwhile.
+    /// Names of the running portals, the outermost first. Meanwhile they are not among `portals`.
     active_portals: Vec<String>,
     sequences: SequenceValues,
-    /// Memory of the last unnamed portal's parameters.
+    /// Parameter buffer of the last unnamed portal, kept for reuse.
     spare_parameters: Vec<Datum>,
     work: Workspace,
     lookup: Lookup,
     scratch: Scratch,
-    /// Where its statements put what memory has no room for.
+    /// Temporary space for rows and values that do not fit into memory.
     temp: TempSpace,
     user: String,
-    /// When the running statement began, in microseconds since 1970.
+    /// Start of the running statement, in microseconds since 1970.
     statement_started_us: i64,
-    /// The text settings changed since the sink was told.
+    /// Set when the text settings changed after the sink got them.
     text_changed: bool,
     tag: String,
-    /// Behind all that has memory.
+    /// Dropped last, behind all fields that hold memory.
     _account: AccountSettled,
 }
 
-/// Has the account of memory told, when it goes, what its thread took and gave back: sessions end
-/// in threads that others made them in, or whose end nobody sees.
+/// Guard that settles the thread's account of memory when the session is dropped. Another thread
+/// may have made the session, and the end of the dropping thread may go unnoticed.
 struct AccountSettled;
 
 impl Drop for AccountSettled {
@@ -275,7 +282,7 @@ impl Session {
         session
     }
 
-    /// `b'I'` idle, `b'T'` in a transaction block, `b'E'` in a failed one.
+    /// Returns `b'I'` when idle, `b'T'` in a transaction block, and `b'E'` in a failed one.
     pub fn transaction_status(&self) -> u8 {
         match self.block {
             Block::Idle | Block::Implicit => b'I',
@@ -284,58 +291,60 @@ impl Session {
         }
     }
 
-    /// This session as locks and interrupts know it: cancel, terminate, wait.
+    /// Returns the session as locks and interrupts know it: to cancel it, to terminate it, to wait.
     pub fn control(&self) -> &Arc<SessionControl> {
         &self.control
     }
 
-    /// A handle by which another thread ends this session (57P01), whatever it does.
+    /// Returns a handle by which another thread ends this session (57P01), whatever it does.
     pub fn terminator(&self) -> Terminator {
         Terminator { control: Arc::downgrade(&self.control) }
     }
 
-    /// `wake` is called, by another thread, when this session is told to end, and at once
-    /// if that has happened: it ends a wait for the session's client, and must not block.
+    /// Registers `wake`, which another thread calls when this session is told to end. If that has
+    /// already happened, `wake` is called at once. It ends a wait for the session's client, and
+    /// must not block.
     pub fn when_terminated(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.control.when_terminated(wake);
     }
 
-    /// Says from where the session's client comes, for `pg_stat_activity`: from this address and
-    /// port, or by a Unix-domain socket, which has neither.
+    /// Records where the session's client comes from, for `pg_stat_activity`: an address and port,
+    /// or a Unix-domain socket (`None`), which has neither.
     pub fn set_client(&self, address: Option<(IpAddr, u16)>) {
         let mut activity = self.activity.lock();
         activity.client_address = address.map(|(address, _)| address);
         activity.client_port = Some(address.map_or(-1, |(_, port)| port.into()));
     }
 
-    /// Whether somebody asked for the end of this session: shutdown, `pg_terminate_backend`.
+    /// Returns whether the session was asked to end: shutdown, `pg_terminate_backend`.
     pub fn is_terminated(&self) -> bool {
         self.control.is_terminated()
     }
 
-    /// This session's number, as `pg_backend_pid()` gives it and BackendKeyData names it.
+    /// Returns the session's number, as `pg_backend_pid()` returns it and BackendKeyData names it.
     pub fn id(&self) -> i32 {
         self.control.backend()
     }
 
-    /// The secret of this session's cancel key.
+    /// Returns the secret of this session's cancel key.
     pub fn secret(&self) -> u32 {
         self.control.secret()
     }
 
-    /// Names and values of the settings that a client is told at start.
+    /// Returns names and values of the settings that a client gets at the start.
     pub fn reported_settings(&mut self) -> Vec<(&'static str, String)> {
         self.settings.take_changed();
         self.settings.reported().collect()
     }
 
-    /// How values are shown as text now.
+    /// Returns the settings by which values are shown as text now.
     pub fn text_settings(&self) -> &TextSettings {
         &self.text
     }
 
-    /// How long the client may stay silent now (`idle_in_transaction_session_timeout` inside a
-    /// transaction, `idle_session_timeout` outside); `None`: for ever.
+    /// Returns the time for which the client may stay silent now. It is
+    /// `idle_in_transaction_session_timeout` inside a transaction and `idle_session_timeout`
+    /// outside. `None` means for ever.
     pub fn idle_timeout(&self) -> Option<Duration> {
         let hot = self.settings.hot();
         let ms = match self.block {
@@ -345,8 +354,8 @@ impl Session {
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
-    /// What to tell a client that stayed silent for longer than [`Session::idle_timeout`] (25P03 or
-    /// 57P05).
+    /// Returns the error for a client that stayed silent for longer than [`Session::idle_timeout`]
+    /// (25P03 or 57P05).
     pub fn idle_timeout_error(&self) -> SqlError {
         if self.block == Block::Idle {
             SqlError::new("57P05", "terminating connection due to idle-session timeout")
@@ -356,7 +365,7 @@ impl Session {
         .with_severity(Severity::Fatal)
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Database {
         &self.database
     }
@@ -369,7 +378,7 @@ impl Session {
         self.catalog.catalog().new_oid()
     }
 
-    /// By what locks know a relation.
+    /// Returns the number by which locks know a relation.
     fn table_id(&self, oid: Oid) -> TableId {
         self.catalog.catalog().table_number(oid)
     }
@@ -383,7 +392,7 @@ impl Session {
         self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Notice));
     }
 
-    /// Sends what the statement was asked to tell.
+    /// Sends text that the statement asked for, such as the report of VERBOSE.
     fn info(&self, out: &mut dyn ResultSink, message: impl Into<String>, detail: Option<String>) {
         let mut info = SqlError::new("00000", message).with_severity(Severity::Info);
         info.detail = detail;
@@ -413,7 +422,7 @@ impl Session {
         }
     }
 
-    /// The search path of now.
+    /// Returns the search path, resolved for the current catalog and settings.
     fn search_path(&mut self) -> Arc<SearchPath> {
         let catalog = self.catalog.version();
         let settings = self.settings.hot().plan_version;
@@ -429,8 +438,8 @@ impl Session {
         path
     }
 
-    /// Finds a relation and locks it. Whoever waits for a lock may find another relation under the
-    /// name afterwards, so the name is looked up until lock and name agree.
+    /// Finds a relation and locks it. While this waits for the lock, the name may come to mean
+    /// another relation. So the name is looked up until lock and name agree.
     fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
         loop {
             let found = self.find_relation(name)?;
@@ -449,19 +458,19 @@ impl Session {
         }
     }
 
-    /// 42704 for a role that does not exist; the one that does owns everything.
+    /// Fails with 42704 for a role that does not exist. The one role that exists owns everything.
     fn may_own(&self, role: &str) -> Result<()> {
         if role == self.user {
             return Ok(());
         }
-        // It owns a schema, as in PostgreSQL, and nothing can be given to it.
+        // This role owns a schema, as in PostgreSQL, and nothing can be given to it.
         if role == crate::system::DATABASE_OWNER.1 {
             return Err(SqlError::unsupported(format!("{role} as an owner")));
         }
         Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
     }
 
-    /// 3F000 if a name has a schema that is not there.
+    /// Fails with 3F000 if a name has a schema that does not exist.
     fn find_schema(&mut self, name: &Name) -> Result<()> {
         match name.schema.as_deref().filter(|schema| *schema != "pg_temp") {
             Some(schema) if self.catalog.state().schema_by_name(schema).is_none() => {
@@ -489,27 +498,27 @@ impl Session {
         self.catalog.state().schema(oid).map(|s| s.name.clone()).unwrap_or_default()
     }
 
-    /// `schema.name` as SQL text.
+    /// Returns `schema.name` as SQL text.
     fn qualified_name(&mut self, relation: &Relation) -> String {
         let schema = quote_identifier(&self.schema_name(relation.schema));
         format!("{schema}.{}", quote_identifier(&relation.name))
     }
 
-    /// Enters an index build into the list of those under way.
+    /// Enters an index build into the list of running builds.
     fn begin_progress(&self, command: &'static str) -> ProgressEntry {
         let (backend, database) = (self.control.backend(), self.connection.oid());
         let build = Build { backend, database, command, relations: None };
         self.database.builds().begin(build)
     }
 
-    /// The relation's files are new in this transaction, since its last savepoint.
+    /// Notes that the relation's files are new in this transaction, since its last savepoint.
     fn note_created(&mut self, oid: Oid) {
         if !self.is_created_here(oid) {
             self.created.push(oid);
         }
     }
 
-    /// Takes over what settings mean elsewhere, after they changed.
+    /// Applies changed settings to the places that keep their own copy.
     fn settings_changed(&mut self) {
         let name = self.settings.text("application_name");
         {
@@ -542,15 +551,16 @@ impl Session {
         }
     }
 
-    /// Tells the sink which reported settings changed since it was told last; a client hears of it
-    /// once, before it is asked for the next query.
+    /// Tells the sink which reported settings changed since the last report. A client gets each
+    /// change once, before the server asks for its next query.
     pub fn report_settings(&mut self, out: &mut dyn ResultSink) {
         for (name, value) in self.settings.take_changed().into_iter().flatten() {
             out.parameter_status(name, &value);
         }
     }
 
-    /// Takes over the types that users defined, as the statements of now see them.
+    /// Takes over the user-defined types, as the current catalog and search path have and name
+    /// them.
     pub fn refresh_types(&mut self) {
         let version = self.plan_version();
         if self.types_version == version {
@@ -565,13 +575,14 @@ impl Session {
         }
     }
 
-    /// The types that users defined, as the statements of now see and name them.
+    /// Returns the user-defined types, as the current catalog and search path have and name them.
     fn types(&mut self) -> Arc<UserTypes> {
         self.refresh_types();
         Arc::clone(&self.text.types)
     }
 
-    /// Tells the sink how values are shown now, if that changed: the next rows depend on it.
+    /// Tells the sink how values are shown now, if that changed. The next rows depend on the text
+    /// settings.
     fn report_text_settings(&mut self, out: &mut dyn ResultSink) {
         self.refresh_types();
         if self.text_changed {
@@ -580,11 +591,11 @@ impl Session {
         }
     }
 
-    /// Begins a statement with this text: its clock and its time limit.
+    /// Begins a statement with this text, and starts its clock and its time limit.
     ///
     /// # Errors
-    /// 57P01 when the session was told to end: then what is open is rolled back, here at the latest, so
-    /// that nobody waits for it any more.
+    /// 57P01 when the session was told to end. The open transaction is then rolled back, here at
+    /// the latest, so that no other session waits for it any more.
     fn begin_statement(&mut self, text: &str) -> Result<()> {
         if self.control.is_terminated() {
             self.rollback();
@@ -603,14 +614,14 @@ impl Session {
         self.database.env().clock.now_unix_us()
     }
 
-    /// Ends a statement, however it went.
+    /// Ends a statement, whether it succeeded or failed.
     fn end_statement(&mut self) {
         self.control.end_statement();
         self.note_rest();
     }
 
-    /// Shows others that the client has the next word, unless an implicit transaction is open: then
-    /// it has more to say first.
+    /// Shows other sessions that this one waits for its client. Does nothing while an implicit
+    /// transaction is open, because then more messages follow.
     fn note_rest(&self) {
         let state = match self.block {
             Block::Implicit => return,
@@ -625,7 +636,7 @@ impl Session {
         }
     }
 
-    /// Forgets everything that belongs to the session but not to its transaction: DISCARD ALL.
+    /// Forgets everything that belongs to the session but not to its transaction, for DISCARD ALL.
     fn forget_everything(&mut self) {
         self.portals.clear();
         self.statements.clear();

@@ -1,4 +1,4 @@
-//! LISTEN, NOTIFY, UNLISTEN, and taking what was sent.
+//! LISTEN, NOTIFY, UNLISTEN, and the receipt of notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{Block, Session};
 use crate::Result;
 use crate::notifications::Notification;
 
-/// Longest time for which a wait does not look at the clock.
+/// Longest part of a wait before the clock and the queue are looked at again.
 const NAP: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -23,8 +23,8 @@ impl Session {
         self.pending.notify(channel, payload)
     }
 
-    /// The next message on a channel that this session listens to. None while a transaction is open: what a transaction sees does not
-    /// change by what others say.
+    /// Takes the next message on a channel that this session listens to. Returns `None` while a
+    /// transaction is open: other sessions' messages do not change what a transaction sees.
     pub fn take_notification(&mut self) -> Option<Notification> {
         if !self.listened || self.block != Block::Idle {
             return None;
@@ -32,7 +32,7 @@ impl Session {
         self.connection.notifications().take(self.id())
     }
 
-    /// Waits for the next message, at most for `timeout`; `None` when none came.
+    /// Waits for the next message, at most for `timeout`. Returns `None` when no message came.
     ///
     /// # Errors
     /// 57014 when the wait is cancelled, 57P01 when the session is to end.
@@ -52,13 +52,13 @@ impl Session {
         }
     }
 
-    /// Whether this session listens to some channel, or has listened to one.
+    /// Returns whether this session listens to some channel, or has listened to one.
     pub fn has_listened(&self) -> bool {
         self.listened
     }
 
-    /// Has `wake` called, by the thread of whoever sends, when there is something to take; it must not block. Holds
-    /// from the first LISTEN that committed until the session ends.
+    /// Registers `wake`, which the sender's thread calls when a message can be taken. `wake` must
+    /// not block. It is called from the first committed LISTEN until the session ends.
     pub fn wake_by(&self, wake: Arc<dyn Fn() + Send + Sync>) {
         self.connection.notifications().wake_by(self.id(), wake);
     }

@@ -1,4 +1,5 @@
-//! What a session has open, as `pg_cursors` and `pg_prepared_statements` show it.
+//! Open portals and prepared statements of a session, as `pg_cursors` and `pg_prepared_statements`
+//! show them.
 
 use niwaki_env::hash::HashMap;
 use niwaki_types::{Datum, TypeOid};
@@ -9,7 +10,7 @@ use super::prepared::Named;
 
 type Result<T> = niwaki_catalog::Result<T>;
 
-/// The cursors and other portals, and the prepared statements.
+/// The portals (cursors and others) and prepared statements of one session.
 pub(super) struct Opened<'s> {
     pub(super) portals: &'s HashMap<String, Portal>,
     pub(super) statements: &'s HashMap<String, Named>,

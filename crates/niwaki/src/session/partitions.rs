@@ -1,4 +1,4 @@
-//! Looking whether a partition is one (invariant T5): its columns, indexes and rows.
+//! Check of partitions (invariant T5): their columns, indexes and rows fit the partitioned table.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Session;
 use crate::Result;
 
 impl Session {
-    /// Whether all rows of a partition belong to it.
+    /// Checks whether all rows of a partition belong to it.
     pub(super) fn belongs(&mut self, oid: Oid) -> Result<bool> {
         let state = self.catalog.state();
         let gone = || SqlError::internal("a partition or its table has gone");
@@ -38,7 +38,7 @@ impl Session {
         Ok(rows.all)
     }
 
-    /// What is wrong with a partition, if something is. Reads it whole.
+    /// Checks a partition, and returns what is wrong with it. Reads the whole partition.
     pub(crate) fn misplaced(
         &mut self,
         state: &CatalogState,
@@ -68,7 +68,7 @@ impl Session {
             let parts = partition.indexes.iter();
             let parts = parts.filter(|own| own.definition.part_of == Some(index.oid));
             let parts: Vec<_> = parts.collect();
-            // One that is not valid may wait for its parts.
+            // An index that is not valid may wait for its parts.
             if parts.len() > 1 || parts.is_empty() && index.definition.valid {
                 let found = parts.len();
                 return Ok(Some(format!("it has {found} parts of index {}", index.name)));
@@ -87,7 +87,8 @@ impl Session {
     }
 }
 
-/// What is wrong with the parts that a partition has of the foreign keys and triggers of its table, if something is.
+/// Checks the partition's parts of the foreign keys and triggers of its table, and returns what is
+/// wrong.
 fn wrong_parts(parent: &Relation, partition: &Relation) -> Option<String> {
     for key in &parent.foreign_keys {
         let parts = partition.foreign_keys.iter().filter(|own| own.part_of == Some(key.oid));
@@ -114,11 +115,11 @@ fn wrong_parts(parent: &Relation, partition: &Relation) -> Option<String> {
         .map(|(name, _)| format!("trigger {name} is part of one that {} has not", parent.name))
 }
 
-/// Looks whether rows belong to a partition.
+/// Row sink that checks for each row whether it belongs to the partition.
 struct Belonging {
-    /// Each table above with the number of the one below it on the way to the partition.
+    /// Each ancestor table, with the number of its member on the way to the partition.
     bounds: Vec<(Arc<Relation>, Oid, ColumnMap)>,
-    /// Columns of the partition that come in.
+    /// Positions of the columns that incoming rows have.
     places: Vec<usize>,
     row: Vec<Datum>,
     all: bool,
@@ -152,7 +153,8 @@ mod tests {
 
     use crate::Database;
 
-    /// What no statement does: other bounds, an index or a foreign key without a part, another table above.
+    /// Makes states that no statement makes: other bounds, an index or a foreign key without a
+    /// part, another ancestor table.
     #[test]
     fn partitions_that_are_none_are_found() {
         let database = Database::in_memory_without_threads().unwrap();
@@ -168,7 +170,7 @@ mod tests {
         let trigger = "create trigger g before insert on t for each row execute function f()";
         session.execute(trigger, ()).unwrap();
         session.execute("insert into t values (1), (9)", ()).unwrap();
-        // One that waits for its parts is as it should be.
+        // An invalid index that waits for its parts is correct.
         session.execute("create unique index waits on only t (a)", ()).unwrap();
         assert_eq!(database.check().unwrap().violations, []);
         let value = |text: &str| vec![RangeValue::Value(text.to_owned())];
@@ -227,7 +229,7 @@ mod tests {
             let state = session.catalog.state();
             let partition = state.lookup(PUBLIC_SCHEMA, "u").unwrap();
             let found = match wrong {
-                // Rows are read only once the definition is everybody's.
+                // Rows are read only once the definition is committed.
                 0 => {
                     session.execute("commit", ()).unwrap();
                     let found = database.check().unwrap().violations;

@@ -1,14 +1,17 @@
-//! A place in the rows of a statement, and the way of it: forward, back, and past the end of its transaction.
+//! Portals: the position in the rows of a statement, with movement forward, back, and beyond the
+//! end of the transaction.
 //!
 //! ```text
 //!        before the first        a row, by number          behind the last
 //!   ──►  at_start, row 0    ◄──►  row 1 … row n      ◄──►   at_end, row n
 //! ```
 //!
-//! Rows are computed one by one, forward. A portal that goes back does so over rows that were kept. Keeping costs memory and
-//! temporary files, so a query that gives the same rows whenever it is run with the same snapshot keeps none before it is first
-//! asked to go back: then it runs again to where it is, and keeps its rows from the first on. One that is volatile keeps them
-//! at once.
+//! Rows are computed one by one, forward. A portal that goes back does so over kept rows (a
+//! tuplestore). Keeping costs memory and temporary files.
+//!
+//! So a query that gives the same rows on every run with the same snapshot keeps none at first.
+//! When the portal is first asked to go back, the query runs again to the current position. This
+//! second run keeps its rows from the first on. A volatile query keeps its rows from the start.
 
 use std::sync::Arc;
 
@@ -25,33 +28,35 @@ use super::query::Running;
 use crate::Result;
 use crate::result::{ResultFormats, ResultSink};
 
-/// Kept rows between two checks for interrupts.
+/// Number of kept rows between two checks for interrupts.
 const ROWS_PER_CHECK: u64 = 512;
 
 /// A statement with values for its parameters, ready to run or running.
 pub(super) struct Portal {
     pub(super) statement: Arc<Statement>,
     pub(super) parameters: Vec<Datum>,
-    /// What computes its rows, as long as it may be asked for more, or for the same again.
+    /// Execution that computes the rows, as long as more rows, or the same rows again, may be
+    /// wanted.
     pub(super) running: Option<Running>,
     pub(super) state: PortalState,
-    /// How many savepoints stood when it was made: rolling back to one of them leaves it open only
-    /// if it is older.
+    /// Number of savepoints that existed when the portal was made. After a rollback to a savepoint,
+    /// only a portal older than the savepoint stays open.
     pub(super) level: usize,
     pub(super) kind: CursorKind,
-    /// In which formats the messages of its client get its rows.
+    /// Formats in which messages of the client get the portal's rows.
     pub(super) formats: ResultFormats,
     pub(super) place: Place,
     kept: Option<Kept>,
-    /// Where the row is that it is on: as many values as a row has behind its columns ([`Planned::cursor_tables`]).
+    /// Address of the current row: the values that the row has behind its columns
+    /// ([`Planned::cursor_tables`]).
     here: Vec<Datum>,
-    /// Its transaction is committed: everything that it may give is kept.
+    /// Set when the portal's transaction is committed: every row that may still be wanted is kept.
     pub(super) held: bool,
-    /// Its end, as long as nobody was told.
+    /// Completion of the query, until it is taken for the command tag.
     completion: Option<Completion>,
     /// The tag of a utility statement that gave rows.
     utility_tag: String,
-    /// When it was made, in microseconds since 1970.
+    /// Creation time, in microseconds since 1970.
     pub(super) created_us: i64,
 }
 
@@ -59,48 +64,50 @@ pub(super) struct Portal {
 pub(super) enum PortalState {
     /// Not begun.
     Ready,
-    /// There may be more rows than were computed.
+    /// More rows may exist than were computed.
     Begun,
-    /// All rows were computed, or what it does is done.
+    /// All rows were computed, or the statement's work is done.
     Done,
-    /// It failed, and cannot go on.
+    /// The portal failed, and cannot go on.
     Failed,
 }
 
-/// What a cursor may do. Other portals go forward only.
+/// Options of a cursor. Other portals go forward only.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CursorKind {
-    /// It goes back.
+    /// SCROLL: the cursor goes back.
     pub(super) scrolls: bool,
-    /// It stays open when its transaction is committed.
+    /// WITH HOLD: the cursor stays open when its transaction is committed.
     pub(super) holds: bool,
-    /// A simple query gets its rows in binary form.
+    /// BINARY: a simple query gets the cursor's rows in binary form.
     pub(super) binary: bool,
 }
 
-/// Where a portal stands, as PostgreSQL counts. Both ends are true behind the last of no rows.
+/// Position of a portal, as PostgreSQL counts it. An empty result sets both flags once the portal
+/// has passed its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) at_start: bool,
     pub(super) at_end: bool,
-    /// The number of the row that it is on, or of the last.
+    /// Number of the current row, or of the last row when `at_end`.
     pub(super) row: u64,
 }
 
-/// Rows that were kept, and how many came before them.
+/// Kept rows, with the number of rows that came before them.
 pub(super) struct Kept {
     rows: NumberedRows,
     before: u64,
 }
 
 impl Kept {
-    /// Takes the rows of a statement; all else goes on to the client.
+    /// Returns a sink that keeps the rows of a statement and passes everything else on to the
+    /// client.
     pub(super) fn filled_by<'k>(&'k mut self, out: &'k mut dyn ResultSink) -> Keeping<'k> {
         Keeping { rows: &mut self.rows, out }
     }
 }
 
-/// Keeps rows that the client asks for in parts, and passes all else on.
+/// Row sink that keeps rows which the client asks for in parts, and passes everything else on.
 pub(super) struct Keeping<'k> {
     rows: &'k mut NumberedRows,
     out: &'k mut dyn ResultSink,
@@ -161,7 +168,7 @@ impl ResultSink for Keeping<'_> {
 impl Place {
     const START: Self = Self { at_start: true, at_end: false, row: 0 };
 
-    /// `given` rows went by, of the `wanted` (`None`: all).
+    /// Moves forward over `given` rows, of the `wanted` ones (`None`: all).
     fn went_forward(&mut self, given: u64, wanted: Option<u64>) {
         self.at_start &= given == 0;
         self.at_end |= wanted.is_none_or(|wanted| given < wanted);
@@ -182,7 +189,7 @@ impl Place {
     }
 }
 
-/// Takes rows that nobody wants to see.
+/// Row sink that discards rows.
 struct Nowhere;
 
 impl RowSink for Nowhere {
@@ -191,11 +198,11 @@ impl RowSink for Nowhere {
     }
 }
 
-/// Counts rows, keeps them if there is a place, and passes them on.
+/// Row sink that counts rows, keeps them if `kept` is set, and passes them on.
 struct Passing<'p> {
     kept: Option<&'p mut NumberedRows>,
     out: &'p mut dyn RowSink,
-    /// The client gets what is kept in binary form.
+    /// Set when the client gets the kept rows in binary form.
     binary: bool,
     rows: u64,
 }
@@ -211,12 +218,13 @@ impl RowSink for Passing<'_> {
     }
 
     fn takes_numbers(&self, column: usize) -> bool {
-        // What is kept is shown in one form, whoever sees it.
+        // Kept rows have one form for every later reader.
         if self.kept.is_some() { self.binary } else { self.out.takes_numbers(column) }
     }
 }
 
-/// Passes rows on without what they have behind their columns: where they are, of which the last is known then.
+/// Row sink that passes rows on without the values behind their columns. It remembers these values,
+/// the row's address, of the last row.
 struct Visible<'p> {
     out: &'p mut dyn RowSink,
     columns: usize,
@@ -237,7 +245,7 @@ impl RowSink for Visible<'_> {
 }
 
 impl Portal {
-    /// Not begun, and going forward only.
+    /// Makes a portal that has not begun and goes forward only.
     pub(super) fn new(
         statement: Arc<Statement>,
         parameters: Vec<Datum>,
@@ -262,35 +270,36 @@ impl Portal {
         }
     }
 
-    /// The end of what it does, if it came and nobody was told.
+    /// Takes the completion of the query, if the query has ended and the completion was not taken
+    /// yet.
     pub(super) fn take_completion(&mut self) -> Option<Completion> {
         self.completion.take()
     }
 
-    /// It ran to its end in one go, and gave so many rows.
+    /// Records that the portal ran to its end in one go, and gave `rows` rows.
     pub(super) fn ran(&mut self, rows: u64) {
         self.state = PortalState::Done;
         self.place.went_forward(rows, None);
     }
 
-    /// A utility statement gave all its rows in one go.
+    /// Records that a utility statement gave all its rows in one go.
     pub(super) fn ran_unread(&mut self, tag: &str) {
         self.place.went_forward(0, None);
         tag.clone_into(&mut self.utility_tag);
     }
 
-    /// A utility statement gave its rows to be read in parts.
+    /// Records that a utility statement gave its rows to be read in parts.
     pub(super) fn ran_into(&mut self, kept: Kept, tag: &str) {
         self.kept = Some(kept);
         tag.clone_into(&mut self.utility_tag);
     }
 
-    /// The tag of the utility statement that ran.
+    /// Returns the tag of the utility statement that ran.
     pub(super) fn utility_tag(&self) -> &str {
         &self.utility_tag
     }
 
-    /// The tables whose rows its rows are, as far as it says where they are.
+    /// Returns the tables whose rows the portal's rows are, as far as the plan gives row addresses.
     pub(super) fn tables(&self) -> &[CursorTable] {
         match &self.statement.action {
             Action::Query(planned) => planned.cursor_tables(),
@@ -298,20 +307,22 @@ impl Portal {
         }
     }
 
-    /// The addresses of the rows that its row is, each with the table: one for each of [`Portal::tables`], if it is on a row.
+    /// Returns the address of the current row in each of [`Portal::tables`], as pairs of address
+    /// and table. `None` when the portal is not on a row.
     pub(super) fn addresses(&self) -> Option<impl Iterator<Item = (&Datum, &Datum)>> {
         let on_row = !self.place.at_start && !self.place.at_end;
         let (pairs, _) = self.here.as_chunks::<2>();
         on_row.then(|| pairs.iter().map(|[address, table]| (address, table)))
     }
 
-    /// How many columns its rows have for who sees them, if they have something more.
+    /// Returns the number of columns that the client sees, if rows have more values than these.
     fn visible_columns(&self) -> Option<usize> {
         let columns = self.statement.described.columns.as_deref().unwrap_or_default();
         (!self.tables().is_empty()).then_some(columns.len())
     }
 
-    /// 55000 if it failed before, or did what is done once. One that gave rows has no more of them.
+    /// Fails with 55000 if the portal failed, or has done work that is done only once. A finished
+    /// portal that gives rows is usable, and has no more of them.
     pub(super) fn check_usable(&self, name: &str) -> Result<()> {
         let gives_rows = self.statement.described.columns.is_some();
         match self.state {
@@ -331,19 +342,20 @@ impl Portal {
     }
 }
 
-/// The error of a portal that failed, did what is done once, or runs already.
+/// Returns the error for a portal that failed, has done work that is done only once, or runs
+/// already.
 pub(super) fn cannot_be_run(name: &str) -> SqlError {
     SqlError::new("55000", format!("portal \"{name}\" cannot be run"))
 }
 
 impl Session {
-    /// Returns whether a portal of this name runs now. No other may have its name.
+    /// Returns whether a portal of this name runs now. No other portal may take its name.
     pub(super) fn is_active_portal(&self, name: &str) -> bool {
         self.active_portals.iter().any(|active| active == name)
     }
 
-    /// Puts the innermost portal back that runs, unless its transaction is over. COMMIT AND CHAIN
-    /// and ROLLBACK TO end their own portal, although a transaction is open after them.
+    /// Puts the innermost running portal back, unless its transaction is over. COMMIT AND CHAIN and
+    /// ROLLBACK TO end their own portal, although a transaction is open after them.
     pub(super) fn put_back(&mut self, mut portal: Portal, failed: bool) {
         let Some(name) = self.active_portals.pop() else { return };
         if failed {
@@ -354,20 +366,20 @@ impl Session {
             Action::Utility(utility) => utility.ends_failed_transaction(),
             Action::Empty | Action::Query(_) => false,
         };
-        // RELEASE leaves it to the level below.
+        // RELEASE leaves the portal to the level below.
         portal.level = portal.level.min(self.levels.len());
         if portal.held || (self.transaction.is_some() && !ended) {
             self.portals.insert(name, portal);
         }
     }
 
-    /// A place for rows that stay with a portal.
+    /// Returns an empty store for rows that stay with a portal.
     pub(super) fn new_kept(&self, before: u64) -> Kept {
         let work_mem = self.settings.hot().work_mem_bytes;
         Kept { rows: NumberedRows::new(self.temp.clone(), TEMP_CHUNK_BYTES, work_mem), before }
     }
 
-    /// Begins to keep the rows of a portal, from the next on that is computed.
+    /// Begins to keep the rows of a portal, starting with the next computed row.
     pub(super) fn keep_rows(&self, portal: &mut Portal) {
         portal.kept = Some(self.new_kept(portal.place.row));
     }
@@ -377,10 +389,12 @@ impl Session {
         Ok(self.control.check_interrupts().map_err(niwaki_txn::Error::from)?)
     }
 
-    /// Goes to rows and gives them (FETCH), or passes them (MOVE, without `out`); how many.
+    /// Moves the portal, and gives the rows (FETCH) or passes over them (MOVE, without `out`).
+    /// Returns the number of rows.
     ///
     /// # Errors
-    /// 55000 for going back without the right to, and what computing rows meets. The portal cannot go on then.
+    /// 55000 for going back in a cursor without SCROLL, and errors from computing rows. The portal
+    /// cannot go on then.
     pub(super) fn fetch(
         &mut self,
         portal: &mut Portal,
@@ -436,7 +450,8 @@ impl Session {
         }
     }
 
-    /// Goes to the place before a row: from the first if that is nearer, as PostgreSQL does, so the same is refused.
+    /// Goes to the place before a row. Starts from the first row if that is nearer, as PostgreSQL
+    /// does, so that the same requests are refused.
     fn go_before(&mut self, portal: &mut Portal, row: u64) -> Result<()> {
         if row - 1 <= portal.place.row / 2 {
             self.rewind(portal)?;
@@ -452,7 +467,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the next rows, as many as `wanted` (`None`: all) if there are; how many.
+    /// Gives the next rows, at most `wanted` (`None`: all). Returns the number of rows.
     pub(super) fn forward(
         &mut self,
         portal: &mut Portal,
@@ -462,7 +477,7 @@ impl Session {
         self.go(portal, wanted, out, Self::go_forward)
     }
 
-    /// Goes a way whose rows are shown without what they have behind their columns.
+    /// Moves by `way`, and hides the values that rows have behind their columns.
     fn go(
         &mut self,
         portal: &mut Portal,
@@ -508,7 +523,7 @@ impl Session {
         Ok(given)
     }
 
-    /// Computes more rows of a portal, at least one unless there is none.
+    /// Computes more rows of a portal, at least one unless none is left.
     fn compute(
         &mut self,
         portal: &mut Portal,
@@ -525,7 +540,7 @@ impl Session {
         {
             portal.completion = Some(completion);
             portal.state = PortalState::Done;
-            // One that goes back and has kept nothing may have to run again.
+            // A scrolling portal that kept no rows may have to run its query again.
             if !portal.kind.scrolls || passing.kept.is_some() {
                 portal.running = None;
             }
@@ -533,7 +548,8 @@ impl Session {
         Ok(passing.rows)
     }
 
-    /// Gives the rows before this one, the nearest first, as many as `wanted` (`None`: all) if there are; how many.
+    /// Gives the rows before the current one, the nearest first, at most `wanted` (`None`: all).
+    /// Returns the number of rows.
     fn back(
         &mut self,
         portal: &mut Portal,
@@ -576,7 +592,7 @@ impl Session {
         Ok(given)
     }
 
-    /// Goes to the place before the first row, if it was ever left.
+    /// Goes to the place before the first row, if the portal ever left it.
     fn rewind(&mut self, portal: &mut Portal) -> Result<()> {
         if portal.place.at_start && !portal.place.at_end {
             return Ok(());
@@ -589,7 +605,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the rows up to this place kept, from the first on.
+    /// Keeps the rows up to the current position, from the first on.
     fn keep_all(&mut self, portal: &mut Portal) -> Result<()> {
         if portal.kept.is_some() {
             return Ok(());
@@ -604,8 +620,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a cursor WITH HOLD independent of its transaction, which is about to be committed: what it may still be asked for is
-    /// kept.
+    /// Makes a cursor WITH HOLD independent of its transaction, which is about to be committed.
+    /// Every row that may still be wanted is kept.
     pub(super) fn hold(&mut self, portal: &mut Portal) -> Result<()> {
         if portal.kind.scrolls {
             self.keep_all(portal)?;
@@ -623,7 +639,7 @@ impl Session {
     }
 }
 
-/// Lets the query of a portal begin again, if it has begun, with the snapshot and the parameters that it has.
+/// Lets a begun query of a portal begin again, with the same snapshot and the same parameters.
 fn run_again(portal: &mut Portal) {
     if let Some(Running::Query { execution, .. }) = &mut portal.running
         && execution.is_started()

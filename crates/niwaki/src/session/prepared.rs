@@ -1,4 +1,4 @@
-//! Prepared statements by their names: PREPARE, EXECUTE, DEALLOCATE.
+//! Named prepared statements: PREPARE, EXECUTE, DEALLOCATE.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::{Session, define};
 use crate::Result;
 use crate::result::ResultSink;
 
-/// A prepared statement that a name leads to.
+/// A prepared statement with a name.
 pub(super) struct Named {
     pub(super) statement: Arc<Statement>,
-    /// When it was prepared, in microseconds since 1970.
+    /// Time of preparation, in microseconds since 1970.
     pub(super) prepared_us: i64,
-    /// By PREPARE, not by a message.
+    /// Set for PREPARE, and not for a Parse message.
     pub(super) from_sql: bool,
-    /// How often it was run.
+    /// Number of executions.
     pub(super) runs: u64,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn no_statement(name: &str) -> SqlError {
 }
 
 impl Session {
-    /// 42P05 for a name that a statement has.
+    /// Fails with 42P05 for a name that a statement has already.
     pub(super) fn refuse_known_name(&self, name: &str) -> Result<()> {
         if name.is_empty() || !self.statements.contains_key(name) {
             return Ok(());
@@ -52,14 +52,14 @@ impl Session {
         self.statements.insert(name.to_owned(), named);
     }
 
-    /// A statement, which is about to be run once more.
+    /// Returns a statement that is about to run once more, and counts the run.
     pub(super) fn used_statement(&mut self, name: &str) -> Result<Arc<Statement>> {
         let named = self.statements.get_mut(name).ok_or_else(|| no_statement(name))?;
         named.runs += 1;
         Ok(Arc::clone(&named.statement))
     }
 
-    /// PREPARE.
+    /// Runs PREPARE.
     pub(super) fn prepare_by_name(
         &mut self,
         name: &str,
@@ -105,7 +105,7 @@ impl Session {
         oid.array().ok_or_else(|| SqlError::unsupported("an array of a domain"))
     }
 
-    /// EXECUTE.
+    /// Runs EXECUTE.
     pub(super) fn execute_by_name(
         &mut self,
         name: &str,
@@ -116,7 +116,7 @@ impl Session {
         self.run_prepared(statement, values, out)
     }
 
-    /// EXPLAIN EXECUTE: the plan of the prepared statement.
+    /// Runs EXPLAIN EXECUTE, which shows the plan of the prepared statement.
     pub(super) fn explain_by_name(
         &mut self,
         name: &str,
@@ -156,7 +156,8 @@ impl Session {
         Ok(())
     }
 
-    /// The query of a prepared statement that gives the rows of a new table, and the values of its parameters.
+    /// Returns the query of a prepared statement for CREATE TABLE AS EXECUTE, and the values of its
+    /// parameters.
     pub(super) fn query_by_name(
         &mut self,
         name: &str,
@@ -171,7 +172,7 @@ impl Session {
         Ok((parsed, types.zip(values).collect()))
     }
 
-    /// A prepared statement, and the values of its parameters, of which there are expressions.
+    /// Returns a prepared statement, and evaluates the expressions for its parameters.
     fn with_values(
         &mut self,
         name: &str,
@@ -193,7 +194,7 @@ impl Session {
         }
         let mut values = Vec::with_capacity(types.len());
         for (number, (text, oid)) in parameters.iter().zip(types.iter()).enumerate() {
-            // A value of a domain is judged, and measured, where the statement has it.
+            // The checks and the length limit of a domain apply where the statement uses the value.
             let wanted = self.text.types.column_type(*oid).oid;
             let shown = shown_type(&self.types(), *oid);
             let refused = |given: &str| {
@@ -207,7 +208,7 @@ impl Session {
             let wanted = (ValueFor::Parameter, ColumnType::new(wanted));
             values.push(self.evaluate_as(text, wanted, &refused)?);
         }
-        // A failure of a value is none of the statement's.
+        // A failed parameter is not counted as a run of the statement.
         self.used_statement(name)?;
         Ok((statement, values))
     }
@@ -235,7 +236,7 @@ impl Session {
         }
     }
 
-    /// DEALLOCATE; its tag. Without a name: all.
+    /// Runs DEALLOCATE and returns its tag. Without a name, all statements go.
     pub(super) fn deallocate(&mut self, name: Option<&str>) -> Result<&'static str> {
         let Some(name) = name else {
             self.statements.clear();

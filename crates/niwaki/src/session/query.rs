@@ -1,4 +1,4 @@
-//! Queries: plans, snapshots, executions.
+//! Queries, with their plans, snapshots and executions.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,17 +26,18 @@ use super::statement_end::AtEnd;
 use super::store::{TableStore, lock_mode, read_only};
 use crate::Result;
 
-/// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever
-/// `work_mem` says.
+/// Least memory in bytes that a statement may hold for values that must stay in memory (an
+/// `array_agg`), even if `work_mem` is smaller.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
 
-/// A statement may hold this part of the server's memory for such values: one in eight.
+/// Divisor for the server's memory limit: a statement may hold one part in `STATEMENT_PART` for
+/// such values.
 const STATEMENT_PART: usize = 8;
 
-/// Memory that a statement may hold for values that must stay there, in bytes.
+/// Returns the memory in bytes that a statement may hold for values that must stay in memory.
 fn held_max(work_mem: usize) -> usize {
     let of_server = match niwaki_env::memory::used().1 {
-        // Nobody bounds it.
+        // No limit is set.
         usize::MAX => 0,
         limit => limit / STATEMENT_PART,
     };
@@ -45,14 +46,14 @@ fn held_max(work_mem: usize) -> usize {
 
 /// A query that has begun, as a suspended portal keeps it.
 pub(super) enum Running {
-    /// Its place in the plan, and what it sees.
+    /// The query's place in its plan, and its snapshot.
     Query { execution: Box<Execution>, snapshot: Snapshot },
-    /// It has run to its end; these rows are still to be given.
+    /// A query that has run to its end, with the rows that are still to be given.
     Rows { rows: KeptReader, completion: Completion },
 }
 
 impl Session {
-    /// Analyzes a statement against the catalog of now. A transaction is open.
+    /// Analyzes a statement against the current catalog. A transaction is open.
     pub(super) fn analyze(
         &mut self,
         statement: &ParsedStatement,
@@ -61,7 +62,7 @@ impl Session {
         self.with_analysis(|context| niwaki_sql::analyze(statement, context, parameter_types))
     }
 
-    /// Calls `run` with what analysis reads: the catalog of now, and the session's settings.
+    /// Calls `run` with the inputs of analysis: the current catalog, and the session's settings.
     pub(super) fn with_analysis<T>(
         &mut self,
         run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
@@ -89,19 +90,19 @@ impl Session {
         run(&context)
     }
 
-    /// What plans depend on: they are right while this stays the same.
+    /// Returns the versions that plans depend on. A plan is valid while they stay the same.
     pub(super) fn plan_version(&mut self) -> (u64, u64) {
         (self.catalog.version(), self.settings.hot().plan_version)
     }
 
-    /// Takes the table locks of a plan. False when the catalog changed since the plan was made: then
-    /// it must be made again; the locks stay, so that this ends.
+    /// Takes the table locks of a plan. Returns false when the catalog changed since the plan was
+    /// made. Then the plan must be made again. The locks stay, so that the retries end.
     pub(super) fn lock_for(&mut self, planned: &Planned, version: (u64, u64)) -> Result<bool> {
         lock_relations(self.open_transaction()?, self.catalog.catalog(), planned)?;
         Ok(self.plan_version() == version)
     }
 
-    /// What a statement with this plan sees from now on. Its locks are held.
+    /// Returns the snapshot for a statement with this plan. The locks of the plan are held.
     fn snapshot_for(&mut self, planned: &Planned) -> Result<Snapshot> {
         let transaction = self.open_transaction()?;
         if let Some(view) = planned.unpopulated() {
@@ -116,7 +117,7 @@ impl Session {
         let own_work = planned.tag() != CommandTag::Select
             || planned.changes_in_with()
             || planned.locks_rows();
-        // What functions do, they are refused themselves.
+        // Functions check their own writes, so their work does not count here.
         if transaction.read_only() && own_work {
             let own = self.catalog.state().temporary_schema();
             let mut changed =
@@ -129,8 +130,8 @@ impl Session {
         Ok(self.open_transaction()?.snapshot_for_write()?)
     }
 
-    /// Begins a query that may be stopped and continued. Its locks are held. A change of data runs to its
-    /// end, however few of its rows a client asks for.
+    /// Begins a query that may be stopped and continued. Its locks are held. A change of data runs
+    /// to its end, even if a client asks for few of its rows.
     pub(super) fn start(
         &mut self,
         planned: &Arc<Planned>,
@@ -184,7 +185,7 @@ impl Session {
         Ok(completion)
     }
 
-    /// Calls `run` with everything that a statement needs while it runs.
+    /// Calls `run` with everything that a running statement needs.
     pub(super) fn with_context<T>(
         &mut self,
         snapshot: &Snapshot,
@@ -271,7 +272,8 @@ impl Session {
         run(&mut context)
     }
 
-    /// Runs with what is committed now in sight, whatever the isolation level.
+    /// Runs `run` at READ COMMITTED, so that it sees everything committed now, whatever the
+    /// isolation level.
     pub(super) fn at_latest<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let transaction = self.open_transaction()?;
         let isolation = transaction.isolation();
@@ -293,7 +295,7 @@ impl Session {
         self.run_planned(&planned, &[], out)
     }
 
-    /// A plan whose locks are held and which is right for the catalog of now.
+    /// Returns a plan that is valid for the current catalog. Its locks are held.
     pub(super) fn plan_locked(
         &mut self,
         statement: &ParsedStatement,
@@ -305,7 +307,8 @@ impl Session {
         })
     }
 
-    /// The plan that `analyze` makes, when its locks are held and it is right for the catalog of now.
+    /// Returns the plan that `analyze` makes, once it is valid for the current catalog. Its locks
+    /// are held.
     pub(super) fn plan_until_locked(
         &mut self,
         analyze: impl Fn(&AnalyzeContext<'_>) -> Result<Analyzed>,
@@ -318,11 +321,11 @@ impl Session {
             if self.lock_for(&planned, version)? {
                 return Ok(planned);
             }
-            // Locks are kept, so only DDL on other relations can make this go round again.
+            // Locks are kept, so only DDL on other relations can cause another round.
         }
     }
 
-    /// Runs a query of the session's own, with all rows as result.
+    /// Runs a query of the session's own and returns all its rows.
     pub(super) fn internal_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
         let statements = niwaki_sql::parse::parse(sql)?;
         let statement =
@@ -332,7 +335,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// [`Session::internal_query`] for a query with texts of the catalog in it.
+    /// Does [`Session::internal_query`] for a query with texts of the catalog in it.
     pub(super) fn stored_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
         self.stored_text = true;
         let rows = self.internal_query(sql);
@@ -340,8 +343,9 @@ impl Session {
         rows
     }
 
-    /// The value of an expression without columns, converted as an assignment to a column would; what `refused` makes of the type of
-    /// one that cannot be. Errors have no positions: the text is not that of the statement.
+    /// Returns the value of an expression without columns, converted as an assignment to a column
+    /// converts it. If no conversion exists, the error is `refused` of the expression's type.
+    /// Errors have no positions, because they would refer to another text than the statement's.
     pub(super) fn evaluate_as(
         &mut self,
         expression: &str,
@@ -372,7 +376,7 @@ impl Session {
         only_value(rows)
     }
 
-    /// The value of a default of the catalog for a column of this type.
+    /// Returns the value of a default in the catalog, for a column of this type.
     pub(super) fn evaluate_stored(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
         let refused = |_: &str| SqlError::internal("a default of another type");
         self.stored_text = true;
@@ -381,7 +385,7 @@ impl Session {
         value
     }
 
-    /// Whether a stored expression may give another value each time.
+    /// Returns whether a stored expression may give another value each time.
     pub(super) fn is_volatile(&mut self, expression: &str) -> Result<bool> {
         const VOLATILE: &[&str] = &[
             "random",
@@ -413,16 +417,16 @@ impl Session {
         Ok(volatile)
     }
 
-    /// Names of the columns that an expression reads.
+    /// Returns the names of the columns that an expression reads.
     pub(super) fn columns_of_expression(&self, expression: &str) -> Result<Vec<String>> {
         columns_of_expression(expression)
     }
 }
 
-/// Names of the columns that an expression reads, as often as it reads them.
+/// Returns the names of the columns that an expression reads, once for each reference.
 ///
 /// # Errors
-/// Those of the grammar.
+/// Errors of the grammar.
 pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
     let mut names = Vec::new();
     each_node(expression, |node| {
@@ -432,12 +436,13 @@ pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
             names.push((column.location, s.sval.clone()));
         }
     })?;
-    // The order of the nodes is not that of the text.
+    // Nodes are not visited in the order of the text.
     names.sort_by_key(|(location, _)| *location);
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Gives up to `max_rows` rows (0: all) of a query that has run, or until `out` is full.
+/// Gives rows of a query that has run to its end: up to `max_rows` rows (0: all), or until `out` is
+/// full.
 fn give(
     rows: &mut KeptReader,
     completion: Completion,
@@ -481,7 +486,8 @@ pub(super) fn lock_relations(
     Ok(())
 }
 
-/// What the planner is told, `now` being the transaction's time in microseconds since 2000.
+/// Returns the settings for the planner. `now` is the transaction's time in microseconds since
+/// 2000.
 pub(super) fn planner_settings(hot: &HotSettings, now: i64) -> PlannerSettings {
     PlannerSettings {
         enable_seqscan: hot.enable_seqscan,

@@ -1,4 +1,4 @@
-//! Query strings of any number of statements.
+//! Simple queries: query strings of any number of statements.
 
 use niwaki_env::seeded_bug;
 use niwaki_sql::parse::ParsedStatement;
@@ -8,11 +8,11 @@ use crate::Result;
 use crate::result::ResultSink;
 
 impl Session {
-    /// Runs a query string of any number of statements, in one implicit transaction unless it says
-    /// otherwise; a failure ends it.
+    /// Runs a query string of any number of statements. They share one implicit transaction unless
+    /// the string says otherwise. A failure ends the string.
     ///
     /// # Errors
-    /// The failed statement's. The caller reports it and calls [`Session::error`].
+    /// The error of the failed statement. The caller reports it and calls [`Session::error`].
     pub fn simple_query(&mut self, sql: &str, out: &mut dyn ResultSink) -> Result<()> {
         // The unnamed statement and portal do not survive a simple query.
         self.statements.remove("");
@@ -31,7 +31,7 @@ impl Session {
     fn simple_statements(&mut self, sql: &str, out: &mut dyn ResultSink) -> Result<()> {
         let statements = niwaki_sql::parse::parse(sql)?;
         if statements.is_empty() {
-            // What messages before it did is done, too.
+            // Earlier messages of the same implicit transaction are committed, too.
             self.end_implicit()?;
             out.empty_query();
             return Ok(());
@@ -40,11 +40,11 @@ impl Session {
         for (i, statement) in statements.iter().enumerate() {
             if i > 0 {
                 self.begin_statement(sql)?;
-                // The statement before may have been a SET.
+                // The previous statement may have been a SET.
                 self.report_text_settings(out);
             }
             self.simple_statement(statement, last > 0, out)?;
-            // What a client is told to be done is committed.
+            // The commit comes before the client is told that the statement is done.
             if i == last {
                 self.end_implicit()?;
             }

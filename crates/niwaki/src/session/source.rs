@@ -1,4 +1,4 @@
-//! What system views and administration functions ask of the running database.
+//! State of the running database for system views and administration functions.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -32,10 +32,10 @@ use crate::table_counters::{self, STAT_TABLES};
 
 type Result<T> = niwaki_catalog::Result<T>;
 
-/// The database as one session's statements see it.
+/// The database, as statements of one session see it.
 pub(super) struct SessionSource<'s> {
     pub(super) database: &'s Database,
-    /// What is counted of the session's own.
+    /// Counters of the session's own database.
     pub(super) statistics: &'s DatabaseCounters,
     pub(super) session: i32,
     pub(super) path: &'s SearchPath,
@@ -51,7 +51,7 @@ fn count(value: u64) -> Datum {
     Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// The files of what the size functions call a fork of a relation.
+/// Returns the files and forks behind a fork name of the size functions.
 fn forks_of(state: &CatalogState, oid: Oid, fork: &str) -> Result<Vec<(RelFileId, Fork)>> {
     let Some(relation) = state.relation(oid) else {
         return Err(niwaki_catalog::Error::Undefined {
@@ -295,7 +295,7 @@ impl SessionSource<'_> {
                 LockKey::Advisory(_) => "advisory",
                 LockKey::Notifications => "object",
             });
-            // The gardener has none.
+            // The gardener has no activity entry.
             let activity = self.database.activities().of(session.backend);
             let backend_type = activity.as_ref().map(|activity| activity.backend_type);
             let kind = backend_type.map_or("gardener", BackendType::word);
@@ -332,7 +332,7 @@ impl SessionSource<'_> {
                 address.unwrap_or(Datum::Null),
                 activity.client_port.map_or(Datum::Null, Datum::Int4),
                 time(Some(session.started_us)),
-                // A block that failed has no transaction any more, as in PostgreSQL.
+                // A failed block has no transaction any more, as in PostgreSQL.
                 time(session.transaction_us.filter(|_| session.in_transaction)),
                 time(session.statement_us),
                 time(Some(since).filter(|_| has_state)),
@@ -451,20 +451,20 @@ impl SessionSource<'_> {
         })
     }
 
-    /// Since the database was opened.
+    /// Returns reads and hits of a file since the database was opened.
     fn file_counts(&self, file: u64) -> FileNumbers {
         let stats =
             self.database.engine().storage().pool().statistics_of(RelFileId(file), Fork::Main);
         [stats.reads, stats.hits]
     }
 
-    /// Since the last reset.
+    /// Returns reads and hits of a file since the last reset.
     fn file_io(&self, file: u64) -> (u64, u64) {
         let [read, hit] = self.statistics.shown_of_file(file, self.file_counts(file));
         (read, hit)
     }
 
-    /// What a database, its tables and its files counted since it was opened.
+    /// Returns the counts of a database, its tables and its files since it was opened.
     fn database_numbers(&self, open: &OpenDatabase) -> DatabaseNumbers {
         let own = open.catalog().own_table().definition().id;
         let rows = self.database.engine().rows_counted(|table| {
@@ -477,7 +477,7 @@ impl SessionSource<'_> {
         open.statistics().numbers([blocks.reads, blocks.hits], rows)
     }
 
-    /// The objects of no database, then each database.
+    /// Gives a row for the objects that belong to no database, then a row for each database.
     fn database_rows(
         &self,
         state: &CatalogState,
@@ -614,7 +614,8 @@ impl SessionSource<'_> {
         ])
     }
 
-    /// The clients, none of whom is encrypted or authenticated: the number, and as many times no.
+    /// Gives a row for each client: its number, then `answers` times false, because no connection
+    /// is encrypted or authenticated.
     fn plain_rows(
         &self,
         answers: usize,
@@ -660,13 +661,13 @@ impl SessionSource<'_> {
             count(stats.by_sessions),
             count(stats.synced_to_close),
             count(stats.frames_allocated),
-            // Counted since the database was opened; there is no reset.
+            // Statistics count since the database was opened. There is no reset.
             Datum::Null,
         ])
     }
 }
 
-/// A row of `pg_stat_database`, in the order of the columns that its list says.
+/// Returns a row of `pg_stat_database`, in the column order of the view's definition.
 fn database_row(
     [oid, name]: [Datum; 2],
     sessions: i32,
@@ -675,7 +676,8 @@ fn database_row(
 ) -> Vec<Datum> {
     let mut row = vec![oid, name, Datum::Int4(sessions)];
     row.extend(numbers.map(count));
-    // What nobody counts: conflicts with recovery, times, sessions that were lost or failed.
+    // Numbers that Niwaki does not count: conflicts with recovery, times, sessions that were lost
+    // or failed.
     row.push(count(0));
     row.extend(std::iter::repeat_n(Datum::Float8(0.0), 5));
     row.extend([count(0), count(0)]);
@@ -683,11 +685,12 @@ fn database_row(
     row
 }
 
-/// Takes an index: what its statistics begin with, its handle, whether it is valid.
+/// Callback for one index: the leading columns of its statistics, its handle, and whether it is
+/// valid.
 type VisitIndex<'v> = dyn FnMut([Datum; 5], &Index, bool) -> Result<()> + 'v;
 
-/// Visits the indexes of all tables with what their statistics begin with: numbers of the table and
-/// of the index, schema, names of both.
+/// Visits the indexes of all tables with the leading columns of their statistics. These are the
+/// numbers of the table and of the index, the schema, and the names of both.
 fn for_each_index(state: &CatalogState, visit: &mut VisitIndex<'_>) -> Result<()> {
     for relation in state.with_rows() {
         let Some(table) = &relation.table else { continue };
@@ -719,7 +722,7 @@ fn table_counter_rows(
     Ok(())
 }
 
-/// Number and name of a database.
+/// Returns number and name of a database.
 fn database_of(state: &CatalogState, oid: Option<Oid>) -> [Datum; 2] {
     let databases = state.databases();
     match oid.and_then(|oid| databases.get(oid)) {
@@ -728,14 +731,14 @@ fn database_of(state: &CatalogState, oid: Option<Oid>) -> [Datum; 2] {
     }
 }
 
-/// A moment, given in microseconds since 1970.
+/// Returns a timestamp, given in microseconds since 1970.
 fn time(us: Option<i64>) -> Datum {
     us.map_or(Datum::Null, |us| Datum::TimestampTz(us - UNIX_TO_POSTGRES_US))
 }
 
-/// Which database has what locks are on.
+/// Map from locks to the databases they belong to.
 struct Owners<'s> {
-    /// The catalog of who asks.
+    /// Catalog of the session that reads the view.
     asking: &'s CatalogState,
     files: HashMap<RelFileId, Oid>,
 }
@@ -750,9 +753,9 @@ impl<'s> Owners<'s> {
         Self { asking, files }
     }
 
-    /// `None` for what is of no database.
+    /// Returns the database of a lock. `None` for a lock that belongs to no database.
     fn of(&self, key: &LockKey) -> Option<Oid> {
-        // Files that no catalog has are those of a session alone, or just made.
+        // A file in no catalog belongs to one session alone, or was just made.
         let of_file = |file: &RelFileId| self.files.get(file).copied();
         match key {
             LockKey::Table(table) if is_database(*table, self.asking) => None,
@@ -765,13 +768,14 @@ impl<'s> Owners<'s> {
     }
 }
 
-/// Whether a lock is one on a database. `asking`: the catalog of the session that reads the view.
+/// Returns whether a lock is on a database. `asking`: the catalog of the session that reads the
+/// view.
 fn is_database(table: TableId, asking: &CatalogState) -> bool {
     let (database, oid) = of_table_number(table);
     database == FIRST_DATABASE && asking.databases().get(oid).is_some()
 }
 
-/// Number, schema and name of a table, as its statistics begin.
+/// Returns number, schema and name of a table, the leading columns of its statistics.
 fn names(state: &CatalogState, relation: &Relation) -> [Datum; 3] {
     let schema = schema_name(state, relation.schema);
     [Datum::Oid(relation.oid.0), text(schema), text(&relation.name)]

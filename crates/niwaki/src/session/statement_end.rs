@@ -1,9 +1,12 @@
-//! The end of statements: what they left to be done is done.
+//! The end of statements: pending checks, foreign key actions and triggers.
 //!
-//! Keys that may be there twice are checked, foreign keys act, and triggers are fired after the changes they wait for. What that
-//! changes is noted behind it. Constraints that are deferred wait for the end of the transaction. A statement of a function ends inside
-//! of the one that calls it, and does what it left itself; so all of this runs in the context of a statement, and plans and locks by
-//! what the session lends.
+//! Possibly duplicate keys are checked, foreign keys act, and AFTER triggers are fired. Changes
+//! that these make are noted behind the earlier ones. Deferred constraints wait for the end of the
+//! transaction.
+//!
+//! A statement of a function ends inside the statement that calls the function, and does its own
+//! pending work. So all of this runs in the context of a statement. Plans and locks use the parts
+//! that the session lends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -25,7 +28,7 @@ use super::foreign_keys::{Event, Following, Noted, Plans};
 use super::query::{lock_relations, planner_settings};
 use crate::Result;
 
-/// What the session lends for the end of statements.
+/// Parts of the session that it lends for the end of statements.
 pub(super) struct AtEnd<'s> {
     pub(super) transaction: &'s Transaction,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
@@ -36,24 +39,26 @@ pub(super) struct AtEnd<'s> {
 }
 
 impl AtEnd<'_> {
-    /// The catalog of now.
+    /// Returns the current state of the catalog.
     pub(super) fn state(&self) -> Arc<CatalogState> {
         self.catalog.borrow_mut().state()
     }
 
-    /// What plans depend on: they are right while this stays the same.
+    /// Returns the versions that plans depend on. A plan is valid while they stay the same.
     pub(super) fn plan_version(&self) -> (u64, u64) {
         let catalog = self.catalog.borrow_mut().version();
         (catalog, self.settings.borrow().hot().plan_version)
     }
 
-    /// Takes the table locks of a plan. False when the catalog changed since the plan was made.
+    /// Takes the table locks of a plan. Returns false when the catalog changed since the plan was
+    /// made.
     pub(super) fn lock_for(&self, planned: &Planned, version: (u64, u64)) -> Result<bool> {
         lock_relations(self.transaction, self.catalog.borrow().catalog(), planned)?;
         Ok(self.plan_version() == version)
     }
 
-    /// The plan of a query of the session's own, when its locks are held and it is right for the catalog of now.
+    /// Plans a query of the session's own. On return its locks are held, and the plan is valid for
+    /// the current catalog.
     pub(super) fn plan(
         &self,
         sql: &str,
@@ -88,7 +93,7 @@ impl AtEnd<'_> {
             if self.lock_for(&planned, version)? {
                 return Ok(planned);
             }
-            // Locks are kept, so only DDL on other relations can make this go round again.
+            // Locks are kept, so only DDL on other relations can cause another round.
         }
     }
 
@@ -101,7 +106,7 @@ impl AtEnd<'_> {
         checked.map_err(|error| of_table(error, relation, state))
     }
 
-    /// Whether a key that may be there twice is checked later.
+    /// Decides whether a possibly duplicate key is checked later.
     fn is_deferred(&self, state: &CatalogState, key: &DeferredKey) -> bool {
         let index = state.relation(of_table_number(key.index).1);
         index.is_some_and(|index| self.deferred.borrow().is_deferred(index))
@@ -113,7 +118,7 @@ impl AtEnd<'_> {
         state: &Arc<CatalogState>,
         exec: &mut ExecContext<'_>,
     ) -> Result<()> {
-        // What it does to other rows has an end of its own.
+        // Changes to other rows have an end of their own, which recurses.
         stack::deeper(|| self.see_to_here(event, state, exec))
     }
 
@@ -158,8 +163,9 @@ impl StatementEnd for AtEnd<'_> {
             return Ok(());
         }
         self.transaction.next_command()?;
-        // Ends: what follows from a change leads from one table to the next, and a row is deleted or given a key once;
-        // who writes a circle of ON UPDATE CASCADE that never rests is interrupted as in any statement.
+        // Ends: what follows from a change leads from one table to the next, and a row is deleted
+        // or given a key once. A circle of ON UPDATE CASCADE that never rests is interrupted as in
+        // any statement.
         loop {
             let events = self.noted.borrow_mut().take_since(since);
             if events.is_empty() {

@@ -1,4 +1,4 @@
-//! Stored tables as one statement sees them.
+//! Stored tables under the snapshot of one statement.
 
 use std::cell::RefCell;
 use std::ops::{Bound, Range, RangeBounds};
@@ -35,31 +35,34 @@ pub(super) struct TableStore<'s> {
     pub(super) state: &'s CatalogState,
     pub(super) work: &'s mut Workspace,
     pub(super) lookup: &'s mut Lookup,
-    /// How far its scans look ahead.
+    /// Read-ahead of scans.
     pub(super) read_ahead: ReadAhead,
-    /// The session took the locks of the plan already, and looked at the catalog again.
+    /// Set when the session has already locked the relations of the plan and looked at the catalog
+    /// again.
     pub(super) locked: bool,
-    /// Where changes are noted that constraints have something to say to, and triggers that are fired later.
+    /// Notes of changes that concern constraints, and of triggers to fire later.
     pub(super) noted: &'s RefCell<&'s mut Noted>,
     /// Statements inside the running one, outermost first.
     pub(super) nested: Vec<NestedStatement>,
-    /// The threads that may help it to read.
+    /// Threads that may help the statement to read (parallel workers).
     pub(super) helpers: Option<LimitedHelpers<'s>>,
 }
 
-/// A statement of a function inside the running one, or one that follows from it.
+/// A statement of a function inside the running one, or a statement that follows from the running
+/// one.
 pub(super) struct NestedStatement {
-    /// What it sees.
+    /// Snapshot of the nested statement.
     snapshot: Snapshot,
-    /// The catalog that it was planned for, if that is another one.
+    /// Catalog that the statement was planned for, if it is not the outer statement's.
     state: Option<Arc<CatalogState>>,
-    /// Rows that this snapshot does not see as they are refuse to be changed (40001).
+    /// Snapshot in which a row must look the same as now, or else its change is refused (40001).
     crosscheck: Option<Snapshot>,
-    /// The isolation level of the transaction, where the statement has another one.
+    /// Isolation level of the transaction, to be restored at the end, where the statement has
+    /// another one.
     isolation: Option<Isolation>,
 }
 
-/// For the threads that help a statement to read.
+/// Store for parallel workers, which help a statement to read.
 struct Shared {
     readers: Readers,
     snapshot: Snapshot,
@@ -102,12 +105,12 @@ impl SharedStore for Shared {
     }
 }
 
-/// What the innermost statement sees.
+/// Returns the snapshot of the innermost statement.
 fn seen<'x>(nested: &'x [NestedStatement], outermost: &'x Snapshot) -> &'x Snapshot {
     nested.last().map_or(outermost, |statement| &statement.snapshot)
 }
 
-/// A scan between two batches.
+/// State of a scan between two batches.
 enum Scan {
     Sequential {
         scan: SeqScan,
@@ -136,7 +139,7 @@ enum Scan {
     },
 }
 
-/// The blocks that hold the addresses between two bounds.
+/// Returns the blocks that hold the addresses between two bounds.
 fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> {
     let first = match lower {
         Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0,
@@ -150,7 +153,7 @@ fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> 
     first.min(end)..end
 }
 
-/// Bytes of values, roughly, beside their places.
+/// Returns roughly the bytes that values hold outside of their `Datum`s.
 fn large_bytes(row: &[Datum]) -> usize {
     row.iter().map(value_bytes).sum()
 }
@@ -180,7 +183,8 @@ fn strength(lock: RowLock) -> RowLockMode {
 }
 
 impl TableStore<'_> {
-    /// The version of a row that this transaction has locked, and what it is changed by.
+    /// Returns the newest version of a row, which this transaction has locked, as a target for
+    /// changes and as values.
     fn newest(&self, relation: &Relation, changed: ChangedRow) -> Result<(JudgedRow, Vec<Datum>)> {
         let table = table(relation)?;
         let mut row = vec![Datum::Null; relation.columns.len()];
@@ -215,19 +219,19 @@ impl TableStore<'_> {
 }
 
 impl TableStore<'_> {
-    /// The catalog that the innermost statement was planned for.
+    /// Returns the catalog that the innermost statement was planned for.
     fn catalog(&self) -> &CatalogState {
         let innermost = self.nested.last().and_then(|statement| statement.state.as_deref());
         innermost.unwrap_or(self.state)
     }
 
     fn begin(&mut self, statement: NestedStatement) {
-        // What the statement around it left comes before.
+        // Doubtful keys of the surrounding statement are noted before this statement's keys.
         self.note_doubtful_keys();
         self.nested.push(statement);
     }
 
-    /// Notes the keys that may be there twice, which the workspace has.
+    /// Moves the possibly duplicate keys from the workspace to the notes.
     fn note_doubtful_keys(&mut self) {
         let keys = self.work.take_deferred();
         if !keys.is_empty() {
@@ -235,7 +239,7 @@ impl TableStore<'_> {
         }
     }
 
-    /// Refuses a change of a row of which the crosscheck's snapshot does not see this version.
+    /// Refuses the change of a row whose version the crosscheck's snapshot does not see.
     fn crosscheck(&self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<()> {
         let innermost = self.nested.last();
         let Some(snapshot) = innermost.and_then(|statement| statement.crosscheck.as_ref()) else {
@@ -251,16 +255,16 @@ impl TableStore<'_> {
     }
 }
 
-/// Gives a transaction its isolation level back.
+/// Restores the isolation level of a transaction.
 fn restore(transaction: &Transaction, isolation: Option<Isolation>) {
     if let Some(isolation) = isolation {
-        // It had it before, so it may have it.
+        // The transaction had this level before, so the level is allowed.
         let restored = transaction.set_isolation(isolation);
         debug_assert!(restored.is_ok(), "an isolation level is refused");
     }
 }
 
-/// 25006 for a command that writes.
+/// Returns the error 25006 for a command that writes.
 pub(super) fn read_only(command: &str) -> SqlError {
     SqlError::new("25006", format!("cannot execute {command} in a read-only transaction"))
 }
@@ -455,7 +459,7 @@ impl Store for TableStore<'_> {
                         return Ok(false);
                     };
                     out.tids.push(tid);
-                    // A scan that finds one row, as most do, need not count.
+                    // The first row is not counted, because most scans find one row only.
                     if taken > 0 {
                         out.large_bytes += large_bytes(&out.values[start..]);
                         if out.large_bytes >= BATCH_BYTES {
@@ -463,7 +467,7 @@ impl Store for TableStore<'_> {
                         }
                     }
                 }
-                // Perhaps nobody asks for more.
+                // The caller may not ask for more rows.
                 scan.pause(table).map_err(failed)?;
                 Ok(true)
             }
@@ -515,8 +519,8 @@ impl Store for TableStore<'_> {
         let failed = |e| of_table(e, relation, self.state);
         self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
         let (mut rows, mut large) = (0, 0);
-        // Pages are taken whole, unless their values are large: a batch may have a page's rows more
-        // than it should.
+        // Pages are taken whole, unless their values are large. So a batch may exceed its limit by
+        // the rows of one page.
         while rows < limit && large < BATCH_BYTES {
             let (tx, snapshot) = (self.transaction, seen(&self.nested, self.snapshot));
             let (more, page, next) = match scan.downcast_mut::<Scan>() {
@@ -735,7 +739,7 @@ impl Store for TableStore<'_> {
                 wait,
             )
             .map_err(|e| match e {
-                // As PostgreSQL says it of locks, deleted or changed.
+                // PostgreSQL reports row locks this way, whether the row was deleted or changed.
                 TableError::Transaction(TxnError::SerializationFailure { .. }) => {
                     not_serializable("update")
                 }

@@ -19,10 +19,11 @@ use super::{Ran, Session};
 use crate::Result;
 use crate::result::ResultSink;
 
-/// The setting that says so of the running transaction, as SET LOCAL would.
+/// Setting that shows whether the running transaction is DEFERRABLE. BEGIN sets it as SET LOCAL
+/// would.
 const DEFERRABLE: &str = "transaction_deferrable";
 
-/// Where a session is between transactions.
+/// State of a session's transaction block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     /// No transaction.
@@ -31,11 +32,11 @@ pub(super) enum Block {
     Implicit,
     /// After BEGIN.
     Explicit,
-    /// A statement failed after BEGIN: everything but its end is refused.
+    /// A statement failed after BEGIN: every statement except the end of the block is refused.
     Failed,
 }
 
-/// What a savepoint remembers besides the transaction's own part.
+/// The session's part of a savepoint. The transaction keeps a part of its own.
 #[derive(Debug)]
 pub(super) struct Level {
     name: String,
@@ -44,7 +45,8 @@ pub(super) struct Level {
     created: usize,
     freeing: usize,
     pending: (usize, usize),
-    /// The transaction's at SAVEPOINT: it is that again when the savepoint ends, one way or the other.
+    /// Access mode of the transaction at SAVEPOINT. It is restored when the savepoint is released
+    /// or rolled back to.
     read_only: bool,
     pub(super) deferred: DeferredMark,
 }
@@ -85,7 +87,7 @@ impl Session {
         Ok(())
     }
 
-    /// What BEGIN would have to say for a transaction like the one that is open.
+    /// Returns the modes with which BEGIN would start a transaction like the open one.
     fn modes(&self) -> Option<TransactionModes> {
         let transaction = self.transaction.as_ref()?;
         Some(TransactionModes {
@@ -109,18 +111,18 @@ impl Session {
         Ok(())
     }
 
-    /// Ends an implicit transaction with a commit; does nothing in a block.
+    /// Commits an implicit transaction. Does nothing in a block.
     pub(super) fn end_implicit(&mut self) -> Result<()> {
         match self.block {
             Block::Implicit => self.commit()?,
-            // Bind begins no transaction: what it made ends all the same.
+            // Bind begins no transaction, but the portals that it made end here all the same.
             Block::Idle => self.close_portals(),
             Block::Explicit | Block::Failed => {}
         }
         Ok(())
     }
 
-    /// Commits whatever is open.
+    /// Commits the open transaction, if there is one.
     pub(super) fn commit(&mut self) -> Result<()> {
         if self.transaction.is_some()
             && let Err(error) = self.prepare_commit()
@@ -149,7 +151,7 @@ impl Session {
             transaction.commit(durability)
         } else {
             self.listened |= pending.listens();
-            // Others see the definitions before they get the locks that kept them waiting.
+            // Other sessions see the definitions before they get the locks for which they waited.
             transaction.commit_then(durability, || {
                 changes.into_iter().for_each(CatalogChanges::publish);
                 pending.committed(&self.control, self.connection.notifications());
@@ -176,7 +178,7 @@ impl Session {
         }
     }
 
-    /// What may still fail, before the commit.
+    /// Does the steps that may still fail, before the commit.
     fn prepare_commit(&mut self) -> Result<()> {
         self.check_before_commit()?;
         self.hold_cursors()?;
@@ -188,13 +190,13 @@ impl Session {
         self.pending.before_commit(self.open_transaction()?, self.connection.notifications())
     }
 
-    /// Rolls back whatever is open.
+    /// Rolls back the open transaction, if there is one.
     pub(super) fn rollback(&mut self) {
         self.abandon_transaction();
         self.block = Block::Idle;
     }
 
-    /// Frees the transaction and undoes what it did in this session's memory.
+    /// Aborts the transaction and undoes its effects in this session's memory.
     pub(super) fn abandon_transaction(&mut self) {
         self.close_portals();
         self.levels.clear();
@@ -215,13 +217,13 @@ impl Session {
         }
     }
 
-    /// Counts a transaction that has ended, and the deadlocks that it met with.
+    /// Counts a transaction that has ended, and the deadlocks that it ran into.
     fn count_end(&self, committed: bool) {
         let deadlocks = self.control.take_deadlocks();
         self.connection.statistics().transaction_ended(self.id(), committed, deadlocks);
     }
 
-    /// Forgets what constraints were to check: the transaction ends.
+    /// Forgets pending constraint checks, because the transaction ends.
     fn forget_checks(&mut self) {
         self.deferred.clear();
         self.work.take_deferred();
@@ -229,8 +231,8 @@ impl Session {
         self.in_parts = false;
     }
 
-    /// A statement or message failed: an open transaction block is in the failed state (25P02) from
-    /// now on, an implicit transaction is rolled back.
+    /// Records that a statement or message failed. An open transaction block is failed (25P02) from
+    /// now on. An implicit transaction is rolled back.
     pub fn error(&mut self) {
         self.fail_block();
         self.end_statement();
@@ -244,8 +246,8 @@ impl Session {
             Block::Explicit => {
                 self.block = Block::Failed;
                 if let Some(innermost) = self.levels.len().checked_sub(1) {
-                    // Only what came after the innermost savepoint is lost; the rest waits for
-                    // ROLLBACK TO.
+                    // Only work after the innermost savepoint is lost. The rest waits for ROLLBACK
+                    // TO.
                     if self.undo_to(innermost).is_err() {
                         self.abandon_transaction();
                     }
@@ -256,7 +258,7 @@ impl Session {
         }
     }
 
-    /// Runs BEGIN and its like; returns the command tag.
+    /// Runs BEGIN, COMMIT and the other transaction commands. Returns the command tag.
     pub(super) fn transaction_command(
         &mut self,
         command: &TransactionCommand,
@@ -291,7 +293,7 @@ impl Session {
                 let at = self.level(name)?;
                 let read_only = self.levels[at].read_only;
                 self.levels.truncate(at);
-                // What was made since belongs to the level below now.
+                // Portals made since the savepoint now belong to the level below.
                 for portal in self.portals.values_mut() {
                     portal.level = portal.level.min(at);
                 }
@@ -310,11 +312,11 @@ impl Session {
         }
     }
 
-    /// BEGIN. Inside a block it warns, and its modes count as those of SET TRANSACTION do.
+    /// Runs BEGIN. Inside a block it warns, and its modes act like the modes of SET TRANSACTION.
     fn begin_block(&mut self, modes: TransactionModes, out: &mut dyn ResultSink) -> Result<()> {
         match self.block {
             Block::Idle => self.begin(modes)?,
-            // What ran before in the same message or query belongs to the block.
+            // Statements that ran earlier in the same message or query belong to the block.
             Block::Implicit => self.set_modes(modes)?,
             Block::Explicit | Block::Failed => {
                 self.warning(out, "25001", "there is already a transaction in progress");
@@ -357,7 +359,7 @@ impl Session {
         Ok(if committed { "COMMIT" } else { "ROLLBACK" })
     }
 
-    /// SET TRANSACTION.
+    /// Runs SET TRANSACTION.
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
         let (nested, queried) = (!self.levels.is_empty(), self.ran.query);
         let refused = |message: &str| Err(SqlError::new("25001", message));
@@ -414,7 +416,7 @@ impl Session {
             .ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")))
     }
 
-    /// Undoes everything since a savepoint, which stays.
+    /// Undoes everything since a savepoint. The savepoint itself stays.
     fn undo_to(&mut self, at: usize) -> Result<()> {
         self.levels.truncate(at + 1);
         let Some(level) = self.levels.last() else {
@@ -434,12 +436,13 @@ impl Session {
         let transaction = self.open_transaction()?;
         transaction.rollback_to(&name)?;
         transaction.set_read_only(read_only);
-        // The indexes are those of the savepoint, and others may write to their tables now.
+        // The tables have the indexes of the savepoint again, and other sessions may write to them
+        // now.
         self.freeing.drain(freeing..).for_each(FreeingPaused::undone);
         Ok(())
     }
 
-    /// Whether COPY FREEZE may load the relation: its files are new in this transaction.
+    /// Returns whether COPY FREEZE may load the relation: its files are new in this transaction.
     pub(super) fn is_created_here(&self, oid: Oid) -> bool {
         let since = self.levels.last().map_or(0, |l| l.created);
         self.created.iter().skip(since).any(|c| *c == oid)

@@ -1,20 +1,20 @@
-//! Names of types: for people, and for the SQL text that a session writes itself.
+//! Names of types, in messages and in SQL text that a session writes itself.
 
 use niwaki_catalog::{CatalogState, Oid};
 use niwaki_sql::types::{format_oid, format_type};
 use niwaki_types::{ColumnType, TypeOid, UserTypes, quote_identifier};
 
-/// A type's name as messages show it.
+/// Returns a type's name as messages show it.
 pub(crate) fn shown_type(types: &UserTypes, oid: TypeOid) -> String {
     types.shown(oid).unwrap_or_else(|| format_oid(oid))
 }
 
-/// A type's name with its modifier, as messages show it.
+/// Returns a type's name with its modifier, as messages show it.
 pub(crate) fn shown_with_modifier(types: &UserTypes, of: ColumnType) -> String {
     types.shown(of.declared()).unwrap_or_else(|| format_type(of))
 }
 
-/// A type's name that means it whatever the search path is.
+/// Returns a type's name as SQL text that does not depend on the search path.
 pub(crate) fn type_in_sql(state: &CatalogState, of: ColumnType) -> String {
     let user_type = of.declared().user_number().and_then(|number| state.user_type(Oid(number)));
     let Some(user_type) = user_type else { return format_type(of) };

@@ -1,4 +1,4 @@
-//! Statements about the session itself, and the way to those that define, maintain and copy.
+//! Utility statements: those about the session itself, and the dispatch of all others.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn text_column(name: &str) -> ColumnInfo {
 }
 
 impl Session {
-    /// Columns of what a utility statement returns; `None` when it returns no rows.
+    /// Returns the columns of a utility statement's result. `None` when it returns no rows.
     pub(super) fn utility_columns(
         &mut self,
         utility: &Utility,
@@ -53,8 +53,9 @@ impl Session {
         })
     }
 
-    /// Runs a utility statement and leaves its tag in `self.tag`. `parameters`: types and values of those in the query of a
-    /// DECLARE; `several`: it is one of several in a query string.
+    /// Runs a utility statement and leaves its tag in `self.tag`. `parameters` are types and values
+    /// of the parameters in the query of a DECLARE. `several` is set for one of several statements
+    /// in a query string.
     pub(super) fn run_utility(
         &mut self,
         utility: &Utility,
@@ -67,7 +68,8 @@ impl Session {
             self.refuse_in_failed_block()?;
         }
         if let Utility::Transaction(command) = utility {
-            // A query string or pipeline that began a transaction keeps it for the block.
+            // The transaction that a query string or pipeline began becomes the block's
+            // transaction.
             let tag = self.transaction_command(command, out)?;
             tag.clone_into(&mut self.tag);
             return Ok(());
@@ -75,7 +77,8 @@ impl Session {
         if !utility.gives_memory_back() {
             niwaki_env::memory::check()?;
         }
-        // Writing is refused before what cannot be in a block, as PostgreSQL does.
+        // PostgreSQL, too, refuses writing first, and only then statements that cannot be in a
+        // block.
         self.refuse_writing(utility)?;
         self.refuse_in_transaction(utility, several)?;
         if let Some(tag) = self.run_in_steps(utility, out)? {
@@ -87,7 +90,7 @@ impl Session {
         self.refuse_writing(utility)?;
         self.ran.query |= utility.takes_snapshot();
         let in_block = several || self.block == Block::Explicit;
-        // A failure takes this back with the transaction, or with the savepoint.
+        // A failure restores the read-only mode with the transaction, or with the savepoint.
         let lifted = utility.maintains() && self.open_transaction()?.read_only();
         if lifted {
             self.open_transaction()?.set_read_only(false);
@@ -141,7 +144,7 @@ impl Session {
                     }
                     "DISCARD SEQUENCES" => self.sequences.clear(),
                     "DISCARD TEMP" => self.discard_temporary()?,
-                    // Plans are made again when they must.
+                    // Plans need no action, because they are made again when necessary.
                     _ => {}
                 }
                 tag
@@ -214,13 +217,14 @@ impl Session {
         self.tag.push_str(tag);
         self.next_command()?;
         if utility.refuses_transaction_block().is_some() {
-            // What follows in a pipeline cannot take it back.
+            // A later failure in the pipeline cannot undo the statement then.
             self.end_implicit()?;
         }
         Ok(())
     }
 
-    /// 25001 for what commits on its own, if that would commit what ran before it in the same transaction.
+    /// Fails with 25001 for a statement that commits on its own, if it would also commit earlier
+    /// work of the same transaction.
     fn refuse_in_transaction(&self, utility: &Utility, several: bool) -> Result<()> {
         let Some(word) = utility.refuses_transaction_block() else { return Ok(()) };
         let message = if self.block == Block::Explicit || several {
@@ -233,7 +237,7 @@ impl Session {
         Err(SqlError::new("25001", message))
     }
 
-    /// Runs what has transactions of its own; `None` for everything else.
+    /// Runs a statement that has transactions of its own. Returns `None` for every other statement.
     fn run_in_steps(
         &mut self,
         utility: &Utility,
@@ -267,7 +271,8 @@ impl Session {
             }
             _ => return Ok(None),
         };
-        // As in PostgreSQL: its portal belongs to the transaction of what follows in the pipeline.
+        // As in PostgreSQL, the portal belongs to the transaction of the next statement in the
+        // pipeline.
         self.ensure_transaction()?;
         Ok(Some(tag))
     }
@@ -280,7 +285,7 @@ impl Session {
         Ok(())
     }
 
-    /// 25006 for what writes in a READ ONLY transaction.
+    /// Fails with 25006 for a statement that writes in a READ ONLY transaction.
     fn refuse_writing(&mut self, utility: &Utility) -> Result<()> {
         let Some(transaction) = &self.transaction else { return Ok(()) };
         transaction.set_writes_temporary(false);
@@ -445,7 +450,7 @@ impl Session {
         Ok(())
     }
 
-    /// Locks the tables below a partitioned one.
+    /// Locks the partitions of a table, at any depth.
     fn lock_partitions(
         &mut self,
         table: &Relation,
@@ -467,7 +472,7 @@ impl Session {
         for source in view.query.iter().flat_map(|query| &query.sources) {
             let state = self.catalog.state();
             let Some(relation) = state.relation(source.relation) else { continue };
-            // What has rows of its own does not read anything when it is read.
+            // Reading a materialized view reads its own rows, and not its sources.
             if relation.kind == RelationKind::MaterializedView {
                 continue;
             }
@@ -485,7 +490,7 @@ impl Session {
     }
 }
 
-/// A setting whose value is the transaction's.
+/// Returns the value of a setting that shows a mode of the transaction.
 pub(super) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'static str> {
     if name.eq_ignore_ascii_case("transaction_isolation") {
         let repeatable = transaction.isolation() == Isolation::RepeatableRead;
@@ -495,7 +500,8 @@ pub(super) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'
     read_only.then(|| if transaction.read_only() { "on" } else { "off" })
 }
 
-/// `SET transaction_isolation` and its like mean the running transaction.
+/// Reads `SET transaction_isolation` and similar settings, which set modes of the running
+/// transaction.
 fn transaction_mode(name: &str, value: &str) -> Result<Option<TransactionModes>> {
     let mut modes = TransactionModes::default();
     match name.to_ascii_lowercase().as_str() {

@@ -1,4 +1,5 @@
-//! Looking for views that cannot be read any more (invariant T2), and for triggers that cannot be fired (T3).
+//! Checks of views that cannot be read any more (invariant T2), and of triggers that cannot be
+//! fired (T3).
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use super::Session;
 use crate::Result;
 
 impl Session {
-    /// What is wrong with a view, if something is.
+    /// Checks a view, and returns what is wrong with it.
     pub(crate) fn unreadable(&mut self, view: &Relation) -> Result<Option<String>> {
         self.ensure_transaction()?;
         let found = self.with_analysis(|context| niwaki_sql::check_view(view, context));
@@ -16,7 +17,7 @@ impl Session {
         Ok(found.err().map(|error| error.message.clone()))
     }
 
-    /// What is wrong with a trigger of a table, if something is.
+    /// Checks a trigger of a table, and returns what is wrong with it.
     pub(crate) fn unfireable(
         &mut self,
         table: &Arc<Relation>,
@@ -30,7 +31,7 @@ impl Session {
     }
 }
 
-/// What is wrong with a function, if something is.
+/// Checks a function, and returns what is wrong with it.
 pub(crate) fn unrunnable(function: &FunctionDefinition, state: &CatalogState) -> Option<String> {
     let name = &function.name;
     for oid in function.types() {
@@ -64,7 +65,7 @@ mod tests {
         session.execute("create table t (a int)", ()).unwrap();
         session.execute("create view v as select a from t", ()).unwrap();
         assert_eq!(database.check().unwrap().violations, []);
-        // What no statement does: a column of another type, under the view.
+        // No statement makes this state: a column of another type under the view.
         session.execute("begin", ()).unwrap();
         let state = session.catalog.state();
         let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
@@ -91,7 +92,7 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
         let mut broken = Vec::new();
         for wrong in 0..4 {
-            // What no statement does.
+            // No statement makes these states.
             session.execute("begin", ()).unwrap();
             let state = session.catalog.state();
             let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
@@ -117,7 +118,7 @@ mod tests {
         }
         broken.dedup();
         assert_eq!(broken.len(), 4, "{broken:?}");
-        // A function whose body is none.
+        // The body of the function is invalid.
         session.execute("begin", ()).unwrap();
         let state = session.catalog.state();
         let function = state.functions()[0];
@@ -140,7 +141,7 @@ mod tests {
         let function = "create function f(p pair, r t) returns pair language sql as 'select p'";
         session.execute(function, ()).unwrap();
         assert_eq!(database.check().unwrap().violations, []);
-        // What no statement does: a type goes under the function.
+        // No statement makes this state: the function loses one of its types.
         session.execute("begin", ()).unwrap();
         let state = session.catalog.state();
         let pair = state.lookup_type(PUBLIC_SCHEMA, "pair").unwrap().oid;
@@ -163,7 +164,7 @@ mod tests {
         session.execute(view, ()).unwrap();
         session.execute("create view w as select n from v", ()).unwrap();
         assert_eq!(database.check().unwrap().violations, []);
-        // What no statement does: the view does not depend on a column any more.
+        // No statement makes this state: the view does not depend on a column any more.
         session.execute("begin", ()).unwrap();
         let state = session.catalog.state();
         let mut view = state.lookup(PUBLIC_SCHEMA, "v").unwrap().definition.clone();

@@ -1,4 +1,4 @@
-//! ALTER TABLE and ALTER INDEX.
+//! ALTER TABLE and ALTER INDEX, command by command.
 
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ impl Definer<'_> {
             self.attach_index(name, part)?;
             return Ok(tag);
         }
-        // As in PostgreSQL the strongest lock that any command needs is taken at once; what readers do not
-        // depend on needs less.
+        // As in PostgreSQL, the strongest lock that any command needs is taken at once. Commands on
+        // properties that readers do not depend on need a weaker lock.
         let mode = commands.iter().map(lock_of).max().unwrap_or(TableLockMode::AccessExclusive);
         let mild = mode == TableLockMode::ShareUpdateExclusive;
         let found = self.lock_relation(name, "relation", mode, if_exists)?;
@@ -80,7 +80,7 @@ impl Definer<'_> {
         Ok(tag)
     }
 
-    /// `only`: without the table's partitions.
+    /// Does one command. `only` leaves out the table's partitions.
     fn alter_one(&mut self, oid: Oid, command: &AlterCommand, only: bool) -> Result<()> {
         let relation = self.current(oid)?;
         self.refuse_for_partitions(&relation, command)?;
@@ -147,7 +147,7 @@ impl Definer<'_> {
         }
     }
 
-    /// 42704 for a role that does not exist; the one that does owns everything.
+    /// Fails with 42704 for a role that does not exist. The one role that exists owns everything.
     pub(super) fn may_own(&self, role: &str) -> Result<()> {
         self.session.may_own(role)
     }
@@ -242,7 +242,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Makes an existing unique index hold a constraint; it takes the constraint's name.
+    /// Makes an existing unique index hold a constraint. The index takes the constraint's name.
     fn add_constraint_using_index(
         &mut self,
         relation: &Relation,
@@ -340,13 +340,13 @@ impl Definer<'_> {
         self.update(own)
     }
 
-    /// The relation again, after a change.
+    /// Returns the current version of the relation, after a change.
     pub(super) fn again(&mut self, relation: &Relation) -> Result<Arc<Relation>> {
         self.current(relation.oid)
     }
 }
 
-/// The tag of ALTER of such a relation.
+/// Returns the tag of ALTER for this kind of relation.
 pub(super) fn alter_tag(kind: RelationKind) -> &'static str {
     match kind {
         RelationKind::Table => "ALTER TABLE",
@@ -357,7 +357,7 @@ pub(super) fn alter_tag(kind: RelationKind) -> &'static str {
     }
 }
 
-/// The weakest lock under which a command is safe, PostgreSQL's.
+/// Returns the weakest lock under which a command is safe, the same as PostgreSQL's.
 fn lock_of(command: &AlterCommand) -> TableLockMode {
     match command {
         AlterCommand::SetOptions(_)

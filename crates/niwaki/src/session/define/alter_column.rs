@@ -1,4 +1,4 @@
-//! ALTER TABLE … COLUMN.
+//! ALTER TABLE … COLUMN: columns added, dropped and altered.
 
 use niwaki_catalog::{Relation, RelationDefinition, missing_text};
 use niwaki_env::seeded_bug;
@@ -54,16 +54,19 @@ impl Definer<'_> {
         let inherited = domain.and_then(|domain| domain.default.clone());
         let default = definition.columns[position].default.clone().or(inherited);
         if type_of.domain.is_some_and(|domain| state.is_constrained(domain)) {
-            // Rows that are there get values that must be of the domain; where there are none, nothing is judged.
+            // Existing rows get values that must satisfy the domain. In a table without rows
+            // nothing is checked.
             let value = default.unwrap_or_else(|| "NULL".to_owned());
             definition = self.fill_column(relation, position, &value)?;
         } else if let Some(default) = default {
-            // What a composite value is as text, only its type tells, which is not at hand where the table is opened.
+            // The text form of a composite value needs its type, which is not available where the
+            // table is opened.
             let composite = type_of.oid.element().unwrap_or(type_of.oid).is_composite();
             if generated || drawn || composite || self.session.is_volatile(&default)? {
                 definition = self.fill_column(relation, position, &default)?;
             } else {
-                // Rows that are there get the default's value of now, once for all of them.
+                // Existing rows get the default's current value, which is computed once for all of
+                // them.
                 let value = self.session.evaluate_stored(&default, type_of)?;
                 if !matches!(value, Datum::Null) {
                     definition.columns[position].missing = missing_text(&value, type_of);
@@ -84,7 +87,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Computes a new column for each row that is there; returns the table's definition after that.
+    /// Computes a new column for each existing row. Returns the table's definition after that.
     fn fill_column(
         &mut self,
         relation: &Relation,
@@ -127,7 +130,7 @@ impl Definer<'_> {
         let number = u16::try_from(position).map_err(|_| SqlError::internal("column number"))?;
         self.drop_column_dependents(relation, position, number, cascade)?;
         let relation = &*self.again(relation)?;
-        // Indexes with the column go with it.
+        // Indexes with the column are dropped with it.
         for (at, index) in relation.indexes.iter().enumerate() {
             let definition = &index.definition;
             let reads = match &relation.table {
@@ -146,7 +149,7 @@ impl Definer<'_> {
         let mut definition = self.again(relation)?.definition.clone();
         let mut kept = Vec::new();
         for check in std::mem::take(&mut definition.checks) {
-            // A check over the column goes with it, as in PostgreSQL.
+            // A check over the column is dropped with it, as in PostgreSQL.
             let columns = self.session.columns_of_expression(&check.expression)?;
             if !columns.iter().any(|c| c == name) {
                 kept.push(check);
@@ -171,7 +174,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Foreign keys and views that need a column, which messages call `what`.
+    /// Returns the foreign keys, views and triggers that need a column. Messages call the column
+    /// `what`.
     pub(super) fn dependents_on_column(
         &mut self,
         relation: &Relation,
@@ -184,7 +188,7 @@ impl Definer<'_> {
         let keys =
             keys.filter(|(_, key)| key.referenced.contains(&number) && key.part_of.is_none());
         let keys = keys
-            // Those of the column itself go with it.
+            // The column's own foreign keys are dropped with it.
             .filter(|(own, key)| own.oid != relation.oid || !key.columns.contains(&number))
             .map(|(own, key)| Object::ForeignKey { table: own.oid, constraint: key.oid });
         let views = state.views_of(relation.oid).iter().filter(|view| {
@@ -197,7 +201,8 @@ impl Definer<'_> {
         self.dependents_on(objects, what)
     }
 
-    /// Foreign keys that reference the column, and columns that are computed from it.
+    /// Drops the objects that depend on a column: foreign keys that reference it, views, triggers,
+    /// and columns computed from it. Without CASCADE they are an error.
     fn drop_column_dependents(
         &mut self,
         relation: &Relation,

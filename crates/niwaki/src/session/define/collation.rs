@@ -1,4 +1,4 @@
-//! COLLATE in definitions.
+//! COLLATE clauses in definitions.
 
 use niwaki_catalog::Oid;
 use niwaki_sql::{SqlError, refuse_uncollated};
@@ -8,17 +8,18 @@ use super::Definer;
 use crate::Result;
 use crate::session::type_names::shown_type;
 
-/// No collation follows from the parts of an expression, and what is defined has to have one.
+/// Returns the error for a definition that needs a collation, where the expression determines none.
 pub(super) fn undetermined(message: String) -> SqlError {
     SqlError::new("42P22", message)
         .with_hint("Use the COLLATE clause to set the collation explicitly.")
 }
 
 impl Definer<'_> {
-    /// The collation that something of a type was given, as it is stored: `None` for the type's own.
+    /// Returns the collation given to an object of this type in its stored form: `None` for the
+    /// type's own.
     ///
     /// # Errors
-    /// `42804` of a type whose values no collation sorts.
+    /// `42804` for a type whose values have no collation.
     pub(super) fn collation(&mut self, given: Option<Oid>, of: ColumnType) -> Result<Option<Oid>> {
         let Some(given) = given else { return Ok(None) };
         let state = self.state();

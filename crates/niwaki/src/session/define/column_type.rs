@@ -1,4 +1,4 @@
-//! ALTER COLUMN … TYPE: the table is written anew, unless the stored values stay what they are.
+//! ALTER COLUMN … TYPE: rewrites the table, unless the stored values stay the same.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Definer<'_> {
         let mut definition = relation.definition.clone();
         definition.columns[position].set_column_type(to);
         definition.columns[position].collation = collation;
-        // Unopened: only names and types are looked at.
+        // The relation stays unopened, because only names and types are needed.
         let after = Arc::new(Relation::unopened(definition.clone()));
         let (computed, derived) = self.conversion(relation, &after, position, using)?;
         if !column.generated
@@ -58,7 +58,7 @@ impl Definer<'_> {
             definition.columns[position].default = Some(default);
         }
         self.check_references(&definition)?;
-        // What indexes have as keys, and of which rows, can depend on the collation.
+        // The keys and rows of an index with expressions can depend on the collation.
         let state = self.state();
         let collates = |column| state.column_collation(column);
         let same_keys = collates(&column) == collates(&definition.columns[position])
@@ -66,7 +66,7 @@ impl Definer<'_> {
         let same_values =
             using.is_none() && !column.generated && keeps_values(from, to) && same_keys;
         if relation.is_partitioned() {
-            // Its partitions have the values, and change after it.
+            // The partitions have the values, and change after the partitioned table.
             self.retype_indexes(relation, &after)?;
             self.update(definition)?;
             return self.check_expressions(relation.oid);
@@ -75,7 +75,8 @@ impl Definer<'_> {
             definition.stats = RelationStats::default();
             self.update(definition)?;
         } else {
-            // Indexes are read with the table's new types when it is opened, so they change first.
+            // Opening the table reads its indexes with the table's new types, so the indexes change
+            // first.
             self.retype_indexes(relation, &after)?;
             self.rewrite(relation, definition, &computed, &derived)?;
         }
@@ -111,7 +112,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// How values of the column become those of the new type.
+    /// Returns the expressions that convert values of the column to the new type.
     fn conversion(
         &mut self,
         before: &Arc<Relation>,
@@ -160,8 +161,8 @@ impl Definer<'_> {
         Ok((vec![(position, read)], Vec::new()))
     }
 
-    /// The default's text for the new type. As in PostgreSQL a literal has the old type by now; what an expression was
-    /// converted to when it was given is forgotten.
+    /// Returns the text of the default for the new type. As in PostgreSQL, a literal now has the
+    /// old type. The conversion that an expression got when it was defined is forgotten.
     fn converted_default(
         &mut self,
         default: &str,
@@ -197,7 +198,8 @@ impl Definer<'_> {
         }
     }
 
-    /// Expressions and predicates of indexes, read with the new types, which their operator classes must take.
+    /// Reads expressions and predicates of indexes again with the new types. Their operator classes
+    /// must accept the new types.
     fn retype_indexes(&mut self, before: &Relation, after: &Arc<Relation>) -> Result<()> {
         let (state, types) = (self.state(), self.session.types());
         for entry in &before.indexes {
@@ -264,7 +266,8 @@ impl Definer<'_> {
     }
 }
 
-/// Whether stored values of one type are values of the other as they are, in the same order.
+/// Returns whether stored values of one type are unchanged as values of the other, in the same
+/// order.
 fn keeps_values(from: ColumnType, to: ColumnType) -> bool {
     if to.domain.is_some() && to.domain != from.domain {
         return false;

@@ -1,4 +1,4 @@
-//! COMMENT ON: what is said of an object is stored with its definition, and goes with it.
+//! COMMENT ON: the comment is stored in the definition of its object, and is dropped with it.
 
 use niwaki_catalog::{Relation, RelationKind, SchemaEntry};
 use niwaki_sql::SqlError;
@@ -62,7 +62,8 @@ impl Definer<'_> {
             }
             CommentTarget::Database(name) => {
                 if !self.session.comment_on_database(name, text.map(str::to_owned))? {
-                    // So that a dump can be restored into a database of another name.
+                    // A warning instead of an error lets a dump be restored into a database of
+                    // another name.
                     let message = format!("database \"{name}\" does not exist");
                     self.session.warning(self.out, "3D000", message);
                 }
@@ -101,7 +102,7 @@ impl Definer<'_> {
         Err(SqlError::new("42704", message))
     }
 
-    /// Locks what is commented on, or what has the column that is.
+    /// Locks the relation that gets the comment, or whose column gets it.
     fn commented(
         &mut self,
         name: &Name,

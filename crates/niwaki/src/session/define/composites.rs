@@ -1,7 +1,8 @@
-//! CREATE TYPE … AS (…): composite types.
+//! CREATE TYPE … AS (…), for composite types.
 //!
-//! What a value of one is made of stands in the value, so that stored rows and keys are read without the type. Values keep the
-//! fields that they were made with; that is why attributes are not added, taken away or changed.
+//! A composite value contains the types of its fields, so that stored rows and keys are read
+//! without the type. Values keep the fields that they were made with. Therefore attributes cannot
+//! be added, removed or changed.
 
 use niwaki_catalog::{StoredAttribute, TypeDefinition, TypeKind};
 use niwaki_sql::SqlError;
@@ -11,7 +12,7 @@ use niwaki_types::{RECORD_DEPTH_MAX, TypeOid};
 use super::{Definer, no_transaction};
 use crate::Result;
 
-/// Most attributes of a type, as columns of a table.
+/// Greatest number of attributes of a type, the same as for columns of a table.
 const ATTRIBUTES_MAX: usize = 1600;
 
 impl Definer<'_> {
@@ -35,7 +36,7 @@ impl Definer<'_> {
             if column.domain.is_some() {
                 return Err(SqlError::unsupported("an attribute of a domain"));
             }
-            // Values that stand in one another are read by a function that calls itself.
+            // Nested values are read by a recursive function.
             if self.state().depth_of(column.oid) >= RECORD_DEPTH_MAX {
                 let what = "composite types that stand in one another so deeply";
                 return Err(SqlError::unsupported(what));

@@ -1,18 +1,20 @@
-//! CREATE INDEX, REINDEX and DROP INDEX, CONCURRENTLY: several transactions, with waits between them.
+//! CREATE INDEX, REINDEX and DROP INDEX CONCURRENTLY: several transactions, with waits between
+//! them.
 //!
 //! ```text
 //!  defined, neither ready nor valid ──wait──> built, ready ──wait──> validated, valid
 //!                    for writers without it          for writers that do not insert
 //! ```
 //!
-//! Through all steps and waits the session keeps one lock on the table, against vacuum and other definitions,
-//! not against writers, whom it keeps from freeing line pointers: nobody drops the table, or frees one,
-//! before the index is whole. A
-//! writer who is waited for and wants to define something too waits for us: a deadlock, which is found as
-//! any other.
+//! Through all steps and waits the session keeps one lock on the table. It excludes vacuum and
+//! other definitions, but not writers. Writers are kept from freeing line pointers. So until the
+//! index is complete, the table is not dropped and none of its line pointers is freed.
 //!
-//! `Table::validate_index` says why this gives every version its entry, and why nobody waits for old
-//! snapshots before the index becomes valid.
+//! A writer that this session waits for may want to define something, too. Then that writer waits
+//! for this session. The deadlock is found like any other.
+//!
+//! `Table::validate_index` explains why every version gets its index entry. It also explains why no
+//! wait for old snapshots is necessary before the index becomes valid.
 
 use std::sync::Arc;
 
@@ -31,21 +33,21 @@ use crate::progress::ProgressEntry;
 use crate::result::ResultSink;
 use crate::session::Session;
 
-/// What is held on the table throughout: keeps out vacuum and other definitions, not writers.
+/// Lock on the table through all steps: keeps out vacuum and other definitions, but not writers.
 const STEP: TableLockMode = TableLockMode::ShareUpdateExclusive;
 
-/// What REINDEX that is not CONCURRENTLY holds on the table while it builds: keeps out writers, vacuum and
-/// another REINDEX, not readers.
+/// Lock on the table while REINDEX without CONCURRENTLY builds: keeps out writers, vacuum and
+/// another REINDEX, but not readers.
 const BUILD: TableLockMode = TableLockMode::ShareRowExclusive;
 
-/// What is held on the table through all steps: a lock, and that nobody frees line pointers of it.
+/// Hold on the table through all steps: the lock, and the pause in freeing its line pointers.
 struct Kept {
     _freeing: FreeingPaused,
     _lock: KeptLock,
 }
 
 impl Session {
-    /// CREATE INDEX CONCURRENTLY. No transaction is open.
+    /// Runs CREATE INDEX CONCURRENTLY. No transaction is open.
     pub(in crate::session) fn create_index_concurrently(
         &mut self,
         spec: &CreateIndex,
@@ -66,8 +68,8 @@ impl Session {
         self.step(out, |definer| definer.mark_index(index, |i| i.valid = true))
     }
 
-    /// Fills a stored index while others write to its table. Afterwards it is complete, and not valid
-    /// yet.
+    /// Fills a stored index while other sessions write to its table. Afterwards the index is
+    /// complete, and not valid yet.
     fn build_in_steps(
         &mut self,
         table: Oid,
@@ -79,7 +81,7 @@ impl Session {
         result.map_err(|error| self.left_behind(index, error))
     }
 
-    /// Tells with an error what the steps before it left.
+    /// Adds a hint to an error about the index that earlier steps left behind.
     fn left_behind(&self, index: Oid, error: SqlError) -> SqlError {
         let state = self.catalog.catalog().state();
         match state.relation(index) {
@@ -101,7 +103,8 @@ impl Session {
         let writers = TableLockMode::Share;
         self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeBuild)?;
         self.step(out, |definer| {
-            // A file of its own: what a build that fails leaves of it goes with the transaction.
+            // The build has a file of its own, so a failed build leaves nothing: its file goes with
+            // the transaction.
             let definition = definer.current(index)?.definition.clone();
             definer.session.renew_file_beside_writers(definition)?;
             definer.fill_index_beside_writers(index, progress)?;
@@ -119,7 +122,7 @@ impl Session {
         })
     }
 
-    /// DROP INDEX CONCURRENTLY. No transaction is open.
+    /// Runs DROP INDEX CONCURRENTLY. No transaction is open.
     pub(in crate::session) fn drop_index_concurrently(
         &mut self,
         spec: &Drop,
@@ -149,7 +152,7 @@ impl Session {
         }
     }
 
-    /// Removes an index that is not valid any more, while others may still use it.
+    /// Removes an index that is not valid any more, while other sessions may still use it.
     fn drop_in_steps(
         &mut self,
         table: Oid,
@@ -169,10 +172,10 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let all = TableLockMode::AccessExclusive;
-        // Readers need it kept up until they end …
+        // Running readers need an up-to-date index until they end …
         self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDead)?;
         self.step(out, |definer| definer.mark_index(index, |i| i.ready = false))?;
-        // … and writers need its file until they end.
+        // … and running writers need its file until they end.
         self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDrop)?;
         self.step(out, |definer| {
             definer.lock(index, TableLockMode::AccessExclusive)?;
@@ -180,7 +183,7 @@ impl Session {
         })
     }
 
-    /// REINDEX of what needs transactions of its own. No transaction is open.
+    /// Runs a REINDEX that needs transactions of its own. No transaction is open.
     pub(in crate::session) fn reindex_in_steps(
         &mut self,
         spec: &Reindex,
@@ -210,7 +213,7 @@ impl Session {
         let progress = self.begin_progress("REINDEX CONCURRENTLY");
         let made = self.step(out, |definer| {
             definer.lock(table, STEP)?;
-            // It may have been dropped since the statement began.
+            // The index may have been dropped since the statement began.
             let Some(own) = definer.state().relation(index).cloned() else { return Ok(None) };
             let own = own.definition.clone();
             let Some(of) = own.index else { return Err(SqlError::internal("no index")) };
@@ -262,7 +265,7 @@ impl Session {
         }
     }
 
-    /// Waits for the transactions that hold the table now in a mode that excludes `mode`.
+    /// Waits for the transactions that now hold the table in a mode that conflicts with `mode`.
     fn wait_for_holders(
         &mut self,
         table: Oid,
@@ -292,7 +295,7 @@ impl Session {
 }
 
 impl Definer<'_> {
-    /// Changes what is stored of an index.
+    /// Changes the stored definition of an index.
     fn mark_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
         self.lock(oid, STEP)?;
         self.mark_stored(oid, change)
@@ -310,8 +313,8 @@ impl Definer<'_> {
         self.update(definition)
     }
 
-    /// The index gets the file of its copy, which is complete; the copy gets the old file, is kept up
-    /// as long as somebody may read it, and is not valid.
+    /// Exchanges the files of an index and its complete copy. The copy then has the old file, and
+    /// is not valid. It is still maintained as long as running transactions may read it.
     fn exchange_files(&mut self, index: Oid, copy: Oid) -> Result<()> {
         self.lock(index, STEP)?;
         self.lock(copy, STEP)?;
@@ -320,7 +323,7 @@ impl Definer<'_> {
         std::mem::swap(&mut own.file, &mut other.file);
         other.name = names::free_name(&self.state(), own.schema, &[], &own.name, None, "ccold");
         if let (Some(own), Some(other)) = (&mut own.index, &mut other.index) {
-            // The old one keeps taking entries only if it did.
+            // The old file keeps taking entries only if it took entries before.
             other.ready = own.ready;
             other.valid = false;
             own.ready = true;
@@ -330,7 +333,7 @@ impl Definer<'_> {
         self.update(other)
     }
 
-    /// Tables that REINDEX of a schema or database visits.
+    /// Returns the tables that REINDEX of a schema or database visits.
     fn tables_to_reindex(&mut self, target: &ReindexTarget) -> Result<Vec<Oid>> {
         let state = self.state();
         let schema = match target {
@@ -343,7 +346,7 @@ impl Definer<'_> {
         let mut tables: Vec<Oid> = state
             .with_rows()
             .filter(|t| schema.is_none_or(|schema| t.schema == schema))
-            // What has no file has nothing to be built anew.
+            // A partitioned table has no file to rebuild.
             .filter(|t| !t.is_partitioned())
             .map(|t| t.oid)
             .collect();
@@ -351,7 +354,7 @@ impl Definer<'_> {
         Ok(tables)
     }
 
-    /// Indexes that REINDEX CONCURRENTLY visits, each with its table.
+    /// Returns the indexes that REINDEX CONCURRENTLY visits, each with its table.
     fn indexes_to_reindex(&mut self, target: &ReindexTarget) -> Result<Vec<(Oid, Oid)>> {
         let tables = match target {
             ReindexTarget::Index(name) => {
@@ -399,12 +402,13 @@ impl Definer<'_> {
         Ok(relation)
     }
 
-    /// REINDEX of one index or one table, in the transaction that is open.
+    /// Runs REINDEX of one index or one table, in the open transaction.
     ///
-    /// Reading goes on while an index is built, also by means of the index, whose old file stays until the
-    /// end; writing does not. Only then is the table locked against everybody, since plans that read an index
-    /// lock its table, and the old file must not go under them. The first lock excludes itself: of two
-    /// REINDEX of a table one waits before it has done anything.
+    /// Reading goes on while an index is built, also by means of the index, whose old file stays
+    /// until the end. Writing does not go on. Only at the end is the table locked against all other
+    /// sessions: plans that read an index lock its table, and the old file must not vanish under
+    /// them. The first lock excludes itself. So of two REINDEX of a table, one waits before it has
+    /// done anything.
     pub(super) fn reindex(&mut self, spec: &Reindex) -> Result<()> {
         match &spec.target {
             ReindexTarget::Index(name) => {
@@ -439,7 +443,7 @@ impl Definer<'_> {
         self.lock(oid, TableLockMode::AccessExclusive)
     }
 
-    /// Gives an index a new file and fills it. A rollback brings the old one back.
+    /// Gives an index a new file and fills it. A rollback restores the old file.
     fn reindex_one(&mut self, oid: Oid, verbose: bool) -> Result<()> {
         let before = self.index_pages(oid)?;
         self.renew_file(oid)?;
@@ -454,20 +458,21 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Gives an index a new, empty file. The old one goes when the transaction commits.
+    /// Gives an index a new, empty file. The old file goes when the transaction commits.
     fn renew_file(&mut self, oid: Oid) -> Result<()> {
         let definition = self.current(oid)?.definition.clone();
         self.session.renew_file(definition)
     }
 
-    /// Pages of an index's file.
+    /// Returns the number of pages in an index's file.
     fn index_pages(&mut self, oid: Oid) -> Result<u32> {
         let (table, position) = self.index_of(oid)?;
         let stored = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
         Ok(stored.index(position).blocks().map_err(niwaki_table::Error::from)?)
     }
 
-    /// Makes the step's lock on the table the session's, before others see what the step defines.
+    /// Turns the step's lock on the table into the session's lock, before other sessions see the
+    /// step's definitions.
     fn keep_lock(&mut self, table: Oid) -> Result<Kept> {
         let kept = self.transaction()?.keep_table_lock(self.session.table_id(table), STEP);
         let lock = kept.ok_or_else(|| SqlError::internal("the table is not locked"))?;
@@ -477,12 +482,12 @@ impl Definer<'_> {
     }
 }
 
-/// DETAIL of what REINDEX (VERBOSE) tells.
+/// Returns the DETAIL of the report of REINDEX (VERBOSE).
 fn told_pages([now, before]: [u32; 2]) -> String {
     format!("It has {now} pages now, and had {before}.")
 }
 
-/// 0A000 for REINDEX of what has no entries.
+/// Fails with 0A000 for REINDEX of a partitioned table or index, which has no entries.
 fn refuse_partitioned(relation: &Relation) -> Result<()> {
     match relation.letter() {
         "p" | "I" => Err(SqlError::unsupported("REINDEX of a partitioned table or index")),

@@ -1,4 +1,4 @@
-//! Constraints: CHECK, PRIMARY KEY, UNIQUE.
+//! Constraints of tables: CHECK, PRIMARY KEY, UNIQUE.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::create_table::refuse_subquery;
 use super::{Definer, names, operator_class};
 use crate::Result;
 
-/// Names of a table's constraints, given ones and made-up ones.
+/// Names of a table's constraints, both given and generated ones.
 pub(super) struct ConstraintNames(Vec<String>);
 
 impl ConstraintNames {
@@ -30,7 +30,7 @@ impl ConstraintNames {
         &self.0
     }
 
-    /// Takes a given name.
+    /// Takes a given name. Fails if the name is taken.
     pub(super) fn take(&mut self, name: &str, table: &str) -> Result<()> {
         if self.0.iter().any(|n| n == name) {
             return Err(SqlError::new(
@@ -43,7 +43,7 @@ impl ConstraintNames {
     }
 }
 
-/// The columns of a primary key are NOT NULL.
+/// Makes the columns of a primary key NOT NULL.
 pub(super) fn set_key_not_null(
     table: &mut RelationDefinition,
     constraint: &ConstraintSpec,
@@ -67,7 +67,7 @@ pub(super) fn no_second_key(table: &str) -> SqlError {
 }
 
 impl Definer<'_> {
-    /// Adds a CHECK constraint to a definition; does nothing for other constraints.
+    /// Adds a CHECK constraint to a definition. Does nothing for other constraints.
     pub(super) fn add_check(
         &mut self,
         table: &mut RelationDefinition,
@@ -116,7 +116,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The condition of a CHECK constraint, as it is stored.
+    /// Returns the condition of a CHECK constraint in its stored form.
     fn check_text(
         &mut self,
         table: &RelationDefinition,
@@ -130,7 +130,8 @@ impl Definer<'_> {
         })
     }
 
-    /// Whether a CHECK constraint of a new partition is one that it has from its table already, of which a notice tells.
+    /// Decides whether a CHECK constraint of a new partition merges with one inherited from its
+    /// table. A merge is reported by a notice.
     pub(super) fn merges_check(
         &mut self,
         table: &RelationDefinition,
@@ -159,7 +160,7 @@ impl Definer<'_> {
         Ok(merged)
     }
 
-    /// Creates the index of a PRIMARY KEY or UNIQUE constraint; does nothing for other constraints.
+    /// Creates the index of a PRIMARY KEY or UNIQUE constraint. Does nothing for other constraints.
     /// `table` is stored already.
     pub(super) fn add_unique(
         &mut self,
@@ -173,7 +174,7 @@ impl Definer<'_> {
         }
     }
 
-    /// The index of a PRIMARY KEY or UNIQUE constraint, which is to be made.
+    /// Returns the index that a PRIMARY KEY or UNIQUE constraint needs. It is not created yet.
     pub(super) fn read_unique(
         &mut self,
         table: &RelationDefinition,

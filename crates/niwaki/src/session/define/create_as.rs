@@ -1,7 +1,8 @@
-//! CREATE TABLE AS and SELECT INTO; CREATE MATERIALIZED VIEW is in [`super::materialized`].
+//! CREATE TABLE AS and SELECT INTO. CREATE MATERIALIZED VIEW is in [`super::materialized`].
 //!
-//! The table is created with the columns that the query is planned to give, and filled with its rows. The plan was made before there
-//! was the table: a name in the query means what it meant then, as in `CREATE TEMP TABLE t AS SELECT * FROM t`.
+//! The table is created with the columns of the planned query, and filled with its rows. The plan
+//! is older than the table. So a name in the query keeps its meaning, as in `CREATE TEMP TABLE t AS
+//! SELECT * FROM t`.
 
 use niwaki_catalog::Oid;
 use niwaki_sql::parse::ParsedStatement;
@@ -18,8 +19,9 @@ use crate::session::type_names::shown_type;
 use crate::session::{Session, cursor};
 
 impl Session {
-    /// Runs CREATE TABLE AS or CREATE MATERIALIZED VIEW, which stands in `source`; `parameters` are types and values of those in its query. The number of rows;
-    /// `None` if it is not to put rows anywhere.
+    /// Runs CREATE TABLE AS or CREATE MATERIALIZED VIEW, whose text is `source`. `parameters` are
+    /// types and values of the parameters in its query. Returns the number of rows, or `None` if
+    /// the statement stores no rows.
     pub(in crate::session) fn create_table_as(
         &mut self,
         spec: &CreateTableAs,
@@ -39,7 +41,7 @@ impl Session {
             RowsOf::Execute { name, parameters } => self.query_by_name(name, parameters)?,
         };
         let rows = create_filled(self, spec, &query, parameters, out)?;
-        // Of no rows the tag is that of the EXECUTE.
+        // With EXECUTE and WITH NO DATA, the tag counts 0 rows.
         let none = matches!(spec.rows, RowsOf::Execute { .. }) && !spec.with_data;
         Ok(rows.or(none.then_some(0)))
     }
@@ -65,7 +67,7 @@ fn create_filled(
     definer.fill(&planned, values, oid, InsertOptions::default()).map(Some)
 }
 
-/// The columns of a table for such rows, of which the first have these names.
+/// Returns the columns of a table for rows of a query. `names` are names for the first columns.
 fn columns(given: &[ColumnInfo], names: &[String], types: &UserTypes) -> Result<Vec<ColumnSpec>> {
     if names.len() > given.len() {
         return Err(SqlError::new("42601", "too many column names were specified"));

@@ -1,4 +1,4 @@
-//! CREATE INDEX, and the making of any index.
+//! CREATE INDEX, and the steps that make any index.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::{Definer, names, operator_class, options};
 use crate::Result;
 use crate::progress::ProgressEntry;
 
-/// Most key and INCLUDE columns of an index.
+/// Greatest number of key and INCLUDE columns of an index, as in PostgreSQL.
 const INDEX_COLUMNS_MAX: usize = 32;
 
-/// An index to be made.
+/// An index that is to be made.
 pub(super) struct NewIndex {
     pub(super) name: String,
     pub(super) definition: IndexDefinition,
@@ -38,8 +38,8 @@ impl Definer<'_> {
         }
     }
 
-    /// The index that a statement asks for, its table locked; `None` when it is there already and
-    /// that is allowed.
+    /// Reads the index that a statement asks for, and locks its table. Returns `None` when the
+    /// index exists and IF NOT EXISTS allows that.
     pub(super) fn read_index(
         &mut self,
         spec: &CreateIndex,
@@ -122,7 +122,7 @@ impl Definer<'_> {
         Ok(Some(NewIndex { name, definition, options: index_options }))
     }
 
-    /// How the session builds indexes.
+    /// Returns the session's options for index builds.
     pub(super) fn build_options(&self, progress: Arc<BuildProgress>) -> BuildOptions {
         let hot = self.session.settings.hot();
         BuildOptions {
@@ -134,7 +134,7 @@ impl Definer<'_> {
         }
     }
 
-    /// A key column as the catalog stores it.
+    /// Returns a key column in its stored form.
     fn index_key(&mut self, relation: &Arc<Relation>, spec: &IndexKeySpec) -> Result<IndexColumn> {
         let (column, expression) = match &spec.source {
             IndexKeySource::Column(name) => (column_position(relation, name)?, None),
@@ -171,7 +171,7 @@ impl Definer<'_> {
             return Err(undetermined(message.to_owned()));
         }
         key.collation = match self.collation(spec.collation, of)? {
-            // COLLATE that names the type's is another one than that of a column that has its own.
+            // COLLATE with the type's own collation is stored if the column has another collation.
             None if own.is_some() => spec.collation,
             given => given.filter(|given| own != Some(*given)),
         };
@@ -209,7 +209,7 @@ impl Definer<'_> {
         let table = self.current(index.table)?;
         let oid = self.session.new_oid();
         let definition = RelationDefinition {
-            // That of a partitioned table has no entries.
+            // The index of a partitioned table has no entries.
             file: if table.is_partitioned() { 0 } else { self.new_file(table.logged)? },
             logged: table.logged,
             options: new.options,
@@ -226,7 +226,7 @@ impl Definer<'_> {
         self.fill_index_as(oid, progress, &options)
     }
 
-    /// [`Definer::fill_index`] while others write to the table.
+    /// Does [`Definer::fill_index`] while other sessions write to the table.
     pub(super) fn fill_index_beside_writers(
         &mut self,
         oid: Oid,
@@ -246,7 +246,8 @@ impl Definer<'_> {
         progress.concerns(table.oid, oid);
         let built = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
         if !options.beside_writers {
-            // A rollback takes the index away, and nothing of what the others are known for.
+            // A rollback removes the index, and keeps everything that is known of the other
+            // indexes.
             self.session.freeing.push(built.heap().pause_freeing().changing());
         }
         let result = built.build_index(self.transaction()?, position, options);
@@ -259,7 +260,7 @@ impl Definer<'_> {
         result.map_err(|error| self.not_built(error, &table, oid))
     }
 
-    /// The table of an index as it is now, and the index's place in it.
+    /// Returns the current table of an index, and the index's position in it.
     pub(super) fn index_of(&mut self, oid: Oid) -> Result<(Arc<Relation>, usize)> {
         let gone = || SqlError::new("42704", format!("index with OID {oid} does not exist"));
         let state = self.state();
@@ -269,7 +270,7 @@ impl Definer<'_> {
         Ok((table, position))
     }
 
-    /// Why an index could not be filled, as clients see it.
+    /// Returns the error of a failed index build, as clients see it.
     pub(super) fn not_built(&mut self, error: TableError, table: &Relation, oid: Oid) -> SqlError {
         let TableError::UniqueViolation(violation) = &error else { return error.into() };
         let name = table.indexes.iter().find(|i| i.oid == oid).map_or("", |i| i.name.as_str());

@@ -1,4 +1,4 @@
-//! CREATE TABLE.
+//! CREATE TABLE with columns, constraints, LIKE and PARTITION OF.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use super::partition::columns_of;
 use super::{Definer, names, options};
 use crate::Result;
 
-/// Most columns of a table.
+/// Greatest number of columns of a table, as in PostgreSQL.
 pub(super) const COLUMNS_MAX: usize = 1600;
-/// Names that every table has already.
+/// System columns, whose names no column of a table may have.
 pub(super) const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 impl Definer<'_> {
-    /// Creates a table; `None` after a notice when there is one and that is allowed (IF NOT EXISTS).
+    /// Creates a table. Returns `None` after a notice when the table exists and IF NOT EXISTS
+    /// allows that.
     pub(super) fn create_table(&mut self, spec: &CreateTable) -> Result<Option<Oid>> {
         let schema = self.creation_schema(&spec.name, spec.persistence)?;
         let logged = self.is_logged(schema, spec.persistence);
@@ -36,7 +37,7 @@ impl Definer<'_> {
         let parent = self.parent_of_new(spec)?;
         let oid = self.session.new_oid();
         let mut table = RelationDefinition {
-            // A partitioned one has no rows of its own.
+            // A partitioned table has no rows of its own.
             file: if spec.partition_by.is_some() { 0 } else { self.new_file(logged)? },
             logged,
             options: table_options,
@@ -105,7 +106,8 @@ impl Definer<'_> {
         Ok(Some(oid))
     }
 
-    /// Calls `run`, which defines expressions whose texts are the catalog's (`stored`) or were written.
+    /// Calls `run`, which defines expressions. `stored` tells whether their texts come from the
+    /// catalog or from a statement.
     pub(super) fn with_texts<T>(&mut self, stored: bool, run: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.session.stored_text, stored);
         let done = run(self);
@@ -113,7 +115,8 @@ impl Definer<'_> {
         done
     }
 
-    /// Reads what a generated column of a new definition is computed by; does nothing for other columns.
+    /// Reads the expression of a generated column in a new definition. Does nothing for other
+    /// columns.
     pub(super) fn read_generated(
         &mut self,
         table: &mut RelationDefinition,
@@ -131,8 +134,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses a column of a type that has no stored form: columns of system relations alone have
-    /// one, and a query or LIKE takes it from there.
+    /// Refuses a column of a type without a stored form. Only system relations have columns of such
+    /// types, and a query or LIKE may copy such a column.
     pub(super) fn refuse_unstored(&mut self, column: &str, oid: TypeOid) -> Result<()> {
         refuse_pseudo(column, oid)?;
         let inner = element_of(oid).unwrap_or(oid);
@@ -142,7 +145,8 @@ impl Definer<'_> {
         let Some(number) = inner.user_number().filter(|_| inner.is_composite()) else {
             return Ok(());
         };
-        // Users' tables were looked at when they were made; views have no rows in their columns.
+        // User tables were checked when they were created. Columns of views hold no whole rows, so
+        // the recursion ends.
         let state = self.state();
         let rows_of = state.relation(Oid(number));
         let doubtful =
@@ -155,7 +159,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The stored form of a new column; creates the sequence of a serial or identity column.
+    /// Returns the stored form of a new column. Creates the sequence of a serial or identity
+    /// column.
     pub(super) fn new_column(
         &mut self,
         table: &RelationDefinition,
@@ -168,7 +173,7 @@ impl Definer<'_> {
         };
         self.refuse_unstored(&spec.name, column_type.oid)?;
         let default = match (&spec.generated, &spec.default) {
-            // It is read when all columns are there.
+            // The expression is read when all columns are known.
             (Some(generated), _) => Some(generated.clone()),
             (None, Some(default)) => {
                 let target = (column_type, spec.name.as_str());
@@ -220,7 +225,7 @@ impl Definer<'_> {
         Ok(column)
     }
 
-    /// The DEFAULT of a column or domain (`target`: its type and name), as it is stored.
+    /// Returns the stored form of a DEFAULT. `target` is the type and name of its column or domain.
     pub(super) fn new_default(&mut self, text: &str, target: (ColumnType, &str)) -> Result<String> {
         refuse_subquery(text, "DEFAULT expression")?;
         self.session
@@ -228,7 +233,8 @@ impl Definer<'_> {
             .map_err(of_default)
     }
 
-    /// Reads the defaults and checks of a table again, so that what does not fit its columns any more is refused.
+    /// Reads the defaults and checks of a table again. Refuses expressions that do not fit its
+    /// columns any more.
     pub(super) fn check_expressions(&mut self, oid: Oid) -> Result<()> {
         let relation = self.current(oid)?;
         self.session.with_analysis(|context| {
@@ -247,7 +253,7 @@ impl Definer<'_> {
     }
 }
 
-/// A value that a column cannot have by default is called so.
+/// Adapts the message of a type error to a default expression.
 pub(super) fn of_default(mut error: SqlError) -> SqlError {
     if error.sqlstate == "42804" {
         error.message = error.message.replace(" but expression is ", " but default expression is ");
@@ -255,7 +261,7 @@ pub(super) fn of_default(mut error: SqlError) -> SqlError {
     error
 }
 
-/// Refuses a nested query where only a plain expression may stand.
+/// Refuses a subquery where only a plain expression may stand.
 pub(super) fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
     let mut nested = false;
     each_node(expression, |node| nested |= matches!(node, NodeEnum::SubLink(_)))?;

@@ -1,4 +1,4 @@
-//! What depends on what goes: refused, or gone with it (CASCADE).
+//! Dependents of dropped objects, which are refused or dropped with them (CASCADE).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::named::{names_function, names_relation, users_of};
 use crate::Result;
 use crate::session::Session;
 
-/// What cannot stay.
+/// An object that cannot stay when another one is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Object {
     /// A foreign key.
@@ -60,7 +60,8 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// The relation that it is, or is a part of, or the function or type: whose lock keeps others from changing it.
+    /// Returns the relation, function or type that has or is the object. Its lock keeps other
+    /// sessions from changing the object.
     fn owner(&self) -> Oid {
         match self {
             Self::ForeignKey { table, .. }
@@ -74,7 +75,8 @@ impl Object {
         }
     }
 
-    /// Where it stands among objects that are told by age; a part of something, which has no number, behind it.
+    /// Returns the sort key for lists by age. A part without a number of its own comes behind its
+    /// owner.
     pub(super) fn age(&self) -> (Oid, usize, &str) {
         match self {
             Self::ForeignKey { constraint: oid, .. }
@@ -92,21 +94,22 @@ impl Object {
     }
 }
 
-/// An object that cannot stay.
+/// An object that cannot stay, with the reason.
 pub(super) struct Dependent {
     pub(super) object: Object,
-    /// What it depends on of what goes, as messages call it.
+    /// The dropped object that this one depends on, as messages call it.
     on: String,
 }
 
 impl Definer<'_> {
-    /// Name of a relation, with its schema where the search path needs it.
+    /// Returns the name of a relation, with its schema where the search path needs it.
     pub(super) fn shown_name(&mut self, relation: &Relation) -> String {
         let path = self.session.search_path();
         self.state().shown_relation(&path, relation)
     }
 
-    /// Foreign keys and views that need one of the relations `going`, and are not among them.
+    /// Returns the objects that depend on one of the relations `going` and are not among them:
+    /// foreign keys, views, functions and stored expressions.
     pub(super) fn dependents_of(&mut self, going: &[Oid]) -> Result<Vec<Dependent>> {
         let mut found = Vec::new();
         for oid in going {
@@ -125,13 +128,13 @@ impl Definer<'_> {
         let relation = self.current(oid)?;
         let on = format!("{} {}", relation.kind.word(), self.shown_name(&relation));
         let state = self.state();
-        // What refers to a table refers to its partitions.
+        // A foreign key that refers to a table also refers to its partitions.
         let above = |oid| state.relation(oid).and_then(|table| table.partition_of.as_ref());
         let tables = std::iter::successors(Some(oid), |oid| above(*oid).map(|of| of.parent));
         let tables = tables.take_while(|table| *table == oid || !going.contains(table));
         let keys = tables.flat_map(|table| state.foreign_keys_to(table));
         let keys = keys.filter_map(|key| state.foreign_key(*key));
-        // Parts go with what they are parts of.
+        // Parts of a foreign key are dropped with the whole key.
         let keys = keys.filter(|(_, key)| key.part_of.is_none());
         let keys =
             keys.map(|(table, key)| Object::ForeignKey { table: table.oid, constraint: key.oid });
@@ -143,7 +146,7 @@ impl Definer<'_> {
         let mut objects: Vec<Object> = keys.collect();
         objects.extend(users_of(&state, names_relation(oid))?);
         self.add_dependents(objects, &on, going, found)?;
-        // Sequences of columns go with them, and take along what draws from them elsewhere.
+        // Sequences of columns are dropped with the columns, and take along their other users.
         for sequence in owned_sequences(&state, oid) {
             let relation = self.current(sequence)?;
             let on = format!("sequence {}", self.shown_name(&relation));
@@ -154,7 +157,7 @@ impl Definer<'_> {
         self.add_dependents(with_rows, &on, going, found)
     }
 
-    /// Triggers and views that call a function.
+    /// Adds triggers, views and stored expressions that call a function.
     fn add_callers_of(
         &mut self,
         oid: Oid,
@@ -179,7 +182,7 @@ impl Definer<'_> {
         self.add_dependents(objects, &on, going, found)
     }
 
-    /// What calls one of these functions, and is not among them.
+    /// Returns the objects that call one of these functions and are not among them.
     pub(super) fn callers_of(&mut self, functions: &[Oid]) -> Result<Vec<Dependent>> {
         let mut found = Vec::new();
         for oid in functions {
@@ -189,8 +192,9 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    /// Adds objects that depend on `on`, behind what depends on them; the newest first, so that the whole list, turned
-    /// round, begins with the oldest, and has each object in front of what depends on it.
+    /// Adds objects that depend on `on`, behind their own dependents, the newest first. So the
+    /// whole list, reversed, begins with the oldest, and has each object in front of its
+    /// dependents.
     fn add_dependents(
         &mut self,
         mut objects: Vec<Object>,
@@ -204,7 +208,7 @@ impl Definer<'_> {
                 continue;
             }
             if let &Object::View(view) = &object {
-                // Ends: a view reads only what was there before it, or another error comes first.
+                // Ends: a view reads only older objects, or another error comes first.
                 stack::deeper(|| self.add_dependents_of(view, going, found))?;
             }
             if let &Object::Function(function) = &object {
@@ -215,7 +219,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Objects that depend on a part of a relation, which messages call `on`.
+    /// Returns the dependents of a part of a relation. Messages call the part `on`.
     pub(super) fn dependents_on(
         &mut self,
         objects: Vec<Object>,
@@ -227,7 +231,8 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    /// Foreign keys that rest on an index, of the table itself too, and views that group by its columns.
+    /// Returns the foreign keys that rest on an index, including the table's own, and the views
+    /// that group by its columns.
     pub(super) fn references_on(&mut self, index: &Relation) -> Result<Vec<Dependent>> {
         let state = self.state();
         let Some(definition) = &index.index else { return Ok(Vec::new()) };
@@ -246,7 +251,7 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    /// Objects as messages call them.
+    /// Returns the names of the objects as messages call them.
     fn shown(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
         let mut shown = Vec::with_capacity(dependents.len());
         for dependent in dependents {
@@ -281,14 +286,15 @@ impl Definer<'_> {
         Ok(shown)
     }
 
-    /// What each depends on, a line each.
+    /// Returns a line for each dependent, with the object that it depends on.
     pub(super) fn lines(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
         let shown = self.shown(dependents)?;
         let each = shown.iter().zip(dependents);
         Ok(each.map(|(what, on)| format!("{what} depends on {}", on.on)).collect())
     }
 
-    /// Removes what depends on `what`, which goes; without CASCADE refuses if there is anything.
+    /// Drops the dependents of `what`, which is dropped itself. Without CASCADE any dependent is an
+    /// error.
     pub(super) fn drop_dependents(
         &mut self,
         what: &str,
@@ -324,7 +330,7 @@ impl Definer<'_> {
                 Object::Function(function) => self.remove_function(function)?,
                 Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
                 Object::ForeignKey { table, constraint } => {
-                    // What waits to be checked for it, asks for nothing then.
+                    // A pending check of the dropped foreign key then does nothing.
                     self.remove_foreign_key(table, constraint)?;
                 }
             }
@@ -332,7 +338,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Tells what goes too.
+    /// Sends a notice about the other objects that are dropped, too.
     pub(super) fn cascades(&mut self, shown: &[String]) {
         let (message, detail) = match shown {
             [] => return,
@@ -350,12 +356,13 @@ impl Definer<'_> {
 }
 
 impl Session {
-    /// Takes away the foreign keys of other tables that reference a table that goes without being asked about.
+    /// Removes the foreign keys of other tables that reference a table which is dropped without a
+    /// check for dependents, as ON COMMIT DROP does.
     pub(super) fn release_references(&mut self, to: Oid) -> Result<()> {
         let state = self.catalog.state();
         for key in state.foreign_keys_to(to) {
             let Some((table, _)) = state.foreign_key(*key) else { continue };
-            // It may have another one that was taken away just now.
+            // The table may have lost another foreign key just now.
             let state = self.catalog.state();
             let Some(table) = state.relation(table.oid) else { continue };
             let mut definition = table.definition.clone();
@@ -366,7 +373,7 @@ impl Session {
     }
 }
 
-/// 2BP01
+/// Returns the error 2BP01 for an object with dependents.
 pub(super) fn still_needed(what: &str, lines: &[String]) -> SqlError {
     let (what, it) = match what {
         "" => ("desired object(s)", "them"),
@@ -378,7 +385,7 @@ pub(super) fn still_needed(what: &str, lines: &[String]) -> SqlError {
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
-/// The sequences that belong to columns of a table, the newest first.
+/// Returns the sequences that belong to columns of a table, the newest first.
 fn owned_sequences(state: &niwaki_catalog::CatalogState, table: Oid) -> Vec<Oid> {
     let belongs = |relation: &&Arc<Relation>| {
         let owner = relation.sequence.as_ref().and_then(|sequence| sequence.owned_by);

@@ -1,8 +1,9 @@
-//! CREATE DOMAIN, ALTER DOMAIN.
+//! CREATE DOMAIN and ALTER DOMAIN.
 //!
-//! A domain's constraints are judged where values are made (`niwaki_sql`), so that a new one reaches what is stored already
-//! only here: the tables that have columns of it are locked against writers until the transaction ends, and looked through.
-//! Statements that were planned before read the changed catalog once they have their locks.
+//! The constraints of a domain are checked where values are made (`niwaki_sql`). So only this
+//! module applies a new constraint to stored values. It locks the tables that have columns of the
+//! domain against writers until the transaction ends, and checks their rows. Statements that were
+//! planned before read the changed catalog once they have their locks.
 
 use std::sync::Arc;
 
@@ -18,10 +19,11 @@ use super::{Definer, names, no_transaction};
 use crate::Result;
 use crate::session::type_names::type_in_sql;
 
-/// What the checks of a domain call its value.
+/// Name of the value in the checks of a domain.
 const VALUE: &str = "value";
 
-/// Most domains that are made of one another: what reads their values recurses.
+/// Greatest depth of domains over domains. Code that reads their values recurses, so the depth
+/// needs a bound.
 const LEVELS_MAX: usize = 1000;
 
 impl Definer<'_> {
@@ -55,7 +57,7 @@ impl Definer<'_> {
         domain.default = match &spec.default {
             Some(Some(default)) => Some(self.new_default(default, (domain.below(), name))?),
             Some(None) => None,
-            // It is inherited as it is now.
+            // The new domain inherits the current default.
             None => below.and_then(|below| below.default.clone()),
         };
         for (given, expression) in &spec.checks {
@@ -71,7 +73,7 @@ impl Definer<'_> {
         Ok(self.session.catalog.create_type(transaction, definition)?)
     }
 
-    /// Adds a check to a definition, under the given name or a made-up one, which is returned.
+    /// Adds a check to a definition, under the given name or a generated one. Returns the name.
     fn add_domain_check(
         &mut self,
         domain: &mut DomainDefinition,
@@ -96,7 +98,7 @@ impl Definer<'_> {
             Some(given) => given.to_owned(),
             None => {
                 let mut number = 0u32;
-                // Ends: there are fewer constraints than numbers.
+                // Ends: the constraints are fewer than the numbers.
                 loop {
                     let label =
                         if number == 0 { "check".to_owned() } else { format!("check{number}") };
@@ -154,7 +156,7 @@ impl Definer<'_> {
                     self.add_domain_check(domain, schema, name, given, expression, *not_valid)?;
                 let check = domain.checks.iter().find(|check| check.name == added).cloned();
                 self.update_type(definition)?;
-                // A check that leads back to the domain is found here.
+                // This finds a check that leads back to the domain.
                 let cast = format!("value::{}", type_in_sql(&self.state(), found.column_type()));
                 let of_text = ColumnType::new(TypeOid::TEXT);
                 self.session.with_analysis(|context| {
@@ -216,7 +218,7 @@ impl Definer<'_> {
         self.look_through(domain, is_null, "23502", "null values")
     }
 
-    /// Fails when a column of a domain has a value that does not satisfy a check of it.
+    /// Fails when a column of a domain has a value that does not satisfy the check.
     fn prove_domain_check(&mut self, domain: &TypeDefinition, check: &Check) -> Result<()> {
         let violates = |column: &str| {
             Ok(format!("NOT ({})", rename_column(&check.expression, VALUE, column)?))
@@ -225,7 +227,8 @@ impl Definer<'_> {
         self.look_through(domain, violates, "23514", what)
     }
 
-    /// Fails when some stored value of a domain is one for which `bad`, a condition on the column of this name, holds.
+    /// Fails when a stored value of a domain satisfies `bad`, a condition on the column of the
+    /// given name.
     fn look_through(
         &mut self,
         domain: &TypeDefinition,
@@ -269,7 +272,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Whether a schema has a relation of this name, or a composite type, which is one to PostgreSQL.
+    /// Returns whether the schema has a relation of this name, or a composite type, which
+    /// PostgreSQL counts as one.
     fn is_relation_name(&mut self, schema: Oid, name: &str) -> bool {
         let state = self.state();
         let found = state.lookup_type(schema, name);
@@ -277,7 +281,7 @@ impl Definer<'_> {
             || found.is_some_and(|found| found.attributes().is_some())
     }
 
-    /// Refuses one of PostgreSQL's own types where a domain is to be named.
+    /// Refuses a built-in type where a domain is to be named.
     fn refuse_builtin(&mut self, name: &Name) -> Result<()> {
         if self.find_type(name).is_some()
             || name.schema.as_deref().is_some_and(|s| s != "pg_catalog")
@@ -307,7 +311,7 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    /// ALTER TYPE … RENAME TO, ALTER DOMAIN … RENAME TO
+    /// Runs ALTER TYPE … RENAME TO and ALTER DOMAIN … RENAME TO.
     pub(super) fn rename_type(&mut self, name: &Name, to: &str, domain: bool) -> Result<()> {
         let found = self.named_in_statement(name, domain)?;
         let relation = self.is_relation_name(found.schema, to);
@@ -321,7 +325,7 @@ impl Definer<'_> {
         self.update_type(definition)
     }
 
-    /// ALTER TYPE … SET SCHEMA, ALTER DOMAIN … SET SCHEMA
+    /// Runs ALTER TYPE … SET SCHEMA and ALTER DOMAIN … SET SCHEMA.
     pub(super) fn move_type(&mut self, name: &Name, schema: &str, domain: bool) -> Result<()> {
         let found = self.named_in_statement(name, domain)?;
         let target = self.target_schema(schema)?;
@@ -346,13 +350,13 @@ impl Definer<'_> {
         self.update_type(definition)
     }
 
-    /// ALTER TYPE … OWNER TO, ALTER DOMAIN … OWNER TO
+    /// Runs ALTER TYPE … OWNER TO and ALTER DOMAIN … OWNER TO.
     pub(super) fn own_type(&mut self, name: &Name, role: &str, domain: bool) -> Result<()> {
         self.named_in_statement(name, domain)?;
         self.may_own(role)
     }
 
-    /// COMMENT ON TYPE, COMMENT ON DOMAIN
+    /// Runs COMMENT ON TYPE and COMMENT ON DOMAIN.
     pub(super) fn comment_on_type(
         &mut self,
         name: &Name,
@@ -363,7 +367,7 @@ impl Definer<'_> {
         self.update_type(TypeDefinition { comment, ..TypeDefinition::clone(&found) })
     }
 
-    /// COMMENT ON CONSTRAINT … ON DOMAIN
+    /// Runs COMMENT ON CONSTRAINT … ON DOMAIN.
     pub(super) fn comment_on_domain_constraint(
         &mut self,
         name: &Name,
@@ -383,7 +387,7 @@ impl Definer<'_> {
         self.update_type(definition)
     }
 
-    /// Refuses to drop something else by DROP DOMAIN.
+    /// Refuses a type that is not a domain, for DROP DOMAIN.
     pub(super) fn refuse_no_domain(&mut self, name: &Name) -> Result<()> {
         let found = self.existing_type(name)?;
         match found.domain() {
@@ -393,7 +397,7 @@ impl Definer<'_> {
     }
 }
 
-/// Whether a constraint of a table or domain in the schema has this name.
+/// Returns whether a constraint of a table or domain in the schema has this name.
 fn constraint_exists(state: &CatalogState, schema: Oid, name: &str) -> bool {
     let mut tables = state.tables().filter(|table| table.schema == schema);
     let in_tables = tables.any(|table| {
@@ -406,7 +410,7 @@ fn constraint_exists(state: &CatalogState, schema: Oid, name: &str) -> bool {
     in_tables || domains.any(|domain| domain.checks.iter().any(|check| check.name == name))
 }
 
-/// The columns of a domain and of those that are made of it, by tables and positions.
+/// Returns the columns of a domain, and of domains made of it, as tables and positions.
 fn columns_of_domain(state: &CatalogState, oid: Oid) -> Vec<(Arc<Relation>, usize)> {
     let mut tables: Vec<&Arc<Relation>> =
         state.with_rows().filter(|table| !table.unpopulated).collect();

@@ -1,4 +1,4 @@
-//! DROP.
+//! DROP of relations, schemas and constraints.
 
 use std::sync::Arc;
 
@@ -70,7 +70,8 @@ impl Definer<'_> {
         Ok(spec.word())
     }
 
-    /// Removes a locked table or materialized view with its indexes and the sequences of its columns.
+    /// Removes a locked table or materialized view with its indexes and the sequences of its
+    /// columns.
     pub(super) fn drop_table(&mut self, table: &Relation) -> Result<()> {
         self.refuse_use(table, "DROP TABLE")?;
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
@@ -120,7 +121,7 @@ impl Definer<'_> {
         self.remove_index(relation.oid)
     }
 
-    /// The constraints that parts of an index hold, which holds none itself.
+    /// Returns the constraints of an index's parts, where the index itself holds none.
     fn constraints_below(&mut self, index: &Relation) -> Vec<String> {
         let mut found = Vec::new();
         for part in parts_of(&self.state(), index.oid) {
@@ -137,7 +138,7 @@ impl Definer<'_> {
         found
     }
 
-    /// Locks the table of an index that is to go, and returns it.
+    /// Locks the table of an index that is to be dropped, and returns it.
     pub(super) fn may_drop_index(
         &mut self,
         relation: &Relation,
@@ -172,7 +173,7 @@ impl Definer<'_> {
             )));
         }
         if mode != TableLockMode::AccessExclusive {
-            // CONCURRENTLY takes nothing along.
+            // CONCURRENTLY drops no dependents.
             let dependents = self.references_on(relation)?;
             let what = format!("index {}", self.shown_name(relation));
             self.drop_dependents(&what, dependents, false)?;
@@ -180,7 +181,7 @@ impl Definer<'_> {
         Ok(table.oid)
     }
 
-    /// 2BP01 for a part of another index.
+    /// Returns the error 2BP01 for a part of another index.
     fn needed_above(&mut self, index: &Relation, above: Oid) -> Result<SqlError> {
         let above = self.current(above)?;
         let (own, above) = (self.shown_name(index), self.shown_name(&above));
@@ -196,7 +197,7 @@ impl Definer<'_> {
         let needed_by = owner.and_then(|(table, position)| {
             let table = state.relation(table)?;
             let column = table.columns.get(usize::from(position))?;
-            // One that drew from it does so no more.
+            // The column may not draw from the sequence any more.
             (column.sequence == Some(relation.oid)).then(|| (Arc::clone(table), position))
         });
         if let Some((table, position)) = needed_by {
@@ -289,7 +290,7 @@ impl Definer<'_> {
             self.lock(found.oid, TableLockMode::AccessExclusive)?;
         }
         self.drop_all(types, true)?;
-        // One may have gone with a type.
+        // A function may have gone with a type.
         let mut functions = functions;
         functions.retain(|function| self.state().function(function.oid).is_some());
         for function in &functions {
@@ -301,21 +302,21 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Removes a relation with its files. It is locked, or its table is, but for a sequence, which
-    /// others may draw from without a look at the table that owns it.
+    /// Removes a relation with its files. The relation or its table is locked. A sequence is locked
+    /// here, because other sessions may draw from it without a look at the table that owns it.
     pub(super) fn remove_with_files(&mut self, oid: Oid) -> Result<()> {
         let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
         if relation.kind == RelationKind::Sequence {
             self.lock(oid, TableLockMode::AccessExclusive)?;
         }
-        // What was altered meanwhile may have other files.
+        // A relation that was altered meanwhile may have other files.
         let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
         self.drop_file(&relation.definition)?;
         self.remove(oid)
     }
 
-    /// Removes a constraint: its index, or what the table's definition says of it. False when there is none of this
-    /// name.
+    /// Removes a constraint: its index, or its entry in the table's definition. Returns false when
+    /// no constraint has this name.
     pub(super) fn drop_constraint(
         &mut self,
         table: &Relation,
@@ -331,7 +332,7 @@ impl Definer<'_> {
             ));
             let own = self.current(index.oid)?;
             if let Some(above) = index.definition.part_of {
-                // Of an index that holds no constraint.
+                // The index above holds no constraint here.
                 return Err(self.needed_above(&own, above)?);
             }
             let dependents = self.references_on(&own)?;

@@ -1,4 +1,4 @@
-//! FOREIGN KEY constraints: defined, proved for the rows that are there, altered.
+//! FOREIGN KEY constraints: their definition, their proof for existing rows, and changes of them.
 
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ use super::{Definer, names};
 use crate::Result;
 use crate::session::type_names::shown_type;
 
-/// Most columns of a key.
+/// Greatest number of columns of a foreign key, as in PostgreSQL.
 const KEY_COLUMNS_MAX: usize = 32;
 
 impl Definer<'_> {
-    /// Adds a FOREIGN KEY constraint to a stored table; does nothing for other constraints. `prove`: there may be rows.
+    /// Adds a FOREIGN KEY constraint to a stored table. Does nothing for other constraints. `prove`
+    /// is set when the table may have rows.
     pub(super) fn add_foreign_key(
         &mut self,
         table: Oid,
@@ -121,7 +122,8 @@ impl Definer<'_> {
         Ok(self.free_key_name(table, taken, &names::joined(&spec.columns)))
     }
 
-    /// A name for a foreign key over columns of these names, unique in the schema as in PostgreSQL.
+    /// Returns a generated name for a foreign key over columns of these names. It is unique in the
+    /// schema, as in PostgreSQL.
     pub(super) fn free_key_name(
         &mut self,
         table: &Relation,
@@ -146,12 +148,12 @@ impl Definer<'_> {
             if !elsewhere(&name) && taken.take(&name, &table.name).is_ok() {
                 return name;
             }
-            // Ends: there are fewer constraints than numbers.
+            // Ends: the constraints are fewer than the numbers.
             number += 1;
         }
     }
 
-    /// Looks at all rows of the referencing table, partition by partition.
+    /// Checks all rows of the referencing table, partition by partition.
     pub(super) fn prove_foreign_key(&mut self, oid: Oid) -> Result<()> {
         let state = self.state();
         let Some((table, _)) = state.foreign_key(oid) else { return Ok(()) };
@@ -171,7 +173,7 @@ impl Definer<'_> {
         }
     }
 
-    /// VALIDATE CONSTRAINT
+    /// Runs VALIDATE CONSTRAINT.
     pub(super) fn validate_constraint(&mut self, relation: &Relation, name: &str) -> Result<()> {
         let mut definition = relation.definition.clone();
         if let Some(key) = definition.foreign_keys.iter_mut().find(|key| key.name == name) {
@@ -230,7 +232,7 @@ impl Definer<'_> {
     }
 }
 
-/// Positions of the columns that a foreign key names.
+/// Returns the positions of the columns that a foreign key names.
 fn positions(relation: &Relation, names: &[String]) -> Result<Vec<u16>> {
     if names.len() > KEY_COLUMNS_MAX {
         let message = format!("cannot have more than {KEY_COLUMNS_MAX} keys in a foreign key");
@@ -260,7 +262,7 @@ fn set_columns(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Resu
             return Err(SqlError::new("42P10", message));
         }
     }
-    // A column that is named again says nothing new.
+    // A repeated column changes nothing.
     let mut seen = Vec::new();
     set.retain(|column| {
         !seen.contains(column) && {
@@ -271,7 +273,7 @@ fn set_columns(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Resu
     Ok(set)
 }
 
-/// What a generated column cannot be set to.
+/// Refuses actions that would set a generated column.
 fn refuse_generated(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Result<()> {
     use ReferentialAction as A;
     let generated = |at: &u16| table.columns.get(usize::from(*at)).is_some_and(|c| c.generated);
@@ -307,7 +309,7 @@ fn primary_key(referenced: &Relation) -> Result<(Oid, Vec<u16>)> {
     Ok((index.oid, index.definition.key.iter().map(|key| key.column).collect()))
 }
 
-/// The unique index with just these columns, in any order.
+/// Finds the unique index with exactly these columns, in any order.
 fn unique_index(referenced: &Relation, columns: &[u16]) -> Result<Oid> {
     let mut sorted = columns.to_vec();
     sorted.sort_unstable();
@@ -347,7 +349,7 @@ fn unique_index(referenced: &Relation, columns: &[u16]) -> Result<Oid> {
     })
 }
 
-/// 42804 unless each pair of columns can be compared.
+/// Fails with 42804 unless each pair of columns can be compared.
 pub(super) fn refuse_types(
     key: &ForeignKey,
     table: &Relation,

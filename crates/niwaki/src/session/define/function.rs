@@ -1,4 +1,4 @@
-//! CREATE FUNCTION, ALTER FUNCTION, DROP FUNCTION.
+//! CREATE FUNCTION, ALTER FUNCTION and DROP FUNCTION.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::{Definer, no_transaction};
 use crate::Result;
 use crate::session::type_names::shown_type;
 
-/// What a statement on functions names.
+/// Function that a statement names.
 enum Named {
-    /// A user's.
+    /// A user-defined function.
     User(Arc<FunctionDefinition>),
-    /// One of PostgreSQL's, as messages call it.
+    /// A built-in function, as messages call it.
     Builtin(String),
 }
 
@@ -82,7 +82,8 @@ impl Definer<'_> {
         self.check_body(&defined)
     }
 
-    /// Puts a function into the catalog: a new one, or with OR REPLACE in the place of the one that there is.
+    /// Puts a function into the catalog: a new one or, with OR REPLACE, in place of the existing
+    /// one.
     fn define_function(
         &mut self,
         spec: &CreateFunction,
@@ -115,8 +116,8 @@ impl Definer<'_> {
         }
     }
 
-    /// Judges the body of a function that the catalog has by now: so it finds itself. What is wrong takes the statement back, and the
-    /// function with it.
+    /// Checks the body of a function that is already in the catalog, so that the body can call its
+    /// own function. An error undoes the statement, and the function with it.
     fn check_body(&mut self, defined: &FunctionDefinition) -> Result<()> {
         let checks = self.session.settings.show("check_function_bodies")? == "on";
         if !checks || defined.language != FunctionLanguage::Sql {
@@ -125,14 +126,14 @@ impl Definer<'_> {
         self.session.with_analysis(|context| check_function(defined, context))
     }
 
-    /// A function that triggers call, in PL/pgSQL.
+    /// Returns a trigger function, in PL/pgSQL.
     fn function_for_triggers(
         &mut self,
         spec: &CreateFunction,
         schema: Oid,
     ) -> Result<FunctionDefinition> {
         if !spec.for_triggers {
-            // What no function can be is said first.
+            // Errors that hold for any function come first.
             self.session.with_analysis(|context| analyze_function(spec, schema, context))?;
             return Err(SqlError::unsupported("a PL/pgSQL function that is none of triggers"));
         }
@@ -162,7 +163,7 @@ impl Definer<'_> {
         })
     }
 
-    /// A function in SQL. The types that it names are locked.
+    /// Returns a function in SQL. The types that it names are locked.
     fn sql_function(&mut self, spec: &CreateFunction, schema: Oid) -> Result<FunctionDefinition> {
         loop {
             let version = self.session.catalog.version();
@@ -171,14 +172,16 @@ impl Definer<'_> {
             for oid in new.types() {
                 self.lock(oid, TableLockMode::AccessShare)?;
             }
-            // Ends: each round waits for the end of a transaction that changed a definition; the locks stay.
+            // Ends: each round waits for the end of a transaction that changed a definition, and
+            // the locks stay.
             if self.session.catalog.version() == version {
                 return Ok(new);
             }
         }
     }
 
-    /// 42P13 for what CREATE OR REPLACE cannot change: calls know it.
+    /// Fails with 42P13 for a change that CREATE OR REPLACE cannot make, because existing calls
+    /// depend on the old form.
     fn may_replace(&mut self, old: &FunctionDefinition, new: &FunctionDefinition) -> Result<()> {
         let shown = self.shown_function(old);
         let hint = format!("Use DROP FUNCTION {shown} first.");
@@ -210,7 +213,7 @@ impl Definer<'_> {
         Ok(self.session.catalog.update_function(transaction, definition)?)
     }
 
-    /// 42723 when a function of the schema has the name and the arguments.
+    /// Fails with 42723 when a function of the schema has the name and the arguments.
     fn function_is_free(
         &mut self,
         schema: Oid,
@@ -226,7 +229,7 @@ impl Definer<'_> {
         Err(SqlError::new("42723", message))
     }
 
-    /// `name(types)`
+    /// Returns `name(types)`.
     fn shown_with_arguments(&mut self, name: &str, arguments: &[u32]) -> String {
         let (types, state, path) = (self.session.types(), self.state(), self.session.search_path());
         let shown = |oid: &u32| {
@@ -244,7 +247,7 @@ impl Definer<'_> {
         format!("{name}({})", arguments.join(","))
     }
 
-    /// A function as messages call it: with its schema, where the search path does not find it.
+    /// Returns a function as messages call it: with its schema, unless the search path finds it.
     pub(super) fn shown_function(&mut self, function: &FunctionDefinition) -> String {
         let path = self.session.search_path();
         let state = self.state();
@@ -257,7 +260,7 @@ impl Definer<'_> {
         self.shown_with_arguments(&name, &function.arguments)
     }
 
-    /// The oids of the arguments' types that a statement names.
+    /// Returns the type numbers of the arguments that a statement names.
     fn argument_oids(&mut self, arguments: &[ArgumentType]) -> Result<Vec<u32>> {
         let mut oids = Vec::with_capacity(arguments.len());
         for (builtin, of_user) in arguments {
@@ -272,7 +275,7 @@ impl Definer<'_> {
         Ok(oids)
     }
 
-    /// The type of the rows of a table or view, if the name is that of one and of no type.
+    /// Returns the row type of a table or view, if the name means the relation and no type.
     fn row_type_of(&mut self, name: &Name) -> Option<TypeOid> {
         if self.find_type(name).is_some() {
             return None;
@@ -282,7 +285,7 @@ impl Definer<'_> {
         found.kind.has_row_type().then(|| TypeOid::of_composite(found.oid.0))
     }
 
-    /// The function that a statement names; `None` when there is none of the name.
+    /// Finds the function that a statement names. Returns `None` when no function has the name.
     fn find_function(&mut self, wanted: &FunctionName) -> Result<Option<Named>> {
         let path = self.session.search_path();
         let name = &wanted.name;
@@ -344,7 +347,7 @@ impl Definer<'_> {
         Ok(SqlError::new("42883", message))
     }
 
-    /// Finds a user's function and keeps others from changing it; what it is then.
+    /// Finds a user-defined function and locks it against changes. Returns its current definition.
     fn lock_function(&mut self, wanted: &FunctionName) -> Result<FunctionDefinition> {
         loop {
             let found = match self.find_function(wanted)? {
@@ -400,7 +403,8 @@ impl Definer<'_> {
         self.drop_all_functions(&functions, cascade)
     }
 
-    /// Removes locked functions together, and with CASCADE the triggers that call them.
+    /// Removes locked functions together, and with CASCADE their dependents: the triggers, views
+    /// and stored expressions that call them.
     pub(super) fn drop_all_functions(
         &mut self,
         functions: &[FunctionDefinition],
@@ -425,8 +429,8 @@ impl Definer<'_> {
         Ok(self.session.catalog.remove_function(transaction, oid)?)
     }
 
-    /// Refuses to do something to a function that is called by its name in a text of before names were numbers, where it would
-    /// not be found any more.
+    /// Refuses an operation on a function that an old stored text calls by name, because the text
+    /// would not find the function any more. Newer texts call functions by number.
     fn refuse_called_in_texts(&mut self, function: &FunctionDefinition, what: &str) -> Result<()> {
         let calls = |node: &NodeEnum| {
             let NodeEnum::FuncCall(call) = node else { return false };
@@ -442,7 +446,7 @@ impl Definer<'_> {
         }
     }
 
-    /// COMMENT ON FUNCTION
+    /// Runs COMMENT ON FUNCTION.
     pub(super) fn comment_on_function(
         &mut self,
         wanted: &FunctionName,

@@ -1,4 +1,4 @@
-//! Identity and generated columns of ALTER COLUMN.
+//! ALTER COLUMN for identity and generated columns.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn column_of(relation: &Relation, position: usize) -> String {
 }
 
 impl Definer<'_> {
-    /// ADD GENERATED … AS IDENTITY
+    /// Runs ADD GENERATED … AS IDENTITY.
     pub(super) fn add_identity(
         &mut self,
         relation: &Relation,
@@ -62,7 +62,7 @@ impl Definer<'_> {
         self.update(definition)
     }
 
-    /// SET GENERATED, and the options of the sequence behind it.
+    /// Runs SET GENERATED, and sets the options of the sequence behind the column.
     pub(super) fn set_identity(
         &mut self,
         relation: &Relation,
@@ -87,7 +87,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// DROP IDENTITY
+    /// Runs DROP IDENTITY.
     pub(super) fn drop_identity(
         &mut self,
         relation: &Relation,
@@ -110,7 +110,7 @@ impl Definer<'_> {
         }
     }
 
-    /// DROP EXPRESSION: the column keeps its values.
+    /// Runs DROP EXPRESSION. The column keeps its values.
     pub(super) fn drop_expression(
         &mut self,
         relation: &Relation,

@@ -1,8 +1,10 @@
-//! LIKE in CREATE TABLE: columns of another relation, and what the clause includes of the rest.
+//! LIKE in CREATE TABLE: copies columns of another relation, and other parts that the clause
+//! includes.
 //!
-//! Columns, with their defaults, identities and expressions, and CHECK constraints are copied into the statement before the
-//! table is created. Indexes and comments come when it is there, after the statement's own keys and before its foreign keys, as
-//! in PostgreSQL: so names that are made up are the same.
+//! Columns, with their defaults, identities and expressions, and CHECK constraints are copied into
+//! the statement before the table is created. Indexes and comments are copied when the table
+//! exists. They come after the statement's own keys and before its foreign keys, as in PostgreSQL,
+//! so that generated names are the same.
 
 use std::sync::Arc;
 
@@ -22,15 +24,16 @@ use super::create_index::NewIndex;
 use super::{Definer, names};
 use crate::Result;
 
-/// A relation whose columns are copied, and the clause.
+/// A LIKE clause, with the relation whose columns are copied.
 pub(super) struct Source<'s> {
     like: &'s Like,
-    /// `None` for a composite type.
+    /// Relation of the clause. `None` for a composite type.
     relation: Option<Arc<Relation>>,
 }
 
 impl Definer<'_> {
-    /// The statement with the columns and checks of its LIKE clauses, and what they name.
+    /// Returns the statement with the columns and checks of its LIKE clauses, and the relations
+    /// that the clauses name.
     pub(super) fn expand_likes<'s>(
         &mut self,
         spec: &'s CreateTable,
@@ -61,7 +64,8 @@ impl Definer<'_> {
         Ok((expanded, sources))
     }
 
-    /// The relation that a clause names, if it is not a composite type, and the columns that it gives.
+    /// Returns the relation that a clause names, and its columns. The relation is `None` for a
+    /// composite type.
     fn like_columns(&mut self, like: &Like) -> Result<(Option<Arc<Relation>>, Vec<ColumnSpec>)> {
         let name = &like.relation;
         let relation = match self.session.lock_by_name(name, TableLockMode::AccessShare) {
@@ -113,7 +117,7 @@ impl Definer<'_> {
                 let sequence =
                     sequence.ok_or_else(|| SqlError::internal("an identity without numbers"))?;
                 let options = SequenceOptions {
-                    // Whatever the column's is, as in PostgreSQL.
+                    // The sequence is INT8 for a column of any type, as in PostgreSQL.
                     type_oid: Some(TypeOid::INT8.0),
                     increment: Some(sequence.increment),
                     minimum: Some(Some(sequence.minimum)),
@@ -134,7 +138,7 @@ impl Definer<'_> {
         Ok(spec)
     }
 
-    /// Gives a new table what its LIKE clauses include besides columns and checks.
+    /// Copies the parts that LIKE clauses include besides columns and checks to a new table.
     pub(super) fn copy_likes(
         &mut self,
         table: Oid,
@@ -159,7 +163,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Makes an index as another table has it, under a name of its own.
+    /// Copies an index of another table, under a new name.
     fn copy_index(
         &mut self,
         table: Oid,
@@ -187,7 +191,7 @@ impl Definer<'_> {
         if constraint.is_some() {
             taken.take(&name, &table.name)?;
         }
-        // Columns have the same names there and here, at other places.
+        // Columns have the same names in both tables, at other positions.
         let position = |at: u16| -> Result<u16> {
             let name = of.columns.get(usize::from(at)).map(|column| column.name.as_str());
             let found = name.and_then(|name| table.column_position(name));
@@ -222,7 +226,7 @@ impl Definer<'_> {
     }
 }
 
-/// Comments on columns, and on the checks that were copied.
+/// Copies comments on columns, and on the copied checks.
 fn copy_comments(from: &Relation, like: &Like, to: &mut RelationDefinition) {
     for column in from.columns.iter().filter(|column| !column.dropped) {
         if let Some(copy) = to.columns.iter_mut().find(|copy| copy.name == column.name) {

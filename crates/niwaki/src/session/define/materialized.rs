@@ -1,10 +1,12 @@
-//! Materialized views, created and refreshed.
+//! Materialized views: their creation and their refresh.
 //!
-//! A materialized view is a view whose rows are stored: its query is read as a view's is, and its rows are a table's. REFRESH
-//! gives it new files and fills them with what the query gives now, in one transaction: a rollback or a crash brings the old
-//! ones back. The query is planned before, so that a function in it that reads the view reads the old ones. CONCURRENTLY
-//! leaves the files, puts the query's rows into a table that nobody else sees, and changes only the rows that differ, so
-//! that others go on reading.
+//! A materialized view is a view with stored rows: its query is read like a view's, and its rows
+//! are stored like a table's. REFRESH gives the view new files and fills them with the query's
+//! current rows, in one transaction. So a rollback or a crash restores the old files. The query is
+//! planned before the exchange. So a function in the query that reads the view reads the old files.
+//!
+//! CONCURRENTLY keeps the files. It puts the query's rows into a table that no other session sees.
+//! Then it changes only the rows that differ, so that other sessions go on reading.
 
 use std::sync::Arc;
 
@@ -27,12 +29,12 @@ use super::{Definer, options};
 use crate::Result;
 use crate::session::errors::of_table;
 
-/// How the name begins that a table has which no query sees.
+/// Prefix of the name of a table that no query sees.
 const UNNAMED: &str = "\u{1}created ";
 
 impl Definer<'_> {
-    /// CREATE MATERIALIZED VIEW. The number of its rows; `None` when it was not to be filled, or is there already and that
-    /// is allowed.
+    /// Runs CREATE MATERIALIZED VIEW. Returns the number of its rows. Returns `None` for WITH NO
+    /// DATA, and when the view exists and IF NOT EXISTS allows that.
     pub(super) fn create_materialized_view(
         &mut self,
         spec: &CreateTableAs,
@@ -85,7 +87,7 @@ impl Definer<'_> {
         Ok(Some(rows))
     }
 
-    /// REFRESH MATERIALIZED VIEW
+    /// Runs REFRESH MATERIALIZED VIEW.
     pub(super) fn refresh(
         &mut self,
         name: &Name,
@@ -110,13 +112,13 @@ impl Definer<'_> {
         self.fill_anew(&view, with_data)
     }
 
-    /// The plan of a view's query; what it reads is locked.
+    /// Returns the plan of a view's query. The relations that it reads are locked.
     fn plan_of_view(&mut self, oid: Oid) -> Result<Arc<Planned>> {
         let view = self.current(oid)?;
         self.session.plan_until_locked(|context| analyze_view_rows(&view, context))
     }
 
-    /// Gives a view new files, with the rows that its query gives now, and then its indexes.
+    /// Gives a view new files, with the current rows of its query, and then fills its indexes.
     fn fill_anew(&mut self, view: &Relation, with_data: bool) -> Result<()> {
         let planned = match with_data {
             true => Some(self.plan_of_view(view.oid)?),
@@ -124,7 +126,7 @@ impl Definer<'_> {
         };
         let mut definition = view.definition.clone();
         definition.unpopulated = true;
-        // What ANALYZE found out about the columns is better than nothing.
+        // The old statistics of the columns are better than none.
         let columns =
             if with_data { std::mem::take(&mut definition.stats.columns) } else { Vec::new() };
         definition.stats = RelationStats { columns, ..RelationStats::default() };
@@ -150,12 +152,14 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Fills the new files of a view. As in PostgreSQL the rows are there for everybody who sees the files.
+    /// Fills the new files of a view. As in PostgreSQL, every session that sees the files sees the
+    /// rows.
     fn fill_view(&mut self, planned: &Arc<Planned>, into: Oid) -> Result<u64> {
         self.fill(planned, Vec::new(), into, InsertOptions { frozen: true })
     }
 
-    /// Writes the rows of a query, with these parameters, into the new files of a relation, which nobody else sees. How many there are.
+    /// Writes the rows of a query, with these parameters, into the new files of a relation, which
+    /// no other session sees. Returns the number of rows.
     pub(super) fn fill(
         &mut self,
         planned: &Arc<Planned>,
@@ -180,7 +184,7 @@ impl Definer<'_> {
         }
     }
 
-    /// From now on it can be read.
+    /// Marks a view as populated, so that it can be read.
     fn is_populated(&mut self, oid: Oid) -> Result<()> {
         let mut definition = self.current(oid)?.definition.clone();
         definition.unpopulated = false;
@@ -191,7 +195,7 @@ impl Definer<'_> {
 
 /// REFRESH MATERIALIZED VIEW CONCURRENTLY.
 impl Definer<'_> {
-    /// Columns that tell the rows of a view apart, those of a unique index.
+    /// Returns the columns of a unique index, which identify the rows of a view.
     fn key_of(&mut self, view: &Relation) -> Result<Vec<String>> {
         let tells_apart = |entry: &&IndexEntry| {
             let index = &entry.definition;
@@ -211,15 +215,17 @@ impl Definer<'_> {
         Ok(names.map(|column| quote_identifier(&column.name)).collect())
     }
 
-    /// Makes the rows of a view those that its query gives now. `key` are columns that tell its rows apart.
+    /// Changes the rows of a view to the current rows of its query. `key` are columns that identify
+    /// its rows.
     fn put_differences(&mut self, view: &Arc<Relation>, key: &[String]) -> Result<()> {
         let planned = self.plan_of_view(view.oid)?;
         let new = self.create_unseen(view)?;
         self.fill_view(&planned, new.oid)?;
         let names = [view, &new].map(|relation| self.session.qualified_name(relation));
         let Definer { session, out } = self;
-        // Differences are those to the rows that are there now, whatever the transaction's snapshot: it may be older than the
-        // last refresh, and a mixture of both would be the rows of no moment.
+        // The new rows are compared with the latest committed rows, whatever the transaction's
+        // snapshot. The snapshot may be older than the last refresh, and a mixture of both would be
+        // the rows of no moment.
         session.at_latest(|session| {
             let mut definer = Definer { session, out: &mut **out };
             definer.refuse_duplicates(view, &names[1], key)?;
@@ -228,7 +234,7 @@ impl Definer<'_> {
         self.remove_with_files(new.oid)
     }
 
-    /// A table with the columns of a view, which has a name that no query has.
+    /// Creates a table with the columns of a view, under a name that no query can have.
     fn create_unseen(&mut self, view: &Relation) -> Result<Arc<Relation>> {
         let oid = self.session.new_oid();
         let mut definition = RelationDefinition {
@@ -248,7 +254,8 @@ impl Definer<'_> {
         self.current(oid)
     }
 
-    /// 21000 for two rows without NULLs that are the same: nothing could tell which of them is there already.
+    /// Fails with 21000 for two equal rows without NULLs: neither could be matched with a row of
+    /// the view.
     fn refuse_duplicates(&mut self, view: &Relation, new: &str, key: &[String]) -> Result<()> {
         let (one, other) = (columns(view, "a"), columns(view, "b"));
         let sql = format!(
@@ -276,7 +283,8 @@ impl Definer<'_> {
         })
     }
 
-    /// Deletes the rows of a view that are not among the new ones, then adds the new ones that it does not have.
+    /// Deletes the rows of a view that are not among the new ones. Then inserts the new rows that
+    /// the view lacks.
     fn write_differences(
         &mut self,
         view: &Arc<Relation>,
@@ -302,7 +310,7 @@ impl Definer<'_> {
             let tid = Tid::new(block, offset);
             let again = last.replace(tid) == Some(tid);
             if again {
-                // The key is there twice, which the index refuses.
+                // Two new rows have the same key. The index refuses the second one.
                 return added.push(is);
             }
             if !new.is_null() && same(view, was, is) {
@@ -336,7 +344,7 @@ impl Definer<'_> {
         let snapshot = transaction.snapshot_for_write()?;
         match table.delete(transaction, &snapshot, RowTarget::visible(tid))? {
             Modify::Done { .. } => Ok(()),
-            // The lock keeps all others out.
+            // The lock keeps all other sessions out.
             _ => Err(SqlError::internal("a row of a materialized view changed under its lock")),
         }
     }
@@ -350,7 +358,7 @@ impl Definer<'_> {
         written.map_err(|error| of_table(error, view, &session.catalog.state()))
     }
 
-    /// Runs a query and gives its rows, as they are stored, one by one.
+    /// Runs a query and passes its rows, in stored form, one by one to `take`.
     fn each_row(
         &mut self,
         sql: &str,
@@ -373,7 +381,7 @@ impl Definer<'_> {
     }
 }
 
-/// What can be refreshed has a query, and rows.
+/// Refuses a relation that is not a materialized view.
 fn refuse_no_view(relation: &Relation) -> Result<()> {
     let name = &relation.name;
     match relation.kind {
@@ -400,19 +408,19 @@ fn may_refresh_concurrently(view: &Relation, with_data: bool) -> Result<()> {
     Ok(())
 }
 
-/// The columns of a view as a query names those of an item of this name.
+/// Returns the columns of a view as a query names them for a FROM item of this name.
 fn columns(view: &Relation, item: &str) -> String {
     let each = view.columns.iter().map(|c| format!("{item}.{}", quote_identifier(&c.name)));
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The condition that two items have the same key.
+/// Returns the condition that two FROM items have the same key.
 fn equal(key: &[String], one: &str, other: &str) -> String {
     let each = key.iter().map(|column| format!("{one}.{column} = {other}.{column}"));
     each.collect::<Vec<_>>().join(" AND ")
 }
 
-/// Whether rows of a view are stored as the same bytes.
+/// Returns whether rows of a view are stored as the same bytes.
 fn same(view: &Relation, one: &[Datum], other: &[Datum]) -> bool {
     if one.iter().zip(other).all(|(one, other)| one.same_image(other)) {
         return true;

@@ -1,7 +1,8 @@
-//! Statements that define: CREATE, ALTER, DROP, TRUNCATE.
+//! Data definition statements: CREATE, ALTER, DROP, TRUNCATE.
 //!
-//! Each resolves its names, takes the lock that PostgreSQL takes, resolves again if the catalog
-//! changed while it waited, and then changes the catalog in the session's transaction.
+//! Each statement resolves its names and takes the lock that PostgreSQL takes. It resolves the
+//! names again if the catalog changed during the wait. Then it changes the catalog in the session's
+//! transaction.
 
 mod alter;
 mod alter_column;
@@ -60,7 +61,7 @@ use crate::session::Session;
 pub(super) use partition_index::parts_of;
 pub(super) use types::no_modifier;
 
-/// Runs a defining statement, which stands in `source`; returns its command tag.
+/// Runs a data definition statement, whose text is `source`. Returns its command tag.
 pub(super) fn run(
     session: &mut Session,
     utility: &Utility,
@@ -135,7 +136,7 @@ pub(super) fn run(
     }
 }
 
-/// A defining statement at work.
+/// Context of a running data definition statement.
 struct Definer<'s> {
     session: &'s mut Session,
     out: &'s mut dyn ResultSink,
@@ -154,7 +155,7 @@ impl Definer<'_> {
         self.session.notice(self.out, "00000", message);
     }
 
-    /// The schema in which `name` is to be created.
+    /// Returns the schema in which `name` is to be created.
     fn creation_schema(&mut self, name: &Name, persistence: Persistence) -> Result<Oid> {
         let first = |session: &Session| session.settings.search_path().first().cloned();
         let in_temporary = match &name.schema {
@@ -188,10 +189,10 @@ impl Definer<'_> {
         Ok(oid)
     }
 
-    /// Whether `name` is free in the schema; false after a notice when it is taken and that is
-    /// allowed (IF NOT EXISTS).
+    /// Returns whether `name` is free in the schema. Returns false after a notice when the name is
+    /// taken and IF NOT EXISTS allows that.
     fn name_is_free(&mut self, schema: Oid, name: &str, if_not_exists: bool) -> Result<bool> {
-        // A composite type is a relation, too.
+        // A composite type counts as a relation, too.
         let state = self.state();
         let composite = |found: &Arc<TypeDefinition>| found.attributes().is_some();
         if state.lookup(schema, name).is_none()
@@ -210,7 +211,7 @@ impl Definer<'_> {
         Ok(false)
     }
 
-    /// 42710 when a type of the schema has the name.
+    /// Fails with 42710 when a type of the schema has the name.
     fn name_is_no_type(&mut self, schema: Oid, name: &str) -> Result<()> {
         if self.state().lookup_type(schema, name).is_none() {
             return Ok(());
@@ -222,7 +223,8 @@ impl Definer<'_> {
         ))
     }
 
-    /// Finds and locks a relation; `None` after a notice when it is missing and that is allowed.
+    /// Finds and locks a relation. Returns `None` after a notice when the relation is missing and
+    /// that is allowed.
     fn lock_relation(
         &mut self,
         name: &Name,
@@ -234,7 +236,7 @@ impl Definer<'_> {
             Ok(relation) => Ok(Some(relation)),
             Err(error) if if_exists && matches!(error.sqlstate, "42P01" | "3F000") => {
                 let missing = match word {
-                    // ALTER tells no schema.
+                    // The message of ALTER names no schema.
                     "relation" => format!("relation \"{}\" does not exist", name.name),
                     _ if error.sqlstate == "3F000" => error.message.clone(),
                     _ => format!("{word} \"{}\" does not exist", name.name),
@@ -243,7 +245,7 @@ impl Definer<'_> {
                 Ok(None)
             }
             Err(error) if error.sqlstate == "42P01" => {
-                // DROP tells no schema.
+                // The message of DROP names no schema.
                 let message = match word {
                     "relation" => format!("relation \"{name}\" does not exist"),
                     _ => format!("{word} \"{}\" does not exist", name.name),
@@ -255,7 +257,8 @@ impl Definer<'_> {
         }
     }
 
-    /// [`Definer::lock_relation`] for an index: its table is locked first, as by everybody who locks both.
+    /// Does [`Definer::lock_relation`] for an index. The table of the index is locked first, as in
+    /// most statements that lock both. (RENAME of an index locks the index first.)
     fn lock_index(
         &mut self,
         name: &Name,
@@ -276,7 +279,8 @@ impl Definer<'_> {
         }
     }
 
-    /// 55006 while an open cursor reads the table, which may come back to its rows, or keys of it wait to be checked.
+    /// Fails with 55006 while an open cursor reads the table, because the cursor may come back to
+    /// its rows. Fails likewise while keys of the table wait to be checked.
     fn refuse_use(&self, table: &Relation, word: &str) -> Result<()> {
         if self.session.is_read_by_cursor(table.oid) {
             let why = "it is being used by active queries in this session";
@@ -286,7 +290,8 @@ impl Definer<'_> {
         self.refuse_pending(table, word)
     }
 
-    /// 55006 while keys of the table wait to be checked: what is checked must not change before.
+    /// Fails with 55006 while keys of the table wait to be checked, because the table must not
+    /// change before the check.
     fn refuse_pending(&self, table: &Relation, word: &str) -> Result<()> {
         if !self.session.deferred.concerns(table.oid) {
             return Ok(());
@@ -296,7 +301,7 @@ impl Definer<'_> {
         Err(SqlError::new("55006", message))
     }
 
-    /// Locks one more relation that belongs to a locked one.
+    /// Locks another relation that belongs to a locked one.
     fn lock(&self, oid: Oid, mode: TableLockMode) -> Result<()> {
         let transaction = self.transaction()?;
         transaction.manager().locks().acquire_table(
@@ -308,7 +313,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The relation as it is now.
+    /// Returns the current version of a relation.
     fn current(&mut self, oid: Oid) -> Result<Arc<Relation>> {
         self.state()
             .relation(oid)
@@ -367,12 +372,13 @@ impl Session {
         Ok(self.catalog.update(transaction, definition)?)
     }
 
-    /// New, empty files.
+    /// Creates new, empty files.
     fn new_file(&self, logged: bool) -> Result<u64> {
         Ok(self.engine().create_file(self.open_transaction()?, logged)?.id.0)
     }
 
-    /// New, empty files for the large values of a table that can have some, and has none for them.
+    /// Creates empty files for the large values of a table, if it can have some and has no such
+    /// files.
     fn allot_values(&self, table: &mut RelationDefinition) -> Result<()> {
         if table.values.is_none() && table.can_have_large_values() {
             table.values = Some(self.new_file(table.logged)?);
@@ -380,8 +386,9 @@ impl Session {
         Ok(())
     }
 
-    /// The files of a relation go when the transaction commits. A rollback brings an index back, with entries
-    /// for roots of which all other indexes may have told meanwhile: until then no line pointer is freed.
+    /// Drops the files of a relation when the transaction commits. A rollback restores an index,
+    /// with entries for chain roots that all other indexes may have reported removed meanwhile. So
+    /// no line pointer is freed until then.
     fn drop_file(&mut self, definition: &RelationDefinition) -> Result<()> {
         if let Some(index) = &definition.index
             && let Some(table) = self.catalog.state().relation(index.table)
@@ -392,7 +399,7 @@ impl Session {
         self.drop_files_at_commit(definition)
     }
 
-    /// The files of a relation go when the transaction commits.
+    /// Drops the files of a relation when the transaction commits.
     fn drop_files_at_commit(&self, definition: &RelationDefinition) -> Result<()> {
         for file in definition.files() {
             let id = niwaki_storage::RelFileId(file);
@@ -407,7 +414,7 @@ fn no_transaction() -> SqlError {
     SqlError::internal("no transaction is open")
 }
 
-/// 42501: the system's relations stay as they are.
+/// Fails with 42501 for a system relation, which no statement changes.
 fn refuse_system(relation: &Relation) -> Result<()> {
     if !relation.is_system() {
         return Ok(());
@@ -416,14 +423,14 @@ fn refuse_system(relation: &Relation) -> Result<()> {
     Err(SqlError::new("42501", message))
 }
 
-/// 42809: a statement for one kind of relation met another.
+/// Returns the error 42809 for a statement that met another kind of relation than it needs.
 fn is_not(relation: &Relation, wanted: RelationKind) -> SqlError {
     let article = |word: &str| if word.starts_with('i') { "an" } else { "a" };
     let word = wanted.word();
     SqlError::new("42809", format!("\"{}\" is not {} {word}", relation.name, article(word)))
 }
 
-/// [`is_not`] with a hint at the right statement.
+/// Does [`is_not`] with a hint at the right statement.
 fn wrong_kind(relation: &Relation, wanted: RelationKind) -> SqlError {
     let error = is_not(relation, wanted);
     match relation.kind {

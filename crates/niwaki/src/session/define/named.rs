@@ -1,4 +1,4 @@
-//! Stored expressions that name an object: what depends on it, and goes with it.
+//! Stored expressions that name an object, as dependents of that object.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::depend::Object;
 use super::rename::draws_by_name;
 use crate::Result;
 
-/// The parts of relations, domains and functions that name in their texts one of the objects that satisfy `test`.
+/// Returns the parts of relations, domains and functions whose stored texts name an object that
+/// satisfies `test`.
 pub(super) fn users_of(state: &CatalogState, test: impl Fn(&Named) -> bool) -> Result<Vec<Object>> {
     let names = |text: &str| -> Result<bool> { Ok(objects_named(text)?.iter().any(&test)) };
     let mut found = Vec::new();
@@ -49,7 +50,7 @@ fn add_of_relation(
     let table = relation.oid;
     for (column, definition) in relation.visible_columns() {
         let Some(text) = &definition.default else { continue };
-        // An identity column is its sequence's owner, and asks nobody.
+        // An identity column owns its sequence, so it is no dependent.
         let drawn = definition.sequence.filter(|_| draws_by_name(definition));
         let draws = drawn.is_some_and(|sequence| test(&Named::Object(sequence)));
         if definition.identity.is_none() && (draws || names(text)?) {
@@ -80,23 +81,24 @@ fn add_of_relation(
     Ok(())
 }
 
-/// Whether it is the object that a literal names, or the sequence that a column draws from.
+/// Tests for the relation with this number, in a literal or as the sequence that a column draws
+/// from.
 pub(super) fn names_relation(oid: Oid) -> impl Fn(&Named) -> bool {
     move |named| *named == Named::Object(oid)
 }
 
-/// Whether it is the function, called or named by a literal.
+/// Tests for the function with this number, in a call or in a literal.
 pub(super) fn names_function(oid: Oid) -> impl Fn(&Named) -> bool {
     move |named| matches!(named, Named::Function(of) | Named::Object(of) if *of == oid)
 }
 
-/// Whether it is the type.
+/// Tests for the type with this number.
 pub(super) fn names_type(oid: Oid) -> impl Fn(&Named) -> bool {
     move |named| *named == Named::Type(oid)
 }
 
 impl Definer<'_> {
-    /// A part of something, as messages call it.
+    /// Returns the name of a part as messages call it.
     pub(super) fn shown_part(&mut self, object: &Object) -> Result<String> {
         let state = self.state();
         let types = self.session.types();
@@ -131,7 +133,7 @@ impl Definer<'_> {
         })
     }
 
-    /// Removes a part of something, if it is there still.
+    /// Removes a part, if it still exists.
     pub(super) fn remove_part(&mut self, object: &Object) -> Result<()> {
         match object {
             Object::Default { table, column } => {
@@ -175,7 +177,8 @@ impl Definer<'_> {
         }
     }
 
-    /// Whether a part of a table goes when a column of this type goes, without being asked about.
+    /// Decides whether a part of a table or domain is dropped silently, together with a column or
+    /// domain of these types.
     pub(super) fn goes_with_type(&mut self, object: &Object, types: &[Oid]) -> Result<bool> {
         let going = |kind: TypeOid| kind.user_number().is_some_and(|n| types.contains(&Oid(n)));
         Ok(match object {

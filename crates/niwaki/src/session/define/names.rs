@@ -1,11 +1,12 @@
-//! Names that the database makes up, as PostgreSQL makes them.
+//! Generated names, formed as PostgreSQL forms them.
 
 use niwaki_catalog::{CatalogState, Oid};
 
-/// Longest identifier in bytes.
+/// Greatest length of an identifier in bytes, as in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
 
-/// `first_second_label`, the two names shortened so that the whole fits; the longer one first.
+/// Returns `first_second_label`. The two names are shortened until the whole fits, the longer one
+/// first.
 pub(super) fn object_name(first: &str, second: Option<&str>, label: &str) -> String {
     let overhead = label.len() + 1 + usize::from(second.is_some());
     let available = NAME_BYTES_MAX.saturating_sub(overhead);
@@ -35,7 +36,7 @@ fn clipped(text: &str, mut length: usize) -> &str {
     &text[..length]
 }
 
-/// A name of this form that no relation of the schema and none of `taken` has.
+/// Returns a name of this form that no relation of the schema and no entry of `taken` has.
 pub(super) fn free_name(
     state: &CatalogState,
     schema: Oid,
@@ -51,12 +52,12 @@ pub(super) fn free_name(
         if state.lookup(schema, &name).is_none() && !taken.contains(&name) {
             return name;
         }
-        // Ends: there are fewer relations than numbers.
+        // Ends: the relations are fewer than the numbers.
         number += 1;
     }
 }
 
-/// Column names joined as PostgreSQL joins them for index names.
+/// Joins column names as PostgreSQL joins them for index names.
 pub(super) fn joined(columns: &[String]) -> String {
     let mut text = String::new();
     let mut used: Vec<String> = Vec::with_capacity(columns.len());
@@ -64,7 +65,7 @@ pub(super) fn joined(columns: &[String]) -> String {
         if !text.is_empty() {
             text.push('_');
         }
-        // A column that comes twice gets a number.
+        // A repeated column gets a number.
         let mut name = column.clone();
         let mut number = 0u32;
         while used.contains(&name) {

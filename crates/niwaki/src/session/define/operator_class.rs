@@ -1,4 +1,4 @@
-//! Operator classes of nbtree: every type has one order, and most classes are other names for it.
+//! Operator classes of nbtree. Every type has one order, and most classes are other names for it.
 
 use niwaki_catalog::CatalogState;
 use niwaki_sql::SqlError;
@@ -8,12 +8,12 @@ use niwaki_types::{TypeOid, UserTypes};
 use crate::Result;
 use crate::session::type_names::shown_type;
 
-/// Name of a class, the types it takes, and those whose default it is.
+/// Name of a class, the types it takes, and whether it is their default.
 type Class = (&'static str, &'static [TypeOid], bool);
 
 const STRINGS: &[TypeOid] = &[TypeOid::TEXT, TypeOid::VARCHAR];
 
-/// Numbers of objects, shown as numbers or as names.
+/// Types for numbers of objects, shown as numbers or as names.
 const OBJECTS: &[TypeOid] = &[
     TypeOid::OID,
     TypeOid::REGCLASS,
@@ -27,7 +27,8 @@ const OBJECTS: &[TypeOid] = &[
     TypeOid::REGCOLLATION,
 ];
 
-/// Text compares by code points, as in the C locale, so that the pattern classes order as the others.
+/// Known classes. Text compares by code points, as in the C locale, so the pattern classes have the
+/// same order as the others.
 const CLASSES: &[Class] = &[
     ("bool_ops", &[TypeOid::BOOL], true),
     ("bytea_ops", &[TypeOid::BYTEA], true),
@@ -58,10 +59,12 @@ const CLASSES: &[Class] = &[
     ("jsonb_ops", &[TypeOid::JSONB], true),
 ];
 
-/// The name that the catalog stores for the class of a key column: `None` for the type's default.
+/// Returns the name that the catalog stores for the class of a key column: `None` for the type's
+/// default.
 ///
 /// # Errors
-/// 42704 when there is no such class, or none for the type; 42804 when the class is for other types.
+/// 42704 when the class does not exist, or the type has no class. 42804 when the class is for other
+/// types.
 pub(super) fn choose(
     state: &CatalogState,
     types: &UserTypes,
@@ -121,7 +124,7 @@ pub(super) fn choose(
     Ok((!default).then(|| name.to_owned()))
 }
 
-/// Whether values of a composite type can be keys: all its fields can.
+/// Returns whether values of a composite type can be keys: all its fields can be.
 fn can_be_key(state: &CatalogState, oid: TypeOid) -> bool {
     let fields = state.fields_of(oid).unwrap_or_default();
     fields.iter().all(|(_, column)| {

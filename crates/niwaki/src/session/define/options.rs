@@ -1,4 +1,4 @@
-//! WITH options of tables, indexes and views; those of materialized views are a table's.
+//! WITH options of tables, indexes and views. Materialized views have the options of tables.
 
 use niwaki_catalog::{RelationKind, RelationOptions};
 use niwaki_sql::SqlError;
@@ -6,7 +6,7 @@ use niwaki_types::parse_bool;
 
 use crate::Result;
 
-/// What an option accepts.
+/// Values that an option accepts.
 enum Accepts {
     Integer { least: i64, most: i64 },
     Real { least: f64, most: f64 },
@@ -49,7 +49,8 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
     Some(accepts)
 }
 
-/// The namespace of what PostgreSQL's tables say of the files of their long values. It is taken and has no effect.
+/// Prefix of options that PostgreSQL's tables have for their TOAST tables. They are accepted and
+/// have no effect.
 const TOAST: &str = "toast.";
 
 fn toast_option(name: &str) -> Option<Accepts> {
@@ -62,7 +63,8 @@ fn toast_option(name: &str) -> Option<Accepts> {
     }
 }
 
-/// What tables say to autovacuum. Of freezing `autovacuum_freeze_min_age` alone has an effect.
+/// Returns the values that an autovacuum option of a table accepts. Of the freezing options, only
+/// `autovacuum_freeze_min_age` has an effect.
 fn autovacuum_option(name: &str) -> Option<Accepts> {
     const COUNT: i64 = i32::MAX as i64;
     const AGE: i64 = 2_000_000_000;
@@ -87,7 +89,7 @@ fn autovacuum_option(name: &str) -> Option<Accepts> {
     Some(Accepts::Integer { least, most })
 }
 
-/// The options of a new table, which may also say that its rows have no oids, as old dumps do.
+/// Returns the options of a new table. `oids` may say, as in old dumps, that rows have no oids.
 ///
 /// # Errors
 /// 22023 for an unknown name or a bad value, 0A000 for rows with oids.
@@ -109,7 +111,7 @@ pub(super) fn of_new_table(
     Ok(options)
 }
 
-/// Checks options and adds them to what is there.
+/// Checks options and adds them to the existing ones.
 ///
 /// # Errors
 /// 22023 for an unknown name or a bad value.
@@ -148,12 +150,13 @@ pub(super) fn set(
             }
             Accepts::Switch => {
                 parse_bool(text).map_err(|_| invalid("boolean", name, text))?;
-                // Shown as it was written.
+                // The value is shown as it was written.
                 text.to_owned()
             }
             Accepts::OneOf(words) => {
                 let word = text.to_ascii_lowercase();
-                // The grammar turns the word off into false; and one that may be on or off is a switch.
+                // The grammar turns the word off into false. So an option that accepts on or off
+                // takes all words of a switch.
                 let word = match word.as_str() {
                     "false" | "no" | "0" if words.contains(&"off") => "off".to_owned(),
                     "true" | "yes" | "1" if words.contains(&"on") => "on".to_owned(),

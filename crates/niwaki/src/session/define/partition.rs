@@ -1,4 +1,4 @@
-//! PARTITION BY, PARTITION OF, ATTACH and DETACH PARTITION.
+//! Partitioned tables: PARTITION BY, PARTITION OF, ATTACH and DETACH PARTITION.
 
 use std::sync::Arc;
 
@@ -18,14 +18,15 @@ use super::create_table::SYSTEM_COLUMNS;
 use super::{Definer, is_not, operator_class};
 use crate::Result;
 
-/// Most columns of a key.
+/// Greatest number of columns of a partition key, as in PostgreSQL.
 const KEY_COLUMNS_MAX: usize = 32;
 
-/// Most tables of a tree of partitions that stand in one another: what walks a tree recurses.
+/// Greatest number of levels in a tree of partitions. Code that walks a tree recurses, so the depth
+/// needs a bound.
 const LEVELS_MAX: usize = 100;
 
 impl Definer<'_> {
-    /// The key of a new table, whose columns are there.
+    /// Returns the partition key of a new table, whose columns are in `table` already.
     pub(super) fn partition_key(
         &mut self,
         table: &RelationDefinition,
@@ -77,7 +78,7 @@ impl Definer<'_> {
         Ok(PartitionKey { strategy: spec.strategy, columns, collations })
     }
 
-    /// The table that a new partition is of, locked, and the bound.
+    /// Returns the parent of a new partition, locked, and the bound.
     pub(super) fn parent_of_new(
         &mut self,
         spec: &CreateTable,
@@ -92,8 +93,8 @@ impl Definer<'_> {
         Ok(Some((parent, bound)))
     }
 
-    /// 54001 where so many levels below a table would make its tree deeper than what walks it may
-    /// go.
+    /// Fails with 54001 if `below` levels below a table would make its tree deeper than
+    /// `LEVELS_MAX`.
     fn refuse_levels(&mut self, parent: &Relation, below: usize) -> Result<()> {
         let state = self.state();
         let parent_of = |oid: &Oid| Some(state.relation(*oid)?.partition_of.as_ref()?.parent);
@@ -105,7 +106,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// 0A000 for a temporary table in a tree of partitions.
+    /// Fails with 0A000 for a temporary table in a tree of partitions.
     pub(super) fn refuse_temporary(&mut self, table: &Relation) -> Result<()> {
         if self.state().temporary_schema() == Some(table.schema) {
             return Err(SqlError::unsupported("a temporary partition or partitioned table"));
@@ -113,7 +114,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The default partition of a table, locked: its rows may belong to a new partition.
+    /// Locks and returns the default partition of a table. Its rows may belong to a new partition.
     pub(super) fn lock_default(&mut self, parent: &Relation) -> Result<Option<Arc<Relation>>> {
         let partitions = parent.partitions.as_ref();
         let default = partitions.and_then(|all| all.members.get(all.default_member()?));
@@ -122,7 +123,7 @@ impl Definer<'_> {
         self.current(default.relation.oid).map(Some)
     }
 
-    /// Locks a table and all below it.
+    /// Locks a table and all tables below it.
     pub(super) fn lock_tree(&mut self, table: &Relation, mode: TableLockMode) -> Result<()> {
         self.lock(table.oid, mode)?;
         let now = self.current(table.oid)?;
@@ -132,7 +133,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// A table with all that is below it, from the top down.
+    /// Returns a table with all tables below it, from the top down.
     pub(super) fn tree_of(&mut self, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
         let mut found = vec![Arc::clone(table)];
         let mut at = 0;
@@ -145,7 +146,7 @@ impl Definer<'_> {
         found
     }
 
-    /// Fails where rows of the default partition belong to another one now.
+    /// Fails if rows of the default partition now belong to another one.
     pub(super) fn prove_default(&mut self, default: Option<&Relation>) -> Result<()> {
         let Some(default) = default else { return Ok(()) };
         if self.session.belongs(default.oid)? {
@@ -239,7 +240,7 @@ impl Definer<'_> {
             return Err(SqlError::new("42P01", message));
         }
         self.lock_tree(&child, TableLockMode::AccessExclusive)?;
-        // Rows that were the detached partition's would go there.
+        // Later rows in the detached partition's bound go to the default partition.
         self.lock_default(parent)?;
         let mut definition = child.definition.clone();
         definition.partition_of = None;
@@ -257,7 +258,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Refuses what cannot be done to a partitioned table, or to a partition alone.
+    /// Refuses commands that a partitioned table, or a single partition, does not support.
     pub(super) fn refuse_for_partitions(
         &mut self,
         relation: &Relation,
@@ -348,7 +349,7 @@ impl Definer<'_> {
         }
     }
 
-    /// What a new partition says of a column that its table has.
+    /// Applies the column options of a new partition to a column inherited from its table.
     pub(super) fn change_inherited(
         &mut self,
         table: &mut RelationDefinition,
@@ -369,7 +370,8 @@ impl Definer<'_> {
     }
 }
 
-/// The columns of a new partition: those of its table, which draws from its own sequences.
+/// Returns the columns of a new partition: the columns of its table, without identities and
+/// sequences.
 pub(super) fn columns_of(parent: &Relation) -> Vec<Column> {
     let column = |column: &Column| Column {
         identity: None,
@@ -382,7 +384,7 @@ pub(super) fn columns_of(parent: &Relation) -> Vec<Column> {
     parent.visible_columns().map(|(_, found)| column(found)).collect()
 }
 
-/// Levels of the tree of partitions that begins with a table.
+/// Returns the number of levels in the tree of partitions below and including a table.
 fn levels(table: &Relation) -> usize {
     let members = table.partitions.iter().flat_map(|partitions| &partitions.members);
     1 + members.map(|member| levels(&member.relation)).max().unwrap_or(0)
@@ -396,7 +398,7 @@ fn refuse_unpartitioned(table: &Relation, word: &str) -> Result<()> {
     Err(SqlError::new("42P17", message))
 }
 
-/// 42804 for a table whose columns and checks are not those of the table that it is to be a partition of.
+/// Fails with 42804 for a table whose columns or checks do not fit the partitioned table.
 fn refuse_different(parent: &Relation, child: &Relation) -> Result<()> {
     let refused = |message: String| Err(SqlError::new("42804", message));
     for (_, column) in parent.visible_columns() {
@@ -455,7 +457,8 @@ fn refuse_different(parent: &Relation, child: &Relation) -> Result<()> {
     Ok(())
 }
 
-/// 0A000 where a unique index of a partitioned table does not have its key: equal rows could be in two partitions.
+/// Fails with 0A000 if a unique index of a partitioned table lacks a column of the partition key.
+/// Otherwise equal rows could be in two partitions.
 pub(super) fn refuse_without_key(table: &Relation, columns: &[u16], word: &str) -> Result<()> {
     let Some(key) = &table.partition_key else { return Ok(()) };
     for column in &key.columns {

@@ -1,4 +1,4 @@
-//! ALTER TABLE of a partitioned table: what its partitions get of it.
+//! ALTER TABLE of a partitioned table, as it affects the partitions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use super::create_table::check_column_name;
 use crate::Result;
 
 impl Definer<'_> {
-    /// Does to a partitioned table and all below it what a command says; false for one that concerns the table alone.
+    /// Applies a command to a partitioned table and all tables below it. Returns false for a
+    /// command that concerns the table alone.
     pub(super) fn alter_partitioned(
         &mut self,
         table: &Arc<Relation>,
@@ -59,7 +60,8 @@ impl Definer<'_> {
         Ok(true)
     }
 
-    /// Adds a check of a partitioned table, which all rows satisfy, to one below it.
+    /// Adds a check of a partitioned table to a table below it. All rows are known to satisfy the
+    /// check.
     fn inherit_check(&mut self, below: &Relation, check: &Check) -> Result<()> {
         let mut definition = self.current(below.oid)?.definition.clone();
         if let Some(own) = definition.checks.iter().find(|own| own.name == check.name) {
@@ -78,7 +80,7 @@ impl Definer<'_> {
         self.update(definition)
     }
 
-    /// ADD COLUMN of a partitioned table.
+    /// Runs ADD COLUMN for a partitioned table.
     fn add_column_above(
         &mut self,
         table: &Arc<Relation>,
@@ -87,7 +89,7 @@ impl Definer<'_> {
     ) -> Result<()> {
         check_column_name(&spec.name)?;
         if table.column_position(&spec.name).is_some() {
-            // Says so.
+            // `add_column` reports that the column exists.
             return self.add_column(table, spec, &[], if_not_exists);
         }
         if spec.serial || spec.identity.is_some() || spec.generated.is_some() {
@@ -110,13 +112,13 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// 42P16 for a column by which a table, or one below it, is partitioned.
+    /// Fails with 42P16 for a column in the partition key of a table, or of a table below it.
     fn refuse_key_column(&mut self, table: &Arc<Relation>, name: &str, verb: &str) -> Result<()> {
         self.tree_of(table).iter().try_for_each(|each| refuse_own_key(each, name, verb))
     }
 }
 
-/// 42P16 for a column by which a table is partitioned.
+/// Fails with 42P16 for a column in the partition key of a table.
 pub(super) fn refuse_own_key(table: &Relation, name: &str, verb: &str) -> Result<()> {
     let position = table.column_position(name);
     let mut in_key = table.partition_key.iter().flat_map(|key| &key.columns);

@@ -1,4 +1,4 @@
-//! FOR VALUES: which rows a new partition takes.
+//! FOR VALUES: the rows that a new partition takes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::Result;
 use crate::session::type_names::shown_type;
 
 impl Definer<'_> {
-    /// Reads a bound of a new partition, and refuses one that is none, or that others have rows of.
+    /// Reads a bound of a new partition. Refuses an invalid bound, and a bound that overlaps
+    /// another partition's.
     pub(super) fn bound(
         &mut self,
         parent: &Arc<Relation>,
@@ -112,7 +113,7 @@ impl Definer<'_> {
         Ok(values)
     }
 
-    /// The value of an expression for a column of the key, as text.
+    /// Returns the value of an expression for a key column, as text.
     fn bound_value(
         &mut self,
         parent: &Relation,
@@ -139,7 +140,8 @@ impl Definer<'_> {
         Ok(missing_text(&value, wanted))
     }
 
-    /// 42P17 where a row could belong to two partitions, or none to this one.
+    /// Fails with 42P17 if a row could belong to two partitions, or if no row could belong to this
+    /// one.
     fn refuse_overlap(
         &mut self,
         parent: &Relation,
@@ -187,7 +189,7 @@ impl Definer<'_> {
                     Bound::Hash { modulus, remainder },
                     Bound::Hash { modulus: other, remainder: taken },
                 ) => {
-                    // One divides the other.
+                    // One modulus divides the other.
                     let least = modulus.min(other);
                     remainder % least == taken % least
                 }
@@ -205,7 +207,8 @@ impl Definer<'_> {
     }
 }
 
-/// 42P17 for a modulus that does not divide the next greater one, or is not divided by the next smaller one.
+/// Fails with 42P17 for a modulus that does not divide the next greater one, or that the next
+/// smaller one does not divide.
 fn refuse_modulus(partitions: &Partitions, bound: &Bound) -> Result<()> {
     let Bound::Hash { modulus, .. } = *bound else { return Ok(()) };
     let mut others: Vec<(u32, &str)> = Vec::new();

@@ -1,7 +1,8 @@
-//! Foreign keys of partitioned tables: each partition has one of its own, which is a part of the one above it.
+//! Foreign keys of partitioned tables: each partition has a foreign key of its own, as a part of
+//! the one above it.
 //!
-//! The part finds out whether what its rows refer to is there; what a referenced row's change does to those that refer to it,
-//! the topmost one sees to, through all partitions at once.
+//! The part checks that the rows referenced by its partition exist. Actions on referring rows
+//! belong to the topmost foreign key, which handles all partitions at once.
 
 use niwaki_catalog::{ColumnMap, ForeignKey, Oid, Relation};
 use niwaki_sql::SqlError;
@@ -12,7 +13,8 @@ use super::{Definer, names};
 use crate::Result;
 
 impl Definer<'_> {
-    /// Gives a partition the foreign keys of its table; returns those that are new, and so may not hold.
+    /// Gives a partition the foreign keys of its table. Returns the new ones, which may not hold
+    /// yet.
     pub(super) fn part_foreign_keys(
         &mut self,
         parent: &Relation,
@@ -26,15 +28,15 @@ impl Definer<'_> {
         Ok(added)
     }
 
-    /// Locks what a new foreign key refers to, so that no referenced row goes while the key is proved.
-    /// A DELETE may name a partition, and then locks that partition alone.
+    /// Locks the referenced table with its partitions, so that no referenced row goes while the key
+    /// is proved. A DELETE may name a partition, and then locks that partition alone.
     pub(super) fn lock_referenced(&mut self, referenced: Oid) -> Result<()> {
         let referenced = self.current(referenced)?;
         self.lock_tree(&referenced, TableLockMode::ShareRowExclusive)
     }
 
-    /// Makes one of a partition's foreign keys a part of one of its table: one that is there, or a new one, whose number is
-    /// returned.
+    /// Makes a foreign key of a partition a part of a foreign key of its table. Uses an existing
+    /// one, or makes a new one and returns its number.
     pub(super) fn add_key_part(
         &mut self,
         above: &ForeignKey,
@@ -70,13 +72,13 @@ impl Definer<'_> {
         Ok(Some(oid))
     }
 
-    /// The foreign keys of partitions that are parts of one, however far down.
+    /// Returns the parts of a foreign key in partitions at any depth, as pairs of table and number.
     pub(super) fn key_parts(&mut self, above: Oid) -> Vec<(Oid, Oid)> {
         let state = self.state();
         let keys = state.foreign_keys();
         let mut parts = Vec::new();
         let mut next = vec![above];
-        // Ends: each is a part of one other at most.
+        // Ends: each foreign key is a part of one other at most.
         while let Some(above) = next.pop() {
             for (table, key) in keys.iter().filter(|(_, key)| key.part_of == Some(above)) {
                 parts.push((table.oid, key.oid));
@@ -86,7 +88,7 @@ impl Definer<'_> {
         parts
     }
 
-    /// Removes a foreign key, and its parts.
+    /// Removes a foreign key and its parts.
     pub(super) fn remove_foreign_key(&mut self, table: Oid, key: Oid) -> Result<()> {
         let mut going = self.key_parts(key);
         going.push((table, key));
@@ -99,7 +101,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Fails where rows refer, by a table that a partition was of, to rows that have gone with it.
+    /// Fails if rows refer to rows of a removed partition through `parent`, or through a table
+    /// above `parent`.
     pub(super) fn prove_without(&mut self, parent: &Relation, partition: &Relation) -> Result<()> {
         let state = self.state();
         let mut above = Some(parent);
@@ -121,7 +124,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// A partition's foreign keys are its own again.
+    /// Makes the foreign keys of a former partition independent of the ones above.
     pub(super) fn release_foreign_keys(&mut self, partition: Oid) -> Result<()> {
         let mut definition = self.current(partition)?.definition.clone();
         if definition.foreign_keys.iter().all(|key| key.part_of.is_none()) {
@@ -131,7 +134,7 @@ impl Definer<'_> {
         self.update(definition)
     }
 
-    /// PostgreSQL's XX000 for a foreign key that is what the one above it is.
+    /// Fails with PostgreSQL's XX000 for a foreign key that is a part of another one.
     pub(super) fn refuse_part(&mut self, table: &Relation, key: &ForeignKey) -> Result<()> {
         let Some(above) = key.part_of else { return Ok(()) };
         let state = self.state();
@@ -147,7 +150,7 @@ impl Definer<'_> {
     }
 }
 
-/// A foreign key over a partition's own columns.
+/// Returns a foreign key over a partition's own columns.
 fn moved(key: &ForeignKey, parent: &Relation, own: &Relation) -> Result<ForeignKey> {
     let map = ColumnMap::between(&parent.definition, &own.definition);
     let places = |columns: &[u16]| -> Result<Vec<u16>> {
@@ -161,7 +164,7 @@ fn moved(key: &ForeignKey, parent: &Relation, own: &Relation) -> Result<ForeignK
     Ok(ForeignKey { columns, set_columns, ..key.clone() })
 }
 
-/// Whether a foreign key that is nobody's part asks for just what is wanted.
+/// Returns whether a foreign key is not part of another one, is valid, and equals the wanted one.
 fn is_same(key: &ForeignKey, wanted: &ForeignKey) -> bool {
     let pairs = |key: &ForeignKey| {
         let mut pairs: Vec<(u16, u16)> =

@@ -1,4 +1,5 @@
-//! Indexes of partitioned tables: one on each partition, and a definition above them that has no entries.
+//! Indexes of partitioned tables: one index on each partition, below a definition that has no
+//! entries.
 
 use std::sync::Arc;
 
@@ -16,12 +17,12 @@ use super::partition_only::has_partitions;
 use super::{Definer, is_not, names};
 use crate::Result;
 
-/// Which of a partition's indexes may become parts of one above them.
+/// Indexes of a partition that may become parts of an index above them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// All; with one that is not valid the one above is not valid either.
+    /// All indexes. If one of them is not valid, the index above is not valid either.
     All,
-    /// Valid ones.
+    /// Valid indexes only.
     Valid,
 }
 
@@ -37,8 +38,8 @@ impl Definer<'_> {
         Ok(index)
     }
 
-    /// Stores an index of a partitioned table without parts: it is not valid, unless there are no partitions. Of any other
-    /// table as always.
+    /// Stores an index of a partitioned table without parts. It is not valid, unless there are no
+    /// partitions. For any other table, this is [`Definer::add_index`].
     pub(super) fn add_index_alone(&mut self, mut new: NewIndex) -> Result<Oid> {
         let table = self.current(new.definition.table)?;
         if !table.is_partitioned() {
@@ -56,7 +57,8 @@ impl Definer<'_> {
         self.store_index(new)
     }
 
-    /// Makes an index of a partitioned table valid if each partition has a valid part of it; false where nothing changes.
+    /// Makes an index of a partitioned table valid if each partition has a valid part of it.
+    /// Returns false if nothing changes.
     fn complete(&mut self, index: Oid) -> Result<bool> {
         let above = self.current(index)?;
         let of = above.index.as_ref().ok_or_else(|| SqlError::internal("no index"))?;
@@ -73,15 +75,15 @@ impl Definer<'_> {
         Ok(true)
     }
 
-    /// Changes what is stored of an index.
+    /// Changes the stored definition of an index.
     fn change_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
         let mut definition = self.current(oid)?.definition.clone();
         definition.index.as_mut().map(change);
         self.update(definition)
     }
 
-    /// ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of one above it, which may be valid then, and
-    /// so those above that one.
+    /// Runs ALTER INDEX … ATTACH PARTITION: an index of a partition becomes a part of an index
+    /// above it. The index above may become valid then, and so may the indexes above that one.
     pub(super) fn attach_index(&mut self, name: &Name, part: &Name) -> Result<()> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let found = self.session.find_relation(name)?;
@@ -109,7 +111,7 @@ impl Definer<'_> {
         self.refuse_attaching(&above, &own)?;
         self.change_index(own.oid, |index| index.part_of = Some(above.oid))?;
         let mut next = Some(above.oid);
-        // Ends: each is of a table further up.
+        // Ends: each index is of a table further up.
         while let Some(index) = next {
             if !self.complete(index)? {
                 break;
@@ -124,7 +126,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Fails where an index of a partition cannot become a part of one above it.
+    /// Fails if an index of a partition cannot become a part of an index above it.
     fn refuse_attaching(&mut self, above: &Relation, own: &Relation) -> Result<()> {
         let (Some(index), Some(part)) = (&above.index, &own.index) else {
             return Err(SqlError::internal("no index"));
@@ -170,7 +172,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Makes for a partition the parts of all indexes of its table.
+    /// Makes the parts of all indexes of a table for one partition.
     pub(super) fn part_indexes(&mut self, parent: &Relation, partition: Oid) -> Result<()> {
         for entry in &parent.indexes {
             self.add_part(entry.oid, partition, Takes::Valid)?;
@@ -178,7 +180,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Makes one of a partition's indexes a part of an index of its table: one that is there, or a new one.
+    /// Makes an index of a partition a part of an index of its table: an existing one, or a new
+    /// one.
     fn add_part(&mut self, above: Oid, partition: Oid, takes: Takes) -> Result<()> {
         let index = self.current(above)?;
         let index = index.index.clone().ok_or_else(|| SqlError::internal("no index"))?;
@@ -209,7 +212,7 @@ impl Definer<'_> {
             Some(ConstraintKind::Unique) => "key",
             None => "idx",
         };
-        // Of an expression the name that its column has above.
+        // An expression has the name of its column in the index above.
         let columns = self.current(above)?.shown_columns(&state);
         let shown = wanted.key.iter().zip(columns).map(|(key, column)| match &key.expression {
             Some(_) => column.name,
@@ -242,7 +245,7 @@ impl Definer<'_> {
         self.update(definition)
     }
 
-    /// Removes an index with all parts of it.
+    /// Removes an index with all its parts.
     pub(super) fn remove_index(&mut self, oid: Oid) -> Result<()> {
         for part in parts_of(&self.state(), oid) {
             if let Some(index) = &part.index {
@@ -254,7 +257,7 @@ impl Definer<'_> {
     }
 }
 
-/// The parts of an index on the partitions one step down.
+/// Returns the parts of an index on the partitions one step down.
 pub(in crate::session) fn parts_of(state: &CatalogState, index: Oid) -> Vec<Arc<Relation>> {
     let is_part = |relation: &&Arc<Relation>| {
         relation.index.as_ref().is_some_and(|own| own.part_of == Some(index))
@@ -264,7 +267,7 @@ pub(in crate::session) fn parts_of(state: &CatalogState, index: Oid) -> Vec<Arc<
     parts
 }
 
-/// The definition of an index over a partition's own columns.
+/// Returns the definition of an index over a partition's own columns.
 fn moved(
     index: &IndexDefinition,
     above: Oid,
@@ -289,8 +292,8 @@ fn moved(
     Ok(moved)
 }
 
-/// Whether an index keeps what is wanted of a part of another one; in which order its keys stand, and what the names and options
-/// are, does not matter.
+/// Decides whether an index fits as a part of another index. The sort direction and NULLS position
+/// of its keys, its name and its options do not matter.
 fn is_same(index: &IndexDefinition, wanted: &IndexDefinition) -> bool {
     let keys = |index: &IndexDefinition| -> Vec<IndexColumn> {
         let plain = |key: &IndexColumn| IndexColumn {

@@ -1,4 +1,4 @@
-//! ALTER TABLE ONLY of a table that has partitions: what may be done to it without them.
+//! ALTER TABLE ONLY of a table with partitions: the commands that work without the partitions.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::constraint::ConstraintNames;
 use super::partition_alter::refuse_own_key;
 use crate::Result;
 
-/// Whether a table has partitions now.
+/// Returns whether a table has partitions now.
 pub(super) fn has_partitions(table: &Relation) -> bool {
     table.partitions.as_ref().is_some_and(|partitions| !partitions.members.is_empty())
 }
 
 impl Definer<'_> {
-    /// Does what a command says to a table that has partitions, and not to them; false for a command that concerns the table
-    /// alone anyway, or that fails for another reason first.
+    /// Applies a command to a table with partitions, and not to the partitions. Returns false for a
+    /// command that concerns the table alone anyway, or that fails for another reason first.
     pub(super) fn alter_alone(
         &mut self,
         table: &Arc<Relation>,
@@ -70,7 +70,7 @@ impl Definer<'_> {
     ) -> Result<bool> {
         match &constraint.kind {
             ConstraintSpecKind::Check { .. } => {
-                // What else is wrong with it is told first; no row is looked at.
+                // Other faults of the check are reported first. NOT VALID saves reading the rows.
                 let unproven = ConstraintSpec { not_valid: true, ..constraint.clone() };
                 self.add_constraint(table, &unproven)?;
                 Err(SqlError::new("42P16", "constraint must be added to child tables too"))
@@ -90,7 +90,7 @@ impl Definer<'_> {
         }
     }
 
-    /// 42P16 for a column that may be NULL in a table below, where it is not to be in the one above.
+    /// Fails with 42P16 for a column that becomes NOT NULL and may be NULL in a table below.
     fn refuse_nullable_below(&mut self, table: &Arc<Relation>, name: &str) -> Result<()> {
         for below in self.tree_of(table).iter().skip(1) {
             if below.visible_columns().all(|(_, column)| column.name != name || column.not_null) {

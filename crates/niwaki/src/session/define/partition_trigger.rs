@@ -1,4 +1,4 @@
-//! Triggers of partitioned tables: each partition has one of its own for each, which is what fires.
+//! Triggers of partitioned tables: each partition has a copy of its own, and only the copies fire.
 
 use niwaki_catalog::{ColumnMap, Oid, Relation, Trigger, TriggerMode};
 use niwaki_sql::SqlError;
@@ -17,7 +17,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Gives the partitions of a table what a trigger of it says, in place of what it said before.
+    /// Gives the partitions of a table copies of its trigger, in place of older copies.
     pub(super) fn add_trigger_parts(&mut self, above: &Trigger, table: Oid) -> Result<()> {
         let table = self.current(table)?;
         for member in table.partitions.iter().flat_map(|partitions| &partitions.members) {
@@ -60,12 +60,12 @@ impl Definer<'_> {
         self.add_trigger_parts(&trigger, partition)
     }
 
-    /// The triggers of partitions that were made for one, however far down: table and number of each.
+    /// Returns the copies of a trigger in partitions at any depth, as pairs of table and number.
     pub(super) fn trigger_parts(&mut self, above: Oid) -> Vec<(Oid, Oid)> {
         let state = self.state();
         let triggers = state.triggers();
         let (mut parts, mut next) = (Vec::new(), vec![above]);
-        // Ends: each was made for one other at most.
+        // Ends: each trigger is a copy of one other at most.
         while let Some(above) = next.pop() {
             for (table, part) in triggers.iter().filter(|(_, part)| part.part_of == Some(above)) {
                 parts.push((table.oid, part.oid));
@@ -75,7 +75,7 @@ impl Definer<'_> {
         parts
     }
 
-    /// Changes the triggers that were made for one.
+    /// Changes the copies of a trigger.
     pub(super) fn change_trigger_parts(
         &mut self,
         above: Oid,
@@ -91,12 +91,12 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Says when the triggers fire that were made for one.
+    /// Sets when the copies of a trigger fire.
     pub(super) fn enable_trigger_parts(&mut self, above: Oid, mode: TriggerMode) -> Result<()> {
         self.change_trigger_parts(above, &|part| part.mode = mode)
     }
 
-    /// Takes from a table that is no partition any more what was made for the triggers of its table.
+    /// Removes copies of triggers from a table that is no partition any more.
     pub(super) fn release_triggers(&mut self, partition: Oid) -> Result<()> {
         for trigger in &self.current(partition)?.triggers {
             if trigger.part_of.is_some() {
@@ -106,7 +106,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The table above and its trigger that one was made for.
+    /// Returns the names of the table above and of the trigger that this one is a copy of.
     pub(super) fn trigger_above(&mut self, trigger: &Trigger) -> Option<(String, String)> {
         let above = trigger.part_of?;
         let state = self.state();

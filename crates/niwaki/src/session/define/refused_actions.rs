@@ -1,4 +1,4 @@
-//! What ALTER cannot do to views and indexes.
+//! ALTER actions that views and indexes do not support.
 
 use niwaki_catalog::{Relation, RelationKind, TriggerMode};
 use niwaki_sql::SqlError;
@@ -6,7 +6,7 @@ use niwaki_sql::utility::{AlterColumn, AlterCommand};
 
 use crate::Result;
 
-/// 42809 for what ALTER cannot do to a view, materialized or not, or to an index.
+/// Fails with 42809 for an action that a view, materialized view or index does not support.
 pub(super) fn refuse_actions(relation: &Relation, commands: &[AlterCommand]) -> Result<()> {
     for command in commands {
         let action = match command {
@@ -32,7 +32,7 @@ pub(super) fn refuse_actions(relation: &Relation, commands: &[AlterCommand]) -> 
             AlterCommand::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
             AlterCommand::AlterConstraint { .. } => "ALTER CONSTRAINT",
             AlterCommand::AttachIndex(_) if relation.index.is_some() => continue,
-            // Indexes of partitioned tables are attached to, without a bound.
+            // An index is attached to an index of a partitioned table without a bound.
             AlterCommand::AttachPartition { .. } if is_partitioned_index(relation) => {
                 let message = format!("\"{}\" is not a partitioned table", relation.name);
                 return Err(SqlError::new("42P17", message));
@@ -67,7 +67,7 @@ pub(super) fn refuse_actions(relation: &Relation, commands: &[AlterCommand]) -> 
     Ok(())
 }
 
-/// Whether it is the index of a partitioned table, which has no file.
+/// Returns whether the relation is the index of a partitioned table, which has no file.
 fn is_partitioned_index(relation: &Relation) -> bool {
     relation.index.is_some() && relation.file == 0
 }

@@ -1,4 +1,4 @@
-//! ALTER … RENAME.
+//! ALTER … RENAME of relations, columns and constraints.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Definer<'_> {
         )?;
         let Some(relation) = found else { return Ok(tag) };
         refuse_system(&relation)?;
-        // ALTER TABLE may rename anything, as in PostgreSQL; ALTER INDEX, too.
+        // ALTER TABLE may rename any relation, as in PostgreSQL. ALTER INDEX may, too.
         let any = matches!(spec.kind, RelationKind::Table | RelationKind::Index);
         if !any && relation.kind != spec.kind {
             return Err(match spec.kind {
@@ -60,7 +60,7 @@ impl Definer<'_> {
                     );
                     return Err(SqlError::new("42P16", message));
                 }
-                // As in PostgreSQL the partitions before the table itself.
+                // As in PostgreSQL, the partitions come before the table itself.
                 let tree = self.tree_of(&relation);
                 for each in tree.iter().skip(1).chain([&relation]) {
                     self.rename_check(each, from, &spec.to)?;
@@ -147,7 +147,7 @@ impl Definer<'_> {
                 column.default = Some(rename_column(text, from, to)?);
             }
         }
-        // Texts of indexes change with the column, in one step: neither is right alone.
+        // Index texts and the column change in one step, because neither is right alone.
         let renamed = Arc::new(Relation::unopened(definition.clone()));
         self.update(definition)?;
         for entry in &relation.indexes {
@@ -168,7 +168,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// 42P16 for what a partition has from its table.
+    /// Fails with 42P16 for a column or constraint that a partition has from its table.
     fn refuse_inherited(&mut self, relation: &Relation, target: &RenameTarget) -> Result<()> {
         let Some(of) = &relation.partition_of else { return Ok(()) };
         let parent = self.current(of.parent)?;
@@ -186,8 +186,9 @@ impl Definer<'_> {
         Err(SqlError::new("42P16", message))
     }
 
-    /// The default of a column that draws from a sequence names it by number, but in databases of before there were
-    /// numbers: there it is told when the sequence gets another name.
+    /// Renews column defaults that name a renamed sequence. Defaults name a sequence by number,
+    /// except in older databases, where they have its name. In those the default must change when
+    /// the sequence gets another name.
     pub(super) fn number_in_default(&mut self, sequence: &Relation) -> Result<()> {
         let state = self.state();
         let mut users: Vec<_> = state
@@ -212,7 +213,7 @@ impl Definer<'_> {
     }
 }
 
-/// Whether the default of a column names its sequence as in databases of before there were numbers.
+/// Returns whether a column's default names its sequence by name, as older databases do.
 pub(super) fn draws_by_name(column: &Column) -> bool {
     let named = column.default.as_deref().and_then(|text| text.strip_prefix("nextval('"));
     named.is_some_and(|named| !named.starts_with(|c: char| c.is_ascii_digit()))

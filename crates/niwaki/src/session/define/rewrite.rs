@@ -1,7 +1,7 @@
-//! Writing a table anew: new files, every row with other values in it.
+//! Table rewrite: new files, and every row with other values in it.
 //!
-//! As in PostgreSQL the rows that are committed now are taken over, whatever the transaction's snapshot; the new versions are
-//! the transaction's own.
+//! As in PostgreSQL, the rewrite takes the rows that are committed now, whatever the transaction's
+//! snapshot. The new versions belong to the transaction itself.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::Result;
 use crate::session::Session;
 use crate::session::errors::{key_text, of_table};
 
-/// Rows that are written at once, at most.
+/// Greatest number of rows that are written at once.
 pub(super) const BATCH_ROWS: u64 = 1000;
 
-/// Values that a rewrite computes: column, expression.
+/// Expressions that a rewrite computes, each with the position of its column.
 pub(super) type Computed = Vec<(usize, RowExpression)>;
 
-/// Rows as they are stored, to be written at once: objects are numbers, not names. Large values end
-/// them early.
+/// Batch of rows in stored form: objects are numbers, not names. A batch with large values ends
+/// early.
 #[derive(Default)]
 pub(super) struct StoredRows {
     pub(super) rows: Vec<Vec<Datum>>,
-    /// Bytes of their values.
+    /// Bytes of the values in the batch.
     bytes: usize,
 }
 
@@ -53,7 +53,7 @@ impl RowSink for StoredRows {
 }
 
 impl Definer<'_> {
-    /// Whether the table has a row that somebody may see.
+    /// Returns whether the table has a committed row, or one of this transaction.
     pub(super) fn has_rows(&mut self, relation: &Relation) -> Result<bool> {
         let table = self.session.qualified_name(relation);
         let sql = format!("SELECT 1 FROM {table} LIMIT 1");
@@ -61,8 +61,9 @@ impl Definer<'_> {
         Ok(!rows.is_empty())
     }
 
-    /// Gives a table the definition `new` and new files, with all rows of `old`. `computed` reads rows of the old table,
-    /// `derived` those of the new one. The locks keep everybody out.
+    /// Gives a table the definition `new` and new files, with all rows of `old`. `computed` reads
+    /// rows of the old table, `derived` reads rows of the new one. The locks keep all other
+    /// sessions out.
     pub(super) fn rewrite(
         &mut self,
         old: &Arc<Relation>,
@@ -74,7 +75,7 @@ impl Definer<'_> {
         let statements = niwaki_sql::parse::parse(&sql)?;
         let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
         let planned = self.session.plan_locked(statement, &[])?;
-        // Every row has every column from now on.
+        // The new rows have a value in every column.
         new.columns.iter_mut().for_each(|column| column.missing = None);
         new.stats = RelationStats::default();
         self.session.renew_file(new)?;
@@ -92,7 +93,7 @@ impl Definer<'_> {
                 let rows = session.converted(old, &now, rows.rows, computed, derived)?;
                 session.write_anew(&now, &rows, InsertOptions::default())?;
                 if matches!(progress, Progress::Complete(_)) {
-                    // What the same statement looks at next are these rows.
+                    // Later parts of the same statement read these rows.
                     session.open_transaction()?.next_command()?;
                     return Ok(());
                 }
@@ -102,7 +103,7 @@ impl Definer<'_> {
 }
 
 impl Session {
-    /// Rows of the new table for those of the old one.
+    /// Converts rows of the old table to rows of the new one.
     fn converted(
         &mut self,
         old: &Relation,

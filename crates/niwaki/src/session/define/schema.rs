@@ -1,4 +1,4 @@
-//! Schemas renamed, and relations that go to another one.
+//! ALTER SCHEMA … RENAME TO, and ALTER … SET SCHEMA.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Definer, is_not, no_transaction, refuse_system, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
-    /// ALTER SCHEMA … RENAME TO
+    /// Runs ALTER SCHEMA … RENAME TO.
     pub(super) fn rename_schema(&mut self, name: &str, to: &str) -> Result<()> {
         let state = self.state();
         let schema = state.schema_by_name(name).ok_or_else(|| SqlError::undefined_schema(name))?;
@@ -43,7 +43,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The schema that something goes to.
+    /// Returns the schema into which an object is moved.
     pub(super) fn target_schema(&mut self, schema: &str) -> Result<Oid> {
         let state = self.state();
         let target =
@@ -57,7 +57,7 @@ impl Definer<'_> {
         Ok(target)
     }
 
-    /// ALTER … SET SCHEMA
+    /// Runs ALTER … SET SCHEMA.
     pub(super) fn set_schema(
         &mut self,
         name: &Name,

@@ -1,4 +1,4 @@
-//! Sequences.
+//! CREATE SEQUENCE and ALTER SEQUENCE.
 
 use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationKind, SequenceDefinition};
 use niwaki_sql::SqlError;
@@ -71,13 +71,14 @@ impl Definer<'_> {
         self.change_sequence(&relation, options)
     }
 
-    /// ALTER SEQUENCE, also of one that belongs to a column.
+    /// Runs ALTER SEQUENCE, also for a sequence that belongs to a column.
     pub(super) fn change_sequence(
         &mut self,
         relation: &Relation,
         options: &SequenceOptions,
     ) -> Result<()> {
-        // Who has drawn from it draws again by the old definition until the transaction ends.
+        // A transaction that has drawn from the sequence goes on drawing by the old definition
+        // until it ends. The lock waits for that end.
         self.lock(relation.oid, lock_for(options))?;
         let relation = &*self.current(relation.oid)?;
         let Some(old) = relation.sequence.as_ref() else {
@@ -117,12 +118,12 @@ impl Definer<'_> {
         definition.sequence = Some(sequence);
         let oid = definition.oid;
         if restarted {
-            // A new file, so that a rollback brings the old position back.
+            // The new file lets a rollback restore the old position.
             self.drop_file(&definition)?;
             definition.file = self.new_file(definition.logged)?;
         }
         self.update(definition)?;
-        // Whatever is logged ahead of the numbers that were given goes by the old steps.
+        // Numbers logged ahead of those given out follow the old increment.
         let relation = self.current(oid)?;
         if let Some(handle) = &relation.number_generator {
             handle.setval(self.transaction()?, last, called)?;
@@ -130,7 +131,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// What OWNED BY says of a sequence in this schema: `None` nothing, `Some(None)` NONE.
+    /// Reads OWNED BY for a sequence in this schema. `None`: not given. `Some(None)`: NONE.
     #[expect(clippy::option_option, reason = "nothing said, said NONE, said a column")]
     fn owner(
         &mut self,
@@ -155,7 +156,8 @@ impl Definer<'_> {
     }
 }
 
-/// How ALTER SEQUENCE locks: nobody draws meanwhile; others read, unless it gets another file.
+/// Returns the lock of ALTER SEQUENCE. It keeps other sessions from drawing. They may still read
+/// the sequence, unless it gets another file.
 fn lock_for(options: &SequenceOptions) -> TableLockMode {
     match options.restart {
         Some(_) => TableLockMode::AccessExclusive,
@@ -163,7 +165,7 @@ fn lock_for(options: &SequenceOptions) -> TableLockMode {
     }
 }
 
-/// The least and the greatest value of a sequence's type.
+/// Returns the least and the greatest value of a sequence's type.
 fn bounds(type_oid: u32) -> (i64, i64) {
     match TypeOid(type_oid) {
         TypeOid::INT2 => (i16::MIN.into(), i16::MAX.into()),
@@ -172,7 +174,7 @@ fn bounds(type_oid: u32) -> (i64, i64) {
     }
 }
 
-/// The definition that options make, over defaults or an earlier definition.
+/// Returns the definition that options make, over defaults or an earlier definition.
 fn defined(
     options: &SequenceOptions,
     old: Option<&SequenceDefinition>,
@@ -180,7 +182,7 @@ fn defined(
     let type_oid = options.type_oid.or(old.map(|o| o.type_oid)).unwrap_or(TypeOid::INT8.0);
     let (least, greatest) = bounds(type_oid);
     let increment = options.increment.or(old.map(|o| o.increment)).unwrap_or(1);
-    // With its type a sequence changes a bound that was the type's; one that was chosen stays.
+    // With the type, a bound equal to the old type's bound changes. A chosen bound stays.
     let retyped = old.filter(|_| options.type_oid.is_some());
     let no_least = retyped.is_some_and(|o| o.minimum == bounds(o.type_oid).0);
     let no_greatest = retyped.is_some_and(|o| o.maximum == bounds(o.type_oid).1);

@@ -1,4 +1,5 @@
-//! Temporary tables and sequences: in a schema that only this session has, gone when it ends.
+//! Temporary tables and sequences, in a schema of one session, which are dropped when the session
+//! ends.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::Result;
 use crate::session::Session;
 
 impl Definer<'_> {
-    /// The schema of the session's temporary relations, for a new one of this name.
+    /// Returns the schema of the session's temporary relations, for a new one of this name.
     pub(super) fn temporary_schema(&mut self, name: &Name) -> Result<Oid> {
         let number = self.session.id();
         let own = self.session.catalog.temporary_schema(number);
@@ -26,12 +27,12 @@ impl Definer<'_> {
         }
     }
 
-    /// Whether changes of a new relation are logged.
+    /// Returns whether changes of a new relation are logged in the WAL.
     pub(super) fn is_logged(&mut self, schema: Oid, persistence: Persistence) -> bool {
         persistence == Persistence::Permanent && self.state().temporary_schema() != Some(schema)
     }
 
-    /// Remembers what the end of a transaction does to a new table.
+    /// Remembers the ON COMMIT action of a new table.
     pub(super) fn note_on_commit(&mut self, oid: Oid, spec: &CreateTable) -> Result<()> {
         match spec.on_commit {
             Some(_) if spec.persistence != Persistence::Temporary => {
@@ -47,14 +48,15 @@ impl Definer<'_> {
 }
 
 impl Session {
-    /// Empties or drops, in the transaction that is about to commit, the temporary tables that asked for it.
+    /// Empties or drops the temporary tables with such an ON COMMIT action, in the transaction that
+    /// is about to commit.
     pub(in crate::session) fn act_on_commit(&mut self) -> Result<()> {
         if self.on_commit.is_empty() {
             return Ok(());
         }
         let state = self.catalog.state();
         self.on_commit.retain(|(oid, _)| state.relation(*oid).is_some());
-        // Who wrote nothing put no rows there.
+        // A transaction without a transaction number has written no rows.
         if self.open_transaction()?.xid().is_none() {
             return Ok(());
         }
@@ -85,7 +87,7 @@ impl Session {
         Ok(())
     }
 
-    /// 0A000 when a table that keeps its rows references one that does not.
+    /// Fails with 0A000 when a table that keeps its rows references a table that does not.
     fn refuse_emptying(&self, state: &CatalogState, table: &Relation) -> Result<()> {
         let is_emptied = |oid: Oid| {
             let action = self.on_commit.iter().find(|(other, _)| *other == oid);
@@ -104,7 +106,7 @@ impl Session {
         Ok(())
     }
 
-    /// DISCARD TEMP: drops the session's temporary relations.
+    /// Drops the session's temporary relations, for DISCARD TEMP.
     pub(in crate::session) fn discard_temporary(&mut self) -> Result<()> {
         let state = self.catalog.state();
         let Some(schema) = state.temporary_schema() else { return Ok(()) };
@@ -120,8 +122,9 @@ impl Session {
         Ok(())
     }
 
-    /// Removes the files of temporary relations: the session ends, and with it all that named them. What
-    /// cannot be removed now is removed as any orphan, when the database is opened after a crash.
+    /// Removes the files of temporary relations, because the session ends and nothing names them
+    /// any more. A file that cannot be removed now is removed like any orphan, when the database is
+    /// opened after a crash.
     pub(in crate::session) fn end_temporary(&mut self) {
         let relations = self.catalog.temporary_relations();
         if relations.is_empty() {
@@ -147,7 +150,7 @@ impl Session {
     }
 }
 
-/// A table with its indexes, and the sequences that it owns.
+/// Returns a table with its indexes, and the sequences that it owns.
 fn belonging(state: &CatalogState, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
     let belongs = |r: &&Arc<Relation>| {
         r.oid == table.oid

@@ -1,4 +1,4 @@
-//! CREATE TRIGGER, ALTER TRIGGER, DROP TRIGGER, and which triggers are fired.
+//! CREATE TRIGGER, ALTER TRIGGER, DROP TRIGGER, and ENABLE or DISABLE TRIGGER.
 
 use niwaki_catalog::{
     Oid, PG_CATALOG, Relation, RelationKind, Trigger, TriggerMode, builtin_functions,
@@ -83,7 +83,8 @@ impl Definer<'_> {
         self.add_trigger_parts(&trigger, table.oid)
     }
 
-    /// The function that a trigger is to call; it stays as long as this transaction runs.
+    /// Finds the function that a trigger is to call. The function stays as long as this transaction
+    /// runs.
     fn lock_trigger_function(&mut self, name: &Name) -> Result<Oid> {
         loop {
             let found = self.trigger_function(name)?;
@@ -154,7 +155,8 @@ impl Definer<'_> {
         self.remove_trigger(table.oid, trigger.oid)
     }
 
-    /// Takes a trigger from its table, which is locked, and those that were made for it from the partitions.
+    /// Removes a trigger from its table, which is locked, and the trigger's copies from the
+    /// partitions.
     pub(super) fn remove_trigger(&mut self, table: Oid, trigger: Oid) -> Result<()> {
         let mut going = self.trigger_parts(trigger);
         going.push((table, trigger));
@@ -199,7 +201,7 @@ impl Definer<'_> {
         self.change_trigger_parts(trigger, &|part| to.clone_into(&mut part.name))
     }
 
-    /// ALTER TABLE … ENABLE TRIGGER, DISABLE TRIGGER
+    /// Runs ALTER TABLE … ENABLE TRIGGER and DISABLE TRIGGER.
     pub(super) fn enable_trigger(
         &mut self,
         table: &Relation,
@@ -228,7 +230,7 @@ impl Definer<'_> {
         changed.into_iter().try_for_each(|trigger| self.enable_trigger_parts(trigger, mode))
     }
 
-    /// COMMENT ON TRIGGER
+    /// Runs COMMENT ON TRIGGER.
     pub(super) fn comment_on_trigger(
         &mut self,
         table: &Name,
@@ -243,7 +245,7 @@ impl Definer<'_> {
         self.update(definition)
     }
 
-    /// 0A000 when a trigger needs a column whose type is to change.
+    /// Fails with 0A000 when a trigger needs a column whose type is to change.
     pub(super) fn refuse_triggers(&mut self, table: &Relation, position: usize) -> Result<()> {
         let Some(Object::Trigger { trigger, .. }) =
             triggers_on_column(table, position)?.into_iter().next()
@@ -262,7 +264,8 @@ impl Definer<'_> {
     }
 }
 
-/// The triggers of a table that need one of its columns: are for its updates, or read it in WHEN.
+/// Returns the triggers of a table that need a column: UPDATE OF names the column, or WHEN reads
+/// it.
 pub(super) fn triggers_on_column(table: &Relation, position: usize) -> Result<Vec<Object>> {
     let mut objects = Vec::new();
     for trigger in &table.triggers {
@@ -278,7 +281,7 @@ pub(super) fn triggers_on_column(table: &Relation, position: usize) -> Result<Ve
     Ok(objects)
 }
 
-/// The order in which triggers are fired: of their names' bytes.
+/// Sorts triggers into the order in which they fire: by the bytes of their names.
 pub(super) fn sort(triggers: &mut [Trigger]) {
     triggers.sort_by(|a, b| a.name.cmp(&b.name));
 }
@@ -297,7 +300,7 @@ fn no_trigger_function(name: &str) -> SqlError {
     SqlError::new("42P17", format!("function {name} must return type trigger"))
 }
 
-/// One of PostgreSQL's own functions, if a trigger can call it.
+/// Returns a built-in function, if a trigger can call it.
 fn builtin(oid: Oid, name: &str) -> Result<Oid> {
     const OF_OTHERS: [&str; 3] =
         ["tsvector_update_trigger", "tsvector_update_trigger_column", "unique_key_recheck"];
@@ -310,7 +313,7 @@ fn builtin(oid: Oid, name: &str) -> Result<Oid> {
     Err(no_trigger_function(name))
 }
 
-/// 42809: rows that can be changed are those of tables.
+/// Fails with 42809 for a relation other than a table, because only rows of tables can be changed.
 fn refuse_no_table(relation: &Relation) -> Result<()> {
     let name = &relation.name;
     match relation.kind {

@@ -1,4 +1,4 @@
-//! TRUNCATE: new, empty files, so that a rollback brings the rows back.
+//! TRUNCATE: gives tables new, empty files, so that a rollback restores the rows.
 
 use std::sync::Arc;
 
@@ -46,19 +46,19 @@ impl Definer<'_> {
         self.with_references(&mut tables, cascade)?;
         for relation in tables {
             let mut files = Vec::new();
-            // A partitioned table has none.
+            // A partitioned table has no files.
             if !relation.is_partitioned() {
                 files.push(relation.oid);
                 files.extend(relation.indexes.iter().map(|i| i.oid));
             }
             if restart_identity {
-                // Also those that were not made with the table: ALTER SEQUENCE … OWNED BY.
+                // This includes sequences that were made separately: ALTER SEQUENCE … OWNED BY.
                 let owner = |r: &Relation| r.sequence.as_ref().and_then(|s| s.owned_by);
                 let owned =
                     |r: &&Arc<Relation>| owner(r).is_some_and(|(table, _)| table == relation.oid);
                 let state = self.state();
                 for sequence in state.in_order().into_iter().filter(owned) {
-                    // Others draw from it without a look at the table.
+                    // Other sessions may draw from the sequence without a look at the table.
                     self.lock(sequence.oid, TableLockMode::AccessExclusive)?;
                     if self.state().relation(sequence.oid).is_some() {
                         files.push(sequence.oid);
@@ -75,21 +75,22 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Adds the tables that reference those in the list, or refuses if there are any.
+    /// Adds the tables that reference a table in the list. Without CASCADE such a table is an
+    /// error.
     fn with_references(&mut self, tables: &mut Vec<Arc<Relation>>, cascade: bool) -> Result<()> {
         let mut at = 0;
         // Ends: each table comes once.
         while let Some(table) = tables.get(at).cloned() {
             at += 1;
             let state = self.state();
-            // What refers to a table refers to its partitions.
+            // A foreign key that refers to a table also refers to its partitions.
             let above = |oid| state.relation(oid).and_then(|table| table.partition_of.as_ref());
             let known: Vec<Oid> = tables.iter().map(|table| table.oid).collect();
             let of = std::iter::successors(Some(table.oid), |oid| above(*oid).map(|of| of.parent));
             let of = of.take_while(|oid| *oid == table.oid || !known.contains(oid));
             for key in of.flat_map(|table| state.foreign_keys_to(table)) {
                 let Some((other, key)) = state.foreign_key(*key) else { continue };
-                // Partitions come with the table that they are of.
+                // The partitioned table brings its partitions with it.
                 if key.part_of.is_some() {
                     continue;
                 }
@@ -123,8 +124,8 @@ impl Session {
         self.replace_file(definition)
     }
 
-    /// [`Session::renew_file`] for an index that nobody uses yet, while others write to its table.
-    /// Whoever builds it keeps line pointers from being freed.
+    /// Does [`Session::renew_file`] for an index that is not in use yet, while other sessions write
+    /// to its table. The session that builds the index keeps line pointers from being freed.
     pub(super) fn renew_file_beside_writers(
         &mut self,
         definition: RelationDefinition,

@@ -1,4 +1,5 @@
-//! CREATE TYPE, ALTER TYPE, DROP TYPE; what is done to domains is in `domains`, what makes composite types in `composites`.
+//! CREATE TYPE, ALTER TYPE and DROP TYPE. Domains are in `domains`, composite types in
+//! `composites`.
 
 use std::sync::Arc;
 
@@ -64,19 +65,19 @@ impl Definer<'_> {
         Ok(self.session.catalog.create_type(transaction, definition)?)
     }
 
-    /// The type of a name.
+    /// Returns the type of a name.
     pub(super) fn existing_type(&mut self, name: &Name) -> Result<Arc<TypeDefinition>> {
         self.find_type(name).ok_or_else(|| self.undefined_type(name))
     }
 
-    /// 42704, or 3F000 if its schema is not there either.
+    /// Returns 42704, or 3F000 if the schema does not exist either.
     fn undefined_type(&mut self, name: &Name) -> SqlError {
         let undefined = || SqlError::new("42704", format!("type \"{name}\" does not exist"));
         let error = self.session.find_schema(name).err().unwrap_or_else(undefined);
         error.with_position(name.position)
     }
 
-    /// Finds a type and keeps others from changing it; what it is then.
+    /// Finds a type and locks it against changes. Returns its current definition.
     pub(super) fn lock_type(
         &mut self,
         name: &Name,
@@ -85,7 +86,8 @@ impl Definer<'_> {
         loop {
             let found = self.existing_type(name)?;
             self.lock(found.oid, mode)?;
-            // Whoever changed it meanwhile has published that before the lock was let go.
+            // A transaction that changed the type has published the change before it released its
+            // lock.
             match self.find_type(name) {
                 Some(now) if now.oid == found.oid => return Ok(now),
                 _ => {}
@@ -108,7 +110,8 @@ impl Definer<'_> {
         self.state().resolve_type(&path, name.schema.as_deref(), &name.name).cloned()
     }
 
-    /// The type of a column whose definition names a user's type, which stays as long as this transaction runs.
+    /// Returns the type of a column whose definition names a user-defined type. The type stays as
+    /// long as this transaction runs.
     pub(super) fn column_type_of(&mut self, wanted: &UserTypeName) -> Result<ColumnType> {
         let found = self.lock_type(&wanted.name, TableLockMode::AccessShare);
         let array = |found: &TypeDefinition| found.type_oid().array();
@@ -132,7 +135,7 @@ impl Definer<'_> {
         }
     }
 
-    /// Whether a name is that of a relation, whose rows have a type of that name.
+    /// Returns whether a name means a relation, whose rows have a type of the same name.
     fn is_relation(&mut self, name: &Name) -> bool {
         let path = self.session.search_path();
         let state = self.state();
@@ -172,7 +175,8 @@ impl Definer<'_> {
         if labels.place(to).is_some() {
             return Err(SqlError::new("42710", format!("enum label \"{to}\" already exists")));
         }
-        // Defaults and checks are stored as text, in which the label would not be found any more.
+        // Defaults and checks are stored as text, in which the old label would not be found any
+        // more.
         let state = self.state();
         let says = |node: &NodeEnum| {
             use pg_query::protobuf::a_const::Val;
@@ -184,7 +188,7 @@ impl Definer<'_> {
                 "RENAME VALUE of a label that a default or check of {user} says"
             )));
         }
-        // So are views.
+        // Views are stored as text, too.
         let said = format!("'{}'", from.replace('\'', "''"));
         let says = |view: &&Arc<Relation>| {
             view.query.as_ref().is_some_and(|query| query.text.contains(&said))
@@ -243,7 +247,7 @@ impl Definer<'_> {
         self.drop_all(types, cascade)
     }
 
-    /// Removes locked types together, and with CASCADE what depends on them.
+    /// Removes locked types together, and with CASCADE their dependents.
     pub(super) fn drop_all(
         &mut self,
         types: Vec<Arc<TypeDefinition>>,
@@ -276,7 +280,7 @@ impl Definer<'_> {
             if let Dependent::Column { table, position, .. } = dependent {
                 let number = u16::try_from(*position).unwrap_or(u16::MAX);
                 let mut readers = self.dependents_on_column(table, number, &name)?;
-                // Those that name a type are told with it.
+                // Readers that name a type are listed with the type.
                 readers.retain(|reader| !names_any(&state, &reader.object, &going.types));
                 lines.extend(self.lines(&readers)?.into_iter().map(|line| (age, line)));
                 told.extend(readers.into_iter().map(|reader| reader.object));
@@ -290,7 +294,7 @@ impl Definer<'_> {
         } else if !cascade {
             for (line, reader) in self.lines(&readers)?.into_iter().zip(&readers) {
                 let (owner, part, _) = reader.object.age();
-                // Parts of tables stand among columns.
+                // Parts of tables are listed among the columns.
                 let at = lines.iter().position(|(age, _)| *age > (owner, part));
                 let at = at.filter(|_| part > 0).unwrap_or(lines.len());
                 lines.insert(at, ((owner, part), line));
@@ -316,10 +320,10 @@ impl Definer<'_> {
                 }
             }
         }
-        // Those that read none of the columns.
+        // These are the readers that read none of the columns.
         let readers = self.readers_of_types(&going.types)?;
         self.drop_dependents(&what, readers, true)?;
-        // Those that depend on others first: what their texts say is gone then.
+        // Dependent types go first, so that their texts do not keep the others.
         for definition in going.types.iter().rev() {
             self.refuse_named_in_texts(definition, "DROP")?;
             let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
@@ -328,8 +332,9 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// Views that name one of these types, or have columns of it, functions with one in their signature, stored expressions that
-    /// name one and do not go with a column, and what depends on them.
+    /// Returns the objects that depend on these types, and their own dependents. These are views
+    /// that name a type or have columns of it, and functions with a type in their signature. Stored
+    /// expressions that name a type count, too, unless they are dropped with a column.
     fn readers_of_types(
         &mut self,
         types: &[Arc<TypeDefinition>],
@@ -361,14 +366,14 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    /// Refuses to do something to a type that casts name in texts of before names were numbers, where they would not find it any
-    /// more.
+    /// Refuses an operation on a type that a cast in an old stored text names. The text would not
+    /// find the type any more. Newer texts name types by number.
     pub(super) fn refuse_named_in_texts(
         &mut self,
         found: &TypeDefinition,
         what: &str,
     ) -> Result<()> {
-        // Its name called as a function is a cast, too.
+        // A call of the type's name as a function is a cast, too.
         let names = |node: &NodeEnum| {
             let name = match node {
                 NodeEnum::TypeCast(cast) => cast.type_name.as_ref().map(|name| &name.names),
@@ -387,7 +392,7 @@ impl Definer<'_> {
     }
 }
 
-/// Whether an object is a view in whose text one of the types is named.
+/// Returns whether an object is a view whose text names one of the types.
 fn names_any(state: &CatalogState, object: &Object, types: &[Arc<TypeDefinition>]) -> bool {
     let Object::View(view) = object else { return false };
     let query = state.relation(*view).and_then(|view| view.query.as_ref());
@@ -398,7 +403,7 @@ fn names_any(state: &CatalogState, object: &Object, types: &[Arc<TypeDefinition>
     })
 }
 
-/// What cannot be without a type.
+/// An object that cannot exist without a type.
 enum Dependent {
     Domain(Arc<TypeDefinition>),
     Column { table: Arc<Relation>, position: usize, column: String },
@@ -406,7 +411,7 @@ enum Dependent {
 }
 
 impl Dependent {
-    /// The order in which dependents of one type are told.
+    /// Returns the sort key for the list of one type's dependents.
     fn place(&self) -> (Oid, usize) {
         match self {
             Self::Domain(domain) => (domain.oid, 0),
@@ -416,17 +421,17 @@ impl Dependent {
     }
 }
 
-/// What goes with types.
+/// Types to drop, with their dependents.
 #[derive(Default)]
 struct Going {
-    /// The types, each before those that are made of it.
+    /// The types, each before the types that are made of it.
     types: Vec<Arc<TypeDefinition>>,
-    /// What depends on them and is not named itself, and on which type.
+    /// Dependents that the statement does not name, each with the type that it depends on.
     dependents: Vec<(Dependent, String)>,
 }
 
 impl Going {
-    /// Takes a type with all that depends on it; `named` are those that the statement names.
+    /// Takes a type with all its dependents. `named` are the types that the statement names.
     fn take(
         &mut self,
         state: &CatalogState,
@@ -461,12 +466,12 @@ impl Going {
     }
 }
 
-/// A type's name as messages show it.
+/// Returns a type's name as messages show it.
 fn shown(types: &UserTypes, definition: &TypeDefinition) -> String {
     types.shown(definition.type_oid()).unwrap_or_default()
 }
 
-/// What depends on a type directly, or on arrays of it (true).
+/// Returns the direct dependents of a type. True marks a dependent on arrays of the type.
 fn dependents_of(state: &CatalogState, oid: Oid) -> Vec<(Dependent, bool)> {
     let mut found = Vec::new();
     for definition in state.user_types() {
@@ -500,13 +505,14 @@ fn dependents_of(state: &CatalogState, oid: Oid) -> Vec<(Dependent, bool)> {
             }
         }
     }
-    // Arrays of a composite type are told first.
+    // Dependents on arrays of a composite type are listed first.
     let composite = state.user_type(oid).is_some_and(|own| own.attributes().is_some());
     found.sort_by_key(|(dependent, array)| (composite && !array, dependent.place()));
     found
 }
 
-/// A table or a domain other than `own` with a default or check of which some node satisfies `test`, as messages call it.
+/// Finds a table, or a domain other than `own`, with a default or check that has a node satisfying
+/// `test`. Returns it as messages call it.
 pub(super) fn expression_user(
     state: &CatalogState,
     own: Oid,
@@ -539,7 +545,7 @@ pub(super) fn expression_user(
     Ok(None)
 }
 
-/// 42601: a user's type has no modifiers.
+/// Returns the error 42601, because a user-defined type has no modifiers.
 pub(in crate::session) fn no_modifier(name: &Name) -> SqlError {
     SqlError::new("42601", format!("type modifier is not allowed for type \"{name}\""))
         .with_position(name.position)

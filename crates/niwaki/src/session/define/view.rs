@@ -1,4 +1,4 @@
-//! CREATE VIEW and DROP VIEW, and the views that read what goes or changes.
+//! CREATE VIEW, and the effect of other definitions on the views that read the changed relation.
 
 use niwaki_catalog::{
     Column, Meaning, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::session::type_names::{shown_type, shown_with_modifier};
 
 impl Definer<'_> {
-    /// The columns of a view, of which the first have these names.
+    /// Returns the columns of a view. `names` are names for the first columns.
     pub(super) fn view_columns(
         &mut self,
         new: &NewView,
@@ -97,7 +97,8 @@ impl Definer<'_> {
         })
     }
 
-    /// Analyzes the query; what it names is locked, and stays as long as this transaction runs.
+    /// Analyzes the query. The objects that it names are locked, and stay as long as this
+    /// transaction runs.
     pub(super) fn read_view(
         &mut self,
         query: &NodeEnum,
@@ -120,7 +121,8 @@ impl Definer<'_> {
             for oid in relations.chain(new.definition.types.iter().copied()).chain(functions) {
                 self.lock(oid, TableLockMode::AccessShare)?;
             }
-            // Ends: each round waits for the end of a transaction that changed a definition; the locks stay.
+            // Ends: each round waits for the end of a transaction that changed a definition, and
+            // the locks stay.
             if self.session.catalog.version() == version {
                 return Ok(new);
             }
@@ -200,12 +202,12 @@ impl Definer<'_> {
         may_check(reason, given)
     }
 
-    /// 42P17 when a view would read itself.
+    /// Fails with 42P17 when a view would read itself.
     fn refuse_recursion(&mut self, oid: Oid, name: &str, new: &NewView) -> Result<()> {
         let state = self.state();
         let mut waiting: Vec<Oid> = new.definition.sources.iter().map(|s| s.relation).collect();
         let mut seen: Vec<Oid> = Vec::new();
-        // Ends: each relation is looked at once.
+        // Ends: each relation is visited once.
         while let Some(source) = waiting.pop() {
             if source == oid {
                 let message =
@@ -221,7 +223,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// 0A000 when a view reads a column whose type is to change.
+    /// Fails with 0A000 when a view reads a column whose type is to change.
     pub(super) fn refuse_readers(&mut self, table: &Relation, position: usize) -> Result<()> {
         let state = self.state();
         for view in state.views_of(table.oid).iter().filter_map(|view| state.relation(*view)) {
@@ -241,12 +243,14 @@ impl Definer<'_> {
 }
 
 impl Session {
-    /// Takes away the views that read a relation that goes without being asked about, and those that read them.
+    /// Removes the views that read a relation which is dropped without a check for dependents, as
+    /// ON COMMIT DROP does. Also removes the views that read these views.
     pub(super) fn release_readers(&mut self, of: Oid) -> Result<()> {
         let state = self.catalog.state();
         for view in state.views_of(of) {
             stack::deeper(|| self.release_readers(*view))?;
-            // It may read another one that was taken away just now.
+            // The view may read another relation as well, and may have been removed with it just
+            // now.
             if self.catalog.state().relation(*view).is_some() {
                 let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
                 self.catalog.remove(transaction, *view)?;
@@ -256,7 +260,7 @@ impl Session {
     }
 }
 
-/// 42701 for two columns of one name.
+/// Fails with 42701 for two columns of one name.
 pub(super) fn refuse_repeated(columns: &[Column]) -> Result<()> {
     for (at, column) in columns.iter().enumerate() {
         if columns[..at].iter().any(|other| other.name == column.name) {
@@ -267,7 +271,7 @@ pub(super) fn refuse_repeated(columns: &[Column]) -> Result<()> {
     Ok(())
 }
 
-/// WITH CHECK OPTION needs a view whose rows can be written.
+/// Checks that a view with WITH CHECK OPTION is updatable.
 fn may_check(not_updatable: Option<&'static str>, given: &RelationOptions) -> Result<()> {
     match (given.get("check_option"), not_updatable) {
         (Some(_), Some(reason)) => {

@@ -1,17 +1,21 @@
-//! Foreign keys at work: what statements do to rows that refer or are referred to, and what follows from it.
+//! Foreign keys: checks of referencing rows, and actions on rows that refer to a changed key.
 //!
 //! ```text
 //!  INSERT, UPDATE of a referencing row ─► Check   ─► is the key there?  FOR KEY SHARE, so that it stays
 //!  UPDATE, DELETE of a referenced row  ─► Action  ─► refuse, delete, follow, set to NULL or the default
 //! ```
 //!
-//! Changes are noted as they happen ([`Noted`]) and seen to when their statement has ended, in the order in which they were
-//! made; what that changes is noted behind them. Constraints that are deferred wait for the end of the transaction.
+//! Changes are noted as they happen ([`Noted`]). When their statement has ended, they are handled
+//! in the order in which they were made. Changes made meanwhile are noted behind them. Deferred
+//! constraints wait for the end of the transaction.
 //!
-//! Why no row is left without the one that it refers to: a check sees the referenced row under a snapshot taken after the
-//! change, and locks it until the transaction ends; who deletes it, or changes its key, waits for that, and looks
-//! for referring rows only then, under a snapshot taken after the wait. At REPEATABLE READ the second look is made under
-//! a new snapshot too, and who finds a row there that the transaction does not see gives up (40001).
+//! Why no row is left without the row that it refers to: a check sees the referenced row under a
+//! snapshot taken after the change, and locks the row until the transaction ends. A transaction
+//! that deletes the referenced row, or changes its key, waits for that lock. Only then does it look
+//! for referring rows, under a snapshot taken after the wait.
+//!
+//! At REPEATABLE READ this second look has a new snapshot, too. A transaction that finds a row
+//! there that its own snapshot does not see gives up (40001).
 
 mod noted;
 mod orphans;
@@ -32,12 +36,12 @@ use crate::Result;
 pub(super) use noted::{Change, Event, Key, Noted};
 use query::QueryKind;
 
-/// What a session keeps of foreign keys.
+/// Foreign key state of a session.
 #[derive(Default)]
 pub(super) struct ForeignKeys {
-    /// What the running statement did.
+    /// Notes of the running statement's changes.
     pub(super) noted: Noted,
-    /// Plans of the queries by which constraints are checked.
+    /// Plans of the queries that check constraints.
     pub(super) plans: Plans,
 }
 
@@ -45,13 +49,13 @@ pub(super) struct ForeignKeys {
 #[derive(Default)]
 pub(super) struct Plans(HashMap<(Oid, QueryKind), Plan>);
 
-/// A plan, and what it depends on.
+/// A plan, and the versions of catalog and settings that it depends on.
 struct Plan {
     planned: Arc<Planned>,
     version: (u64, u64),
 }
 
-/// A constraint while one change is seen to.
+/// A constraint, while one change is handled.
 #[derive(Clone, Copy)]
 struct Constraint<'s> {
     state: &'s CatalogState,
@@ -59,13 +63,14 @@ struct Constraint<'s> {
     table: &'s Arc<Relation>,
     /// The referenced table.
     referenced: &'s Arc<Relation>,
-    /// The table whose row was changed, which may be a partition of either.
+    /// Table whose row was changed. It may be a partition of the referencing or the referenced
+    /// table.
     changed: Option<&'s Arc<Relation>>,
     key: &'s ForeignKey,
 }
 
 impl<'s> Constraint<'s> {
-    /// `None` when it is gone.
+    /// Finds a constraint. `None` when it is gone.
     fn find(state: &'s CatalogState, oid: Oid) -> Option<Self> {
         let (table, key) = state.foreign_key(oid)?;
         let referenced = state.relation(key.references)?;
@@ -73,17 +78,17 @@ impl<'s> Constraint<'s> {
     }
 }
 
-/// What follows from statements that have ended, in the context of the session's statement.
+/// Checks and actions after statements that have ended, in the context of the session's statement.
 pub(super) struct Following<'a, 's, 'x> {
     pub(super) end: &'a AtEnd<'s>,
     pub(super) exec: &'a mut ExecContext<'x>,
 }
 
 impl Following<'_, '_, '_> {
-    /// Sees to a change that was noted.
+    /// Handles a noted change.
     pub(super) fn see_to(&mut self, noted: &Key) -> Result<()> {
         let state = self.end.state();
-        // A constraint that was dropped since asks for nothing.
+        // A constraint that was dropped since then needs no check and no action.
         let Some(mut constraint) = Constraint::find(&state, noted.constraint) else {
             return Ok(());
         };
@@ -97,7 +102,7 @@ impl Following<'_, '_, '_> {
         }
     }
 
-    /// A row of the referencing table has this key, or had it.
+    /// Checks a key that a row of the referencing table has, or had.
     fn check_referenced(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> Result<()> {
         let nulls = key.iter().filter(|value| value.is_null()).count();
         if nulls > 0 {
@@ -114,14 +119,15 @@ impl Following<'_, '_, '_> {
             self.end.noted.borrow_mut().found(constraint_oid, version, key);
             return Ok(());
         }
-        // Whoever deferred the check may have taken the row away again.
+        // With a deferred check, the referencing row may be gone again.
         if !self.is_referring(constraint, key)? {
             return Ok(());
         }
         Err(constraint.missing_key(key, self.exec.text))
     }
 
-    /// A referenced row with the key `old` is gone, or has the key `new` now.
+    /// Does the action of a foreign key. The referenced row with the key `old` is gone, or has the
+    /// key `new` now.
     fn act(
         &mut self,
         constraint: &Constraint<'_>,
@@ -143,13 +149,15 @@ impl Following<'_, '_, '_> {
             ReferentialAction::SetDefault => {
                 let kind = QueryKind::SetDefault { deleted: new.is_none() };
                 self.change_referring(constraint, kind, old, &[])?;
-                // A default that is the key itself changes nothing, so nobody would look.
+                // If the default is the key itself, the update changes no key and notes no check.
+                // So the check is here.
                 self.refuse_referring(constraint, old, true)
             }
         }
     }
 
-    /// Fails when a row still refers to this key. `may_be_back`: another row with the key serves as well.
+    /// Fails when a row still refers to this key. `may_be_back`: another row with the same key
+    /// serves as well.
     fn refuse_referring(
         &mut self,
         constraint: &Constraint<'_>,
@@ -179,7 +187,8 @@ impl Following<'_, '_, '_> {
 }
 
 impl Session {
-    /// What is said of a referencing row with this key, when there is no row that it names.
+    /// Returns the error for a referencing row with this key, when the row that it names does not
+    /// exist.
     pub(super) fn refused_reference(
         &self,
         state: &CatalogState,
@@ -192,7 +201,8 @@ impl Session {
         }
     }
 
-    /// What is said when a partition is to be taken away from a table, and a row refers to a key in it.
+    /// Returns the error for a partition that cannot leave its table, because a row refers to a key
+    /// in it.
     pub(super) fn refused_removal(
         &self,
         state: &CatalogState,
@@ -234,14 +244,14 @@ impl Constraint<'_> {
         self.of(SqlError::new("23503", message).with_detail(detail))
     }
 
-    /// An error with the constraint's name, and that of its table.
+    /// Adds the names of the constraint and of its table to an error.
     fn of(&self, error: SqlError) -> SqlError {
         let schema = schema_name(self.state, self.table.schema);
         error.with_table(schema, self.table.name.clone()).with_constraint(self.key.name.clone())
     }
 }
 
-/// `(a, b)=(1, x)`
+/// Returns a key as text: `(a, b)=(1, x)`.
 fn key_text(relation: &Relation, columns: &[u16], key: &[Datum], text: &TextSettings) -> String {
     let mut names = Vec::with_capacity(columns.len());
     let mut values = Vec::with_capacity(columns.len());

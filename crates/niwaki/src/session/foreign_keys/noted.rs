@@ -1,11 +1,11 @@
-//! Notes of what statements did to rows that refer or are referred to.
+//! Notes of changes to rows that refer or are referred to.
 
 use niwaki_catalog::{CatalogState, ColumnMap, ForeignKey, Oid, Relation};
 use niwaki_sql::FiredTrigger;
 use niwaki_table::DeferredKey;
 use niwaki_types::Datum;
 
-/// A change that a foreign key has something to say to.
+/// A change that concerns a foreign key.
 #[derive(Clone, Debug)]
 pub(in crate::session) struct Key {
     /// The constraint.
@@ -25,18 +25,18 @@ pub(in crate::session) enum Change {
     Replaced { old: Box<[Datum]>, new: Box<[Datum]> },
 }
 
-/// What is to be seen to when the statement has ended.
+/// Work for the end of the statement.
 #[derive(Debug)]
 pub(in crate::session) enum Event {
-    /// A key that may be there twice.
+    /// A possibly duplicate key.
     Doubtful(DeferredKey),
-    /// A change that a foreign key has something to say to.
+    /// A change that concerns a foreign key.
     Key(Key),
     /// A trigger that is fired after a change.
     Trigger(Box<FiredTrigger>),
-    /// What waited, and waits no longer.
+    /// A possibly duplicate key whose check was deferred and is due now.
     DueDoubtful(DeferredKey),
-    /// The same for a foreign key.
+    /// A change whose foreign key check was deferred and is due now.
     DueKey(Key),
 }
 
@@ -44,8 +44,9 @@ pub(in crate::session) enum Event {
 #[derive(Debug, Default)]
 pub(in crate::session) struct Noted {
     events: Vec<Event>,
-    /// The last key that was found, and under which definitions: rows that refer to one row often come together. Its row is locked,
-    /// so it stays as long as this transaction leaves it.
+    /// The last found key, with its constraint and the versions of the definitions. Rows that refer
+    /// to the same row often come together. The referenced row is locked, so it stays as long as
+    /// this transaction leaves it.
     found: Option<Found>,
 }
 
@@ -57,36 +58,36 @@ struct Found {
 }
 
 impl Noted {
-    /// How many events are noted.
+    /// Returns the number of noted events.
     pub(in crate::session) fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Takes what was noted since there were so many: keys that may be there twice first.
+    /// Takes the events noted after the first `count`. Possibly duplicate keys come first.
     pub(in crate::session) fn take_since(&mut self, count: usize) -> Vec<Event> {
         let mut events = self.events.split_off(count.min(self.events.len()));
         events.sort_by_key(|event| !matches!(event, Event::Doubtful(_)));
         events
     }
 
-    /// Keys may be there twice.
+    /// Notes possibly duplicate keys.
     pub(in crate::session) fn doubtful(&mut self, keys: Vec<DeferredKey>) {
         self.events.extend(keys.into_iter().map(Event::Doubtful));
     }
 
-    /// What was deferred is to be checked now.
+    /// Notes deferred checks that are due now.
     pub(in crate::session) fn due(&mut self, keys: Vec<DeferredKey>, references: Vec<Key>) {
         self.events.extend(keys.into_iter().map(Event::DueDoubtful));
         self.events.extend(references.into_iter().map(Event::DueKey));
     }
 
-    /// Forgets everything: the statement or its transaction was undone, or ended.
+    /// Forgets everything, because the statement or its transaction was undone, or ended.
     pub(in crate::session) fn clear(&mut self) {
         self.events.clear();
         self.found = None;
     }
 
-    /// A trigger is to be fired.
+    /// Notes a trigger to fire.
     pub(in crate::session) fn fired(&mut self, trigger: FiredTrigger) {
         self.events.push(Event::Trigger(Box::new(trigger)));
     }
@@ -95,7 +96,7 @@ impl Noted {
         self.events.push(Event::Key(key));
     }
 
-    /// A row was inserted.
+    /// Notes an inserted row.
     pub(in crate::session) fn inserted(&mut self, relation: &Relation, row: &[Datum]) {
         for foreign_key in &relation.foreign_keys {
             self.refers(relation, foreign_key, row);
@@ -112,7 +113,7 @@ impl Noted {
         self.note(Key { constraint: foreign_key.oid, table: relation.oid, change });
     }
 
-    /// A row was replaced by another.
+    /// Notes an updated row.
     pub(in crate::session) fn updated(
         &mut self,
         relation: &Relation,
@@ -128,7 +129,7 @@ impl Noted {
         }
     }
 
-    /// What others may refer to, as a row of `relation`, was replaced.
+    /// Notes that the referenced columns of a row of `relation` were replaced.
     pub(in crate::session) fn replaced(
         &mut self,
         relation: &Relation,
@@ -150,7 +151,7 @@ impl Noted {
         });
     }
 
-    /// A row was deleted.
+    /// Notes a deleted row.
     pub(in crate::session) fn deleted(
         &mut self,
         relation: &Relation,
@@ -162,8 +163,9 @@ impl Noted {
         });
     }
 
-    /// A row went to another partition. It is deleted for foreign keys that reference its partition
-    /// alone; those of tables above hear of it by [`Noted::replaced`].
+    /// Notes a row that moved to another partition. The move is a deletion only for foreign keys
+    /// that reference its partition alone. Foreign keys that reference tables above get it by
+    /// [`Noted::replaced`].
     pub(in crate::session) fn left(
         &mut self,
         relation: &Relation,
@@ -197,8 +199,9 @@ impl Noted {
     }
 }
 
-/// Visits the foreign keys that act when rows of a table change, with the columns that they reference there: those that reference
-/// it, or a table that it is a partition of. Of the foreign keys of partitions the topmost acts, for all.
+/// Visits the foreign keys that act when rows of a table change, with the columns that they
+/// reference there. These foreign keys reference the table, or a table that it is a partition of.
+/// Of a partitioned foreign key only the topmost acts, for all of its parts.
 fn for_each_acting(
     relation: &Relation,
     state: &CatalogState,
@@ -222,7 +225,7 @@ fn for_each_acting(
     }
 }
 
-/// Visits the foreign keys that reference the table, and are no part of one that references a table
+/// Visits the foreign keys that reference the table and are not part of one that references a table
 /// above it.
 fn for_each_own(table: Oid, state: &CatalogState, visit: &mut dyn FnMut(&ForeignKey)) {
     for oid in state.foreign_keys_to(table) {

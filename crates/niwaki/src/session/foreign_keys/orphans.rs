@@ -1,4 +1,4 @@
-//! Looking for rows that refer to a row that is not there.
+//! Check for rows that refer to a missing row.
 
 use niwaki_catalog::{CatalogState, Oid, Relation, collation_name};
 use niwaki_sql::SqlError;
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::session::type_names::type_in_sql;
 
 impl Session {
-    /// What is to be said of the first such row, if there is one.
+    /// Returns the message about the first such row, if one exists.
     pub(crate) fn orphan(
         &mut self,
         state: &CatalogState,
@@ -23,7 +23,8 @@ impl Session {
         Ok(said.map(|error| error.detail.clone().unwrap_or_else(|| error.message.clone())))
     }
 
-    /// The key of a row of the referencing table that names no row, or has NULLs where MATCH FULL wants none.
+    /// Finds a row of the referencing table that names a missing row, or has NULLs that MATCH FULL
+    /// forbids. Returns its key.
     pub(in crate::session) fn orphan_key(
         &mut self,
         state: &CatalogState,
@@ -48,7 +49,7 @@ impl Session {
                     format!("CAST(c.{own} AS {})", type_in_sql(state, plain))
                 }
             };
-            // Keys are compared as the referenced table does.
+            // Keys are compared with the collation of the referenced table.
             if let Some(name) =
                 collation.filter(|_| collation != own_collation).and_then(collation_name)
             {
@@ -92,7 +93,7 @@ mod tests {
             "alter table child add constraint known foreign key (a, b) references parent not valid",
         );
         assert_eq!(database.check_foreign_keys().unwrap(), [], "nobody says that it holds");
-        // Says that it was proved.
+        // Marks the constraint as proved.
         run("begin");
         let state = session.catalog.state().clone();
         let known = state.tables().find(|table| table.name == "child").unwrap();

@@ -1,6 +1,7 @@
-//! The queries by which foreign keys are checked and followed.
+//! Queries that check foreign keys and carry out their actions.
 //!
-//! Each is planned once for a session and kept as long as neither definitions nor settings change.
+//! Each query is planned once in a session. The plan is kept as long as neither definitions nor
+//! settings change.
 
 use std::sync::Arc;
 
@@ -16,28 +17,30 @@ use crate::Result;
 use crate::session::source::schema_name;
 use crate::session::type_names::type_in_sql;
 
-/// Which query.
+/// Kind of query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum QueryKind {
-    /// The referenced row with a key, locked.
+    /// Query that finds and locks the referenced row with a key, given as the referencing table has
+    /// it.
     Referenced,
-    /// The same, for a key as the referenced table has it.
+    /// Query that finds and locks the referenced row with a key, given as the referenced table has
+    /// it.
     Back,
-    /// A referring row, locked.
+    /// Query that finds and locks a referring row.
     Referring,
-    /// A row with a key as the referencing table has it.
+    /// Query that finds a row with a key as the referencing table has it.
     Own,
-    /// ON DELETE CASCADE
+    /// ON DELETE CASCADE.
     Delete,
-    /// ON UPDATE CASCADE
+    /// ON UPDATE CASCADE.
     Follow,
-    /// ON DELETE SET NULL, or ON UPDATE.
+    /// ON DELETE SET NULL, or ON UPDATE SET NULL.
     SetNull { deleted: bool },
-    /// ON DELETE SET DEFAULT, or ON UPDATE.
+    /// ON DELETE SET DEFAULT, or ON UPDATE SET DEFAULT.
     SetDefault { deleted: bool },
 }
 
-/// Counts rows.
+/// Row sink that counts rows.
 #[derive(Default)]
 struct Count(u64);
 
@@ -54,21 +57,22 @@ fn column_of(relation: &Relation, position: u16) -> Result<(String, ColumnType)>
     Ok((quote_identifier(&column.name), column.column_type()))
 }
 
-/// `schema.name` as SQL text.
+/// Returns `schema.name` as SQL text.
 fn qualified(state: &CatalogState, relation: &Relation) -> String {
     let schema = quote_identifier(&schema_name(state, relation.schema));
     format!("{schema}.{}", quote_identifier(&relation.name))
 }
 
 impl Following<'_, '_, '_> {
-    /// Locks the row that a referencing row's key names; false when there is none.
+    /// Locks the row that a referencing row's key names. Returns false when no such row exists.
     pub(super) fn locks_referenced(
         &mut self,
         constraint: &Constraint<'_>,
         key: &[Datum],
     ) -> Result<bool> {
         match self.count(constraint, QueryKind::Referenced, key, Sees::OwnToWrite) {
-            // The row is seen, and was changed since: that is nobody's business while its key is the same.
+            // The transaction sees the row, but the row was changed since. That does not matter
+            // while its key is the same.
             Err(error)
                 if error.sqlstate == "40001"
                     && self.end.transaction.isolation() == Isolation::RepeatableRead =>
@@ -80,7 +84,7 @@ impl Following<'_, '_, '_> {
         }
     }
 
-    /// Whether a row of the referencing table has this key.
+    /// Returns whether a row of the referencing table has this key.
     pub(super) fn is_referring(
         &mut self,
         constraint: &Constraint<'_>,
@@ -89,12 +93,12 @@ impl Following<'_, '_, '_> {
         Ok(self.count(constraint, QueryKind::Own, key, Sees::Own)? > 0)
     }
 
-    /// Whether a row of the referenced table has this key (again).
+    /// Returns whether a row of the referenced table has this key (again).
     pub(super) fn is_back(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> Result<bool> {
         Ok(self.count(constraint, QueryKind::Back, key, Sees::Latest)? > 0)
     }
 
-    /// Whether a row refers to this key, seen by the transaction or not.
+    /// Returns whether a row refers to this key, whether the transaction sees it or not.
     pub(super) fn is_referred_to(
         &mut self,
         constraint: &Constraint<'_>,
@@ -103,7 +107,8 @@ impl Following<'_, '_, '_> {
         Ok(self.count(constraint, QueryKind::Referring, key, Sees::Latest)? > 0)
     }
 
-    /// Changes the rows that refer to the key `old`. At REPEATABLE READ rows that the transaction does not see refuse that.
+    /// Changes the rows that refer to the key `old`. At REPEATABLE READ this fails when the
+    /// transaction does not see such a row.
     pub(super) fn change_referring(
         &mut self,
         constraint: &Constraint<'_>,
@@ -115,7 +120,7 @@ impl Following<'_, '_, '_> {
         self.count(constraint, kind, &parameters, Sees::LatestIfSeen).map(drop)
     }
 
-    /// Runs a query; the number of its rows, or of those that it changed.
+    /// Runs a query. Returns the number of its rows, or of the rows that it changed.
     fn count(
         &mut self,
         constraint: &Constraint<'_>,
@@ -133,7 +138,7 @@ impl Following<'_, '_, '_> {
         Ok(count.0.max(done?.rows))
     }
 
-    /// The plan of a query, its locks held.
+    /// Returns the plan of a query. Its locks are held.
     fn reference_plan(
         &mut self,
         constraint: &Constraint<'_>,
@@ -165,7 +170,7 @@ impl Following<'_, '_, '_> {
     }
 }
 
-/// Text and parameter types of a query. The first parameters are the key that is looked for.
+/// Returns text and parameter types of a query. The first parameters are the key to look for.
 fn reference_query(constraint: &Constraint<'_>, kind: QueryKind) -> Result<(String, Vec<TypeOid>)> {
     let Constraint { state, table, referenced, key, .. } = *constraint;
     let (own, other) = (qualified(state, table), qualified(state, referenced));
@@ -174,7 +179,7 @@ fn reference_query(constraint: &Constraint<'_>, kind: QueryKind) -> Result<(Stri
     };
     let referring = columns(table, &key.columns)?;
     let keys = columns(referenced, &key.referenced)?;
-    // Types that no operator compares: the referencing column's becomes the other by itself.
+    // If no operator compares the two types, the value is converted to the key's type.
     let of_key =
         |at: usize, given: ColumnType, wanted: ColumnType| match niwaki_sql::types::are_one_family(
             given.oid, wanted.oid,
@@ -245,5 +250,5 @@ fn reference_query(constraint: &Constraint<'_>, kind: QueryKind) -> Result<(Stri
     Ok((sql, parameters))
 }
 
-/// Plans kept at most.
+/// Number of plans that a session keeps at most. At this number all plans are dropped.
 const PLANS_MAX: usize = 1000;
