@@ -1,4 +1,4 @@
-//! From definitions to what the table layer opens.
+//! Conversion of stored definitions to the definitions of the table layer.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::definition::{
 };
 use crate::relation::IndexEntry;
 
-/// The files of a relation.
+/// Returns the main file of a relation.
 pub(crate) fn file_of(definition: &RelationDefinition) -> RelFile {
     RelFile { id: RelFileId(definition.file), logged: definition.logged }
 }
 
-/// The files of a table's large values.
+/// Returns the file of a table's out-of-line values, if the table has one.
 pub(crate) fn values_of(definition: &RelationDefinition) -> Option<RelFile> {
     let logged = definition.logged;
     definition.values.map(|file| RelFile { id: RelFileId(file), logged })
@@ -41,7 +41,8 @@ pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions
     }
 }
 
-/// What the table layer knows of a table of this database. `definition_of` gives an index's own definition.
+/// Builds the table layer's definition of a table of this database. `definition_of` returns an
+/// index's own definition.
 pub(crate) fn table_definition(
     compiler: &dyn ExpressionCompiler,
     database: Oid,
@@ -115,7 +116,8 @@ fn table_index(
     }
 }
 
-/// An expression that cannot be read. Its table opens all the same, and refuses what would need it.
+/// An expression that cannot be read. Its table opens all the same, and refuses the operations that
+/// need the expression.
 #[derive(Debug)]
 struct Unreadable {
     columns: ColumnMask,
@@ -136,7 +138,7 @@ impl KeyExpression for Unreadable {
     }
 }
 
-/// What rows older than a column have in it.
+/// Returns the values that the table's columns have in rows older than the column.
 fn missing(table: &RelationDefinition) -> Vec<Datum> {
     if table.columns.iter().all(|c| c.missing.is_none()) {
         return Vec::new();
@@ -147,7 +149,7 @@ fn missing(table: &RelationDefinition) -> Vec<Datum> {
         .columns
         .iter()
         .map(|c| match &c.missing {
-            // The text was written from a value of this type, so it reads back.
+            // The text was written from a value of this type, so it can be read back.
             Some(text) => {
                 niwaki_types::input(c.column_type(), text, &context).unwrap_or(Datum::Null)
             }
@@ -156,7 +158,7 @@ fn missing(table: &RelationDefinition) -> Vec<Datum> {
         .collect()
 }
 
-/// Text of a value for [`crate::Column::missing`].
+/// Returns a value's text for [`crate::Column::missing`].
 pub fn missing_text(value: &Datum, column: ColumnType) -> Option<String> {
     if matches!(value, Datum::Null) {
         return None;

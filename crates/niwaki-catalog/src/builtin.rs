@@ -1,5 +1,5 @@
-//! What PostgreSQL 15 says about its own relations, types, functions and operators: facts recorded from it
-//! (`scripts/record-builtin`), read when they are first asked for.
+//! Records of PostgreSQL 15's own relations, types, functions and operators. The script
+//! `scripts/record-builtin` recorded them from PostgreSQL. They are read on first use.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::state::{INFORMATION_SCHEMA, PG_CATALOG};
 
 const RELATIONS: &str = include_str!("../builtin/relations.tsv");
 
-/// A catalog with its recorded rows.
+/// Lists catalogs with their recorded rows.
 macro_rules! recorded {
     ($($name:literal),*) => {
         &[$(($name, include_str!(concat!("../builtin/", $name, ".tsv")))),*]
@@ -50,12 +50,12 @@ pub struct BuiltinRelation {
     pub columns: Vec<BuiltinColumn>,
 }
 
-/// A column of such a relation.
+/// A column of a built-in relation.
 #[derive(Debug)]
 pub struct BuiltinColumn {
     /// Name.
     pub name: &'static str,
-    /// Type; of a domain, what the domain is made of.
+    /// Type of the values; for a domain, its base type.
     pub type_oid: TypeOid,
     /// Type modifier, -1 for none.
     pub typmod: i32,
@@ -63,20 +63,20 @@ pub struct BuiltinColumn {
     pub not_null: bool,
 }
 
-/// A type.
+/// A type of PostgreSQL.
 #[derive(Debug)]
 pub struct BuiltinType {
     /// Number.
     pub oid: u32,
     /// `typname`
     pub name: &'static str,
-    /// Bytes, -1 for a variable number, -2 for a string that ends with a zero byte.
+    /// Bytes of a value, -1 for a variable number, -2 for a string that ends with a zero byte.
     pub length: i16,
     /// `typcategory`
     pub category: char,
     /// Type of the elements, 0 for none.
     pub element: u32,
-    /// Type of arrays of it, 0 for none.
+    /// Type of arrays of this type, 0 for none.
     pub array: u32,
     /// `typbyval`
     pub by_value: bool,
@@ -88,33 +88,33 @@ pub struct BuiltinType {
     pub collation: u32,
 }
 
-/// An operator class of btree.
+/// An operator class of B-trees.
 #[derive(Debug)]
 pub struct BuiltinOperatorClass {
     /// Number.
     pub oid: u32,
     /// Name.
     pub name: &'static str,
-    /// Number of its family.
+    /// Number of the class's family.
     pub family: u32,
-    /// The type that it is for.
+    /// The type that the class is for.
     pub input: u32,
-    /// Whether it is the one of its type that is taken when none is named.
+    /// True for the class that an index on its type uses when it names no class.
     pub is_default: bool,
 }
 
-/// A function.
+/// A function of PostgreSQL.
 #[derive(Debug)]
 pub struct BuiltinFunction {
     /// Number.
     pub oid: u32,
     /// Name.
     pub name: &'static str,
-    /// Types of the arguments that a call gives.
+    /// Types of the arguments that a call must give.
     pub arguments: Vec<TypeOid>,
 }
 
-/// An operator.
+/// An operator of PostgreSQL.
 #[derive(Debug)]
 pub struct BuiltinOperator {
     /// Number.
@@ -134,7 +134,7 @@ pub struct BuiltinRows {
     rows: Vec<Vec<&'static str>>,
 }
 
-/// How COPY writes NULL.
+/// Text of NULL in COPY's format.
 const NULL: &str = "\\N";
 
 impl BuiltinRows {
@@ -143,12 +143,12 @@ impl BuiltinRows {
         Self { columns: lines.next().unwrap_or_default(), rows: lines.collect() }
     }
 
-    /// Names of the columns.
+    /// Returns the names of the columns.
     pub fn columns(&self) -> &[&'static str] {
         &self.columns
     }
 
-    /// The rows, each with its values as text, `None` for NULL.
+    /// Iterates over the rows, each with its values as text, `None` for NULL.
     pub fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = Option<&'static str>> + '_> {
         self.rows.iter().map(|row| row.iter().map(|cell| (*cell != NULL).then_some(*cell)))
     }
@@ -157,7 +157,7 @@ impl BuiltinRows {
         self.columns.iter().position(|name| *name == column)
     }
 
-    /// The named columns of each row.
+    /// Calls `give` with the named columns of each row.
     fn each<const N: usize>(&self, columns: [&str; N], mut give: impl FnMut([&'static str; N])) {
         let places = columns.map(|column| self.position(column));
         for row in &self.rows {
@@ -166,20 +166,20 @@ impl BuiltinRows {
     }
 }
 
-/// The recorded rows of a catalog of `pg_catalog`, if it is one that has some.
+/// Returns the recorded rows of a catalog of `pg_catalog`, if rows were recorded.
 pub fn builtin_rows(catalog: &str) -> Option<&'static BuiltinRows> {
     static ALL: OnceLock<HashMap<&'static str, BuiltinRows>> = OnceLock::new();
     ALL.get_or_init(|| ROWS.iter().map(|(name, file)| (*name, BuiltinRows::read(file))).collect())
         .get(catalog)
 }
 
-/// All relations of `pg_catalog` and `information_schema`.
+/// Returns all relations of `pg_catalog` and `information_schema`.
 pub fn builtin_relations() -> &'static [BuiltinRelation] {
     static ALL: OnceLock<Vec<BuiltinRelation>> = OnceLock::new();
     ALL.get_or_init(|| RELATIONS.lines().skip(1).filter_map(read_relation).collect())
 }
 
-/// The kind (`relkind`) of a relation of PostgreSQL's own.
+/// Returns the kind (`relkind`) of one of PostgreSQL's own relations.
 pub fn builtin_kind(oid: Oid) -> Option<&'static str> {
     if oid >= Oid::FIRST_USER {
         return None;
@@ -214,7 +214,7 @@ fn read_column(text: &'static str) -> Option<BuiltinColumn> {
     })
 }
 
-/// Things that are found by number and by name.
+/// Built-in objects with lookup by number and by name.
 #[derive(Debug)]
 pub struct Builtins<T: 'static> {
     all: Vec<T>,
@@ -234,17 +234,17 @@ impl<T> Builtins<T> {
         Self { all, by_oid, by_name }
     }
 
-    /// All of them, in the order of their numbers.
+    /// Returns all objects in the order of their numbers.
     pub fn all(&self) -> &[T] {
         &self.all
     }
 
-    /// The one with this number.
+    /// Returns the object with this number.
     pub fn by_oid(&self, oid: u32) -> Option<&T> {
         self.by_oid.get(&oid).and_then(|number| self.all.get(*number))
     }
 
-    /// Those with this name.
+    /// Iterates over the objects with this name.
     pub fn named(&self, name: &str) -> impl Iterator<Item = &T> {
         self.by_name.get(name).into_iter().flatten().filter_map(|number| self.all.get(*number))
     }
@@ -254,7 +254,7 @@ fn number<N: std::str::FromStr + Default>(text: &str) -> N {
     text.parse().unwrap_or_default()
 }
 
-/// PostgreSQL's types, those that Niwaki does not have among them.
+/// Returns PostgreSQL's types, including types that Niwaki does not implement.
 pub fn builtin_types() -> &'static Builtins<BuiltinType> {
     static ALL: OnceLock<Builtins<BuiltinType>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -303,7 +303,7 @@ pub fn builtin_types() -> &'static Builtins<BuiltinType> {
     })
 }
 
-/// PostgreSQL's operator classes of btree.
+/// Returns PostgreSQL's operator classes of B-trees.
 pub fn builtin_operator_classes() -> &'static Builtins<BuiltinOperatorClass> {
     static ALL: OnceLock<Builtins<BuiltinOperatorClass>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -324,7 +324,7 @@ pub fn builtin_operator_classes() -> &'static Builtins<BuiltinOperatorClass> {
     })
 }
 
-/// PostgreSQL's functions, those that Niwaki does not have among them.
+/// Returns PostgreSQL's functions, including functions that Niwaki does not implement.
 pub fn builtin_functions() -> &'static Builtins<BuiltinFunction> {
     static ALL: OnceLock<Builtins<BuiltinFunction>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -343,7 +343,7 @@ pub fn builtin_functions() -> &'static Builtins<BuiltinFunction> {
     })
 }
 
-/// PostgreSQL's operators, those that Niwaki does not have among them.
+/// Returns PostgreSQL's operators, including operators that Niwaki does not implement.
 pub fn builtin_operators() -> &'static Builtins<BuiltinOperator> {
     static ALL: OnceLock<Builtins<BuiltinOperator>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -362,7 +362,8 @@ pub fn builtin_operators() -> &'static Builtins<BuiltinOperator> {
     })
 }
 
-/// A recorded value, read as what a column of this type holds; NULL where the type has no values here.
+/// Reads a recorded value as a column of this type holds it. Returns NULL where Niwaki has no
+/// values of the type.
 pub fn builtin_value(text: Option<&str>, kind: TypeOid) -> Datum {
     let Some(text) = text else { return Datum::Null };
     match kind {
@@ -372,7 +373,8 @@ pub fn builtin_value(text: Option<&str>, kind: TypeOid) -> Datum {
         TypeOid::FLOAT4 => Datum::Float4(number(text)),
         TypeOid::NAME | TypeOid::TEXT | TypeOid::CHAR => Datum::text(text),
         kind if kind.is_number_of_object() => Datum::Oid(number(text)),
-        // Nobody is refused anything, and pg_dump writes down what it takes for granted since.
+        // Privileges deny nothing here, and pg_dump writes the privileges beyond those that it
+        // takes for granted.
         TypeOid::ACLITEM_ARRAY => Datum::Null,
         kind => {
             let Some(element) = kind.element() else { return Datum::Null };
@@ -407,10 +409,10 @@ mod tests {
             assert_eq!(relation.columns.len(), written.split(' ').count(), "{}", relation.name);
         }
         for (name, file) in ROWS {
-            // What is escaped would need more than a look at the whole field.
+            // Escapes in a field would need more than a comparison of the whole field.
             assert!(!file.replace(NULL, "").contains('\\'), "{name}");
             let rows = builtin_rows(name).unwrap();
-            // The other ones are what a function gives.
+            // Catalogs that are no relations are the results of functions.
             if let Some(relation) = builtin_relations().iter().find(|r| r.name == *name) {
                 let names = relation.columns.iter().map(|column| column.name);
                 assert_eq!(rows.columns(), names.collect::<Vec<_>>(), "{name}");

@@ -1,4 +1,4 @@
-//! The catalog of one open database: the committed state, and how it changes.
+//! The catalog of one open database: its committed state and the changes of that state.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::shared::SharedCatalog;
 use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::types::TypeDefinition;
 
-/// The catalog of one open database. Statements take [`Catalog::state`]; transactions with DDL go
-/// through a [`crate::CatalogTransaction`].
+/// The catalog of one open database. Statements read [`Catalog::state`]. Transactions with DDL use
+/// a [`crate::CatalogTransaction`].
 pub struct Catalog {
     engine: Arc<Engine>,
     compiler: Arc<dyn ExpressionCompiler>,
@@ -34,13 +34,13 @@ pub struct Catalog {
     files: CatalogFiles,
     pub(crate) objects: Objects,
     state: ArcSwap<CatalogState>,
-    /// The version of `state`, readable without touching it.
+    /// The version of `state`, readable without loading the state.
     version: AtomicU64,
-    /// Held while a change is published: changes are applied one after the other.
+    /// Held while a change is published, so that changes are applied one after the other.
     publishing: Mutex<()>,
 }
 
-/// The relation that a stored object is.
+/// Returns the relation that a stored object describes.
 fn relation_of(object: &Object) -> Result<RelationDefinition> {
     let definition: RelationDefinition = serde_json::from_str(&object.definition)
         .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
@@ -53,7 +53,7 @@ fn relation_of(object: &Object) -> Result<RelationDefinition> {
     Ok(definition)
 }
 
-/// The table of a database's definitions.
+/// Returns the table of a database's definitions.
 fn objects_of(engine: &Arc<Engine>, database: &DatabaseDefinition) -> Objects {
     Objects::open(engine, table_number(database.oid, OBJECTS_TABLE), database.files)
 }
@@ -86,11 +86,12 @@ impl Catalog {
         )
     }
 
-    /// Fills the catalog of a new database, whose files exist already and are empty, with what this one has. `file` says which files a relation has
-    /// there in place of those that it has here.
+    /// Fills the catalog of a new database with a copy of this one. The new catalog's files exist
+    /// already and are empty. `file` copies a file of a relation and returns the file that takes
+    /// its place.
     ///
     /// # Errors
-    /// Storage errors; those of `file`.
+    /// Storage errors; the errors of `file`.
     pub fn copy_to<E: From<Error>>(
         &self,
         database: &DatabaseDefinition,
@@ -108,7 +109,8 @@ impl Catalog {
                         let here = RelFile { id: RelFileId(number), logged };
                         Ok::<_, E>(file(&relation, here)?.id.0)
                     };
-                    // Views, partitioned tables and their indexes have number 0: none.
+                    // Views, partitioned tables and their indexes have file number 0, which means
+                    // no file.
                     let own = if relation.file == 0 { 0 } else { other(relation.file)? };
                     let values = relation.values.map(other).transpose()?;
                     (relation.file, relation.values) = (own, values);
@@ -122,8 +124,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether the catalog of the first database was filled: false after a crash in the middle of
-    /// [`Catalog::bootstrap`].
+    /// Decides whether the catalog of the first database was filled. Returns false after a crash in
+    /// the middle of [`Catalog::bootstrap`].
     ///
     /// # Errors
     /// Storage errors.
@@ -132,8 +134,9 @@ impl Catalog {
         Ok(!first.read_all(transaction)?.is_empty())
     }
 
-    /// Reads the catalog of a database; that of the first one says which others there are. `views` are the system views, which
-    /// are not stored; `compiler` reads the expressions of indexes. The transaction is for reading alone.
+    /// Reads the catalog of a database. The first database's catalog also lists the other
+    /// databases. `views` are the system views, which are not stored. `compiler` reads the
+    /// expressions of indexes. The transaction is only for reading.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`], or storage errors.
@@ -194,62 +197,65 @@ impl Catalog {
         }))
     }
 
-    /// The committed state now.
+    /// Returns the present committed state.
     #[inline]
     pub fn state(&self) -> Guard<Arc<CatalogState>> {
         self.state.load()
     }
 
-    /// The committed state now, to be kept.
+    /// Returns the present committed state as an `Arc` to keep.
     #[inline]
     pub fn state_arc(&self) -> Arc<CatalogState> {
         self.state.load_full()
     }
 
-    /// Version of the committed state: one atomic load, to see whether a plan is still right.
+    /// Returns the version of the committed state: one atomic load, which shows whether a plan is
+    /// still valid.
     #[inline]
     pub fn version(&self) -> u64 {
-        // Acquire pairs with the release in `publish`: who sees the version loads that state.
+        // Acquire pairs with the release in `replace`: a thread that sees the version also loads
+        // that state.
         self.version.load(Ordering::Acquire)
     }
 
-    /// What reads the expressions of indexes.
+    /// Returns the reader of index expressions.
     pub fn compiler(&self) -> &dyn ExpressionCompiler {
         &*self.compiler
     }
 
-    /// The tables' engine.
+    /// Returns the engine of the tables.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The table in which definitions are stored, for `check` and VACUUM.
+    /// Returns the table that stores the definitions, for `check` and VACUUM.
     pub fn own_table(&self) -> &Arc<niwaki_table::Table> {
         self.objects.table()
     }
 
-    /// Number of its database.
+    /// Returns the number of the catalog's database.
     pub fn database_oid(&self) -> Oid {
         self.database
     }
 
-    /// The number by which locks know a relation ([`table_number`]).
+    /// Returns the number by which locks know a relation ([`table_number`]).
     pub fn table_number(&self, oid: Oid) -> TableId {
         table_number(self.database, oid)
     }
 
-    /// What it shares with the catalogs of the other databases.
+    /// Returns the state shared with the catalogs of the other databases.
     pub fn shared(&self) -> &Arc<SharedCatalog> {
         &self.shared
     }
 
-    /// A number for a new object.
+    /// Returns a number for a new object.
     pub fn new_oid(&self) -> Oid {
         self.shared.new_oid()
     }
 
-    /// Numbers of the files of this database, its catalog's among them, and whether each is logged: after recovery a file that belongs to no database is an
-    /// orphan. One that belongs to several relations is there several times.
+    /// Returns the files of this database, the catalog's included, each with whether it is logged.
+    /// After recovery, a file that belongs to no database is an orphan. A file that belongs to
+    /// several relations is listed several times.
     pub fn files(&self) -> Vec<RelFile> {
         let state = self.state();
         let of_relations = state.relations().flat_map(|relation| {
@@ -259,7 +265,7 @@ impl Catalog {
         self.files.all().into_iter().chain(of_relations).collect()
     }
 
-    /// The database was dropped: whoever still looks at it finds nothing.
+    /// Empties the catalog after its database was dropped. A late reader then finds no objects.
     fn clear(&self) {
         let _one_at_a_time = self.publishing.lock();
         for file in self.files() {
@@ -268,8 +274,8 @@ impl Catalog {
         self.replace(self.state.load().emptied());
     }
 
-    /// Makes committed changes visible to all sessions. Called after the commit is published and
-    /// before its locks are released.
+    /// Makes committed changes visible to all sessions. The caller has published the commit, and
+    /// still holds the transaction's locks.
     pub(crate) fn publish(&self, changes: &[Change]) {
         let _one_at_a_time = self.publishing.lock();
         let old = self.state.load();
@@ -277,7 +283,7 @@ impl Catalog {
         apply(&self.engine, &*self.compiler, &mut state, changes);
         self.shared.publish(changes);
         state.databases.committed();
-        // What the engine remembers of files that nothing names any more.
+        // Forget the engine's state of files that no relation names any more.
         for change in changes {
             let oid = match change {
                 Change::Put(definition) => definition.oid,
@@ -307,7 +313,7 @@ impl Catalog {
         }
     }
 
-    /// The caller is the one who publishes.
+    /// Stores the new state. The caller holds `publishing`.
     fn replace(&self, mut state: CatalogState) {
         let version = self.version() + u64::from(!seeded_bug!("definition_unannounced"));
         state.set_version(version);

@@ -1,14 +1,15 @@
-//! Collations: names of the one order that there is, that of the bytes.
+//! Collations: several names of the only order, the order of bytes.
 //!
-//! Those that PostgreSQL has besides sort otherwise, and are not there. So a collation changes no order; what it decides is
-//! which characters have cases and are letters: with `C`, `POSIX` and `ucs_basic` those of ASCII.
+//! PostgreSQL's other collations sort differently and do not exist here, so a collation changes no
+//! order. A collation decides only which characters are letters and have cases. With `C`, `POSIX`
+//! and `ucs_basic` only ASCII letters do.
 
 use niwaki_types::{ColumnType, TypeOid};
 
 use crate::builtin::{builtin_rows, builtin_types};
 use crate::{CatalogState, Column, Oid};
 
-/// Numbers and names of all collations; they are in `pg_catalog`.
+/// Iterates over the numbers and names of all collations. They are in `pg_catalog`.
 pub fn collations() -> impl Iterator<Item = (Oid, &'static str)> {
     let rows = builtin_rows("pg_collation").into_iter().flat_map(|rows| rows.rows());
     rows.filter_map(|mut row| {
@@ -17,19 +18,20 @@ pub fn collations() -> impl Iterator<Item = (Oid, &'static str)> {
     })
 }
 
-/// The name of a collation.
+/// Returns the name of a collation.
 pub fn collation_name(oid: Oid) -> Option<&'static str> {
     collations().find(|(known, _)| *known == oid).map(|(_, name)| name)
 }
 
-/// The collation that values of a type have of their own; `None` where nothing is sorted by one. What a domain is made of has its.
+/// Returns the default collation of a type's values; `None` for types without collation. A domain
+/// has the collation of its base type.
 pub fn type_collation(oid: TypeOid) -> Option<Oid> {
     let kind = builtin_types().by_oid(oid.0)?;
     Some(Oid(kind.collation)).filter(|collation| *collation != Oid::INVALID)
 }
 
 impl CatalogState {
-    /// The collation that values of a type, or of a domain over it, have of their own.
+    /// Returns the default collation of a type's values, or of a domain's over the type.
     pub fn own_collation(&self, of: ColumnType) -> Option<Oid> {
         let Some(domain) = of.domain.and_then(|domain| self.domain(domain)) else {
             return type_collation(of.oid);
@@ -37,7 +39,7 @@ impl CatalogState {
         domain.collation.or_else(|| self.own_collation(domain.below()))
     }
 
-    /// The collation of a column.
+    /// Returns the collation of a column.
     pub fn column_collation(&self, column: &Column) -> Option<Oid> {
         column.collation.or_else(|| self.own_collation(column.column_type()))
     }

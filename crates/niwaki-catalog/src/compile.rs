@@ -1,4 +1,4 @@
-//! What the catalog asks of the SQL layer: stored expressions ready to be evaluated.
+//! The catalog's interface to the SQL layer: compiling stored expressions for evaluation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use niwaki_table::{ExpressionError, KeyExpression};
 
 use crate::definition::{RelationDefinition, StoredExpression};
 
-/// Implemented by the SQL layer, which knows how to read an expression.
+/// Compiler of expressions, which the SQL layer implements.
 pub trait ExpressionCompiler: Send + Sync + fmt::Debug {
-    /// An expression over the columns of `table`, from its stored text. It depends on no session's
-    /// settings.
+    /// Compiles an expression over the columns of `table` from its stored text. The result depends
+    /// on no session's settings.
     ///
     /// # Errors
-    /// The text cannot be read: it was written by another version, or is damaged.
+    /// The text cannot be read, because another version wrote it or it is damaged.
     fn compile(
         &self,
         table: &RelationDefinition,

@@ -1,6 +1,7 @@
-//! The databases of one directory: what is known of each, and where its catalog is.
+//! Definitions of the databases of one directory.
 //!
-//! All but the first, which is always there, are rows of the first one's catalog.
+//! All databases but the first are rows of the first one's catalog. The first database always
+//! exists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +14,19 @@ use crate::definition::Oid;
 use crate::error::Result;
 use crate::objects::{CatalogFiles, Object, ObjectKind, damaged};
 
-/// The number of the database that is always there (PostgreSQL's of `postgres`).
+/// The number of the first database, which always exists (PostgreSQL's number of `postgres`).
 pub const FIRST_DATABASE: Oid = Oid(5);
-/// Its name.
+/// The name of the first database.
 pub const FIRST_DATABASE_NAME: &str = "postgres";
 
-/// The number by which locks, counters and the log of changes know a table: those of two databases are never the same. A database, for
-/// locks, is a table of the first one.
+/// Returns the number by which locks, counters and the log of changes know a table. Tables of two
+/// databases never share a number. For locks, a database is a table of the first database.
 pub fn table_number(database: Oid, table: Oid) -> TableId {
     let base = if database == FIRST_DATABASE { 0 } else { u64::from(database.0) << 32 };
     TableId(base | u64::from(table.0))
 }
 
-/// The database of a table's number, and the table's number in it.
+/// Splits a table's number into its database and the table's number there.
 pub fn of_table_number(number: TableId) -> (Oid, Oid) {
     let [a, b, c, d, e, f, g, h] = number.0.to_be_bytes();
     let (database, table) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
@@ -33,9 +34,10 @@ pub fn of_table_number(number: TableId) -> (Oid, Oid) {
     (database.unwrap_or(FIRST_DATABASE), Oid(table))
 }
 
-/// In place of a schema, in rows of databases: a number that no schema has, so that names are in no schema's way.
+/// Number in place of a schema in rows of databases. No schema has it, so a database's name
+/// collides with no relation's.
 const IN_PLACE_OF_SCHEMA: Oid = Oid(1);
-/// The number under which the first one is stored, once there is something to say of it. Its row has no name.
+/// The number under which the first database is stored once it has properties. Its row has no name.
 const ROW_OF_FIRST: Oid = Oid(1);
 
 /// A database.
@@ -47,28 +49,29 @@ pub struct DatabaseDefinition {
     /// Name.
     #[serde(skip)]
     pub name: String,
-    /// Where its catalog is.
+    /// Files of the database's catalog.
     #[serde(default = "CatalogFiles::first", skip_serializing_if = "CatalogFiles::is_first")]
     pub files: CatalogFiles,
-    /// ALTER DATABASE SET: what settings are at the start of a session, in the order in which that was said.
+    /// ALTER DATABASE SET: settings at the start of a session, in the order in which they were
+    /// given.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "set")]
     pub settings: Vec<(String, String)>,
-    /// ALLOW_CONNECTIONS false
+    /// ALLOW_CONNECTIONS false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "closed")]
     pub refuses_connections: bool,
-    /// CONNECTION LIMIT: how many sessions it may have; `None`: any number.
+    /// CONNECTION LIMIT: the most sessions; `None`: any number.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "most")]
     pub connection_limit: Option<u32>,
-    /// IS_TEMPLATE: it cannot be dropped.
+    /// IS_TEMPLATE: the database cannot be dropped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "template")]
     pub is_template: bool,
-    /// COMMENT ON DATABASE
+    /// COMMENT ON DATABASE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl DatabaseDefinition {
-    /// A database of which nothing is said.
+    /// Creates a database's definition without any properties.
     pub fn new(oid: Oid, name: String, files: CatalogFiles) -> Self {
         Self {
             oid,
@@ -82,20 +85,20 @@ impl DatabaseDefinition {
         }
     }
 
-    /// The one that is always there, as long as nothing was said of it.
+    /// Returns the definition of the first database before any change of it.
     pub fn first() -> Self {
         let (name, files) = (FIRST_DATABASE_NAME.to_owned(), CatalogFiles::FIRST);
-        // PostgreSQL's remark.
+        // PostgreSQL's comment.
         let comment = Some("default administrative connection database".to_owned());
         Self { comment, ..Self::new(FIRST_DATABASE, name, files) }
     }
 
-    /// Whether it is the one that is always there.
+    /// Decides whether this is the first database, which always exists.
     pub fn is_first(&self) -> bool {
         self.oid == FIRST_DATABASE
     }
 
-    /// Its row.
+    /// Returns the row of the database.
     pub(crate) fn object(&self) -> Result<Object> {
         let (oid, name) = match self.is_first() {
             true => (ROW_OF_FIRST, String::new()),
@@ -107,10 +110,10 @@ impl DatabaseDefinition {
         Ok(Object { oid, schema, name, kind, definition })
     }
 
-    /// The database that a row is about.
+    /// Reads the database that a row describes.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] when it is about none.
+    /// [`crate::Error::Damaged`] when the row describes no database.
     pub(crate) fn of_object(object: &Object) -> Result<Self> {
         let wrong = |detail: &str| damaged(object.oid.0, detail);
         let mut read: Self =
@@ -130,14 +133,14 @@ impl DatabaseDefinition {
     }
 }
 
-/// All databases, at one moment.
+/// All databases at one moment.
 #[derive(Clone, Debug)]
 pub struct DatabaseList {
     by_oid: BTreeMap<Oid, Arc<DatabaseDefinition>>,
 }
 
 impl Default for DatabaseList {
-    /// The first one alone.
+    /// Returns the list of the first database alone.
     fn default() -> Self {
         let first = Arc::new(DatabaseDefinition::first());
         Self { by_oid: BTreeMap::from([(first.oid, first)]) }
@@ -145,17 +148,17 @@ impl Default for DatabaseList {
 }
 
 impl DatabaseList {
-    /// The one with this number.
+    /// Returns the database with this number.
     pub fn get(&self, oid: Oid) -> Option<&Arc<DatabaseDefinition>> {
         self.by_oid.get(&oid)
     }
 
-    /// The one of this name.
+    /// Returns the database with this name.
     pub fn by_name(&self, name: &str) -> Option<&Arc<DatabaseDefinition>> {
         self.iter().find(|database| database.name == name)
     }
 
-    /// All, in the order of their numbers.
+    /// Iterates over all databases in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<DatabaseDefinition>> {
         self.by_oid.values()
     }
@@ -169,18 +172,18 @@ impl DatabaseList {
     }
 }
 
-/// The databases, as statements of one of them see them.
+/// List of databases as the statements of one database see it.
 #[derive(Clone, Debug)]
 pub(crate) struct DatabaseView {
-    /// The one that they are statements of.
+    /// The database of the statements.
     current: Oid,
     committed: Arc<ArcSwap<DatabaseList>>,
-    /// With changes of a transaction that has not committed.
+    /// The list with the changes of an uncommitted transaction.
     own: Option<Arc<DatabaseList>>,
 }
 
 impl Default for DatabaseView {
-    /// There is the first one alone.
+    /// Returns a view of the first database alone.
     fn default() -> Self {
         Self::new(FIRST_DATABASE, &Arc::default())
     }
@@ -199,7 +202,7 @@ impl DatabaseView {
         self.own.clone().unwrap_or_else(|| self.committed.load_full())
     }
 
-    /// Lays changes of a transaction over what is committed.
+    /// Puts an uncommitted change over the committed list.
     pub(crate) fn put(&mut self, database: &Arc<DatabaseDefinition>) {
         self.lay_over(|list| list.put(database));
     }
@@ -214,7 +217,7 @@ impl DatabaseView {
         self.own = Some(Arc::new(list));
     }
 
-    /// What was laid over it is committed.
+    /// Drops the overlay after its changes were committed.
     pub(crate) fn committed(&mut self) {
         self.own = None;
     }
@@ -241,7 +244,7 @@ mod tests {
             let row = database.object().unwrap();
             assert_eq!(DatabaseDefinition::of_object(&row).unwrap(), database);
         }
-        // Before there were other databases, a comment was all that was said of the one.
+        // Older versions stored only a comment, and only of the first database.
         let row = Object {
             definition: r#"{"comment":"old"}"#.to_owned(),
             ..DatabaseDefinition::first().object().unwrap()

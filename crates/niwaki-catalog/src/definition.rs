@@ -1,4 +1,4 @@
-//! Stored definitions: what one catalog row says about one object (`docs/format.md`, catalog).
+//! Stored definitions: the content of the catalog row of one object (`docs/format.md`, catalog).
 
 use std::fmt;
 
@@ -10,16 +10,17 @@ use crate::partition::{PartitionKey, PartitionOf};
 use crate::trigger::Trigger;
 use crate::view::ViewDefinition;
 
-/// Number of an object of the catalog. Below 16384: PostgreSQL's own and Niwaki's; from there: users'.
+/// Number of an object of the catalog. Numbers below 16384 belong to PostgreSQL's and Niwaki's own
+/// objects, the others to users' objects.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Oid(pub u32);
 
 impl Oid {
-    /// No object.
+    /// The number of no object.
     pub const INVALID: Self = Self(0);
-    /// First number given to a user's object.
+    /// The first number of a user's object.
     pub const FIRST_USER: Self = Self(16384);
 }
 
@@ -29,23 +30,23 @@ impl fmt::Display for Oid {
     }
 }
 
-/// What a relation is.
+/// Kind of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RelationKind {
-    /// Rows in a heap.
+    /// A table: rows in a heap.
     Table,
-    /// An nbtree over a table.
+    /// An index: a B-tree over a table.
     Index,
-    /// A number generator.
+    /// A sequence.
     Sequence,
-    /// A view: a user's, which is a query, or the system's, whose rows are computed when it is read.
+    /// A view: a user's query, or a system view whose rows are computed at each read.
     View,
-    /// Rows in a heap, those that a query gave when they were last refreshed.
+    /// A materialized view: rows in a heap, from the last refresh of its query.
     MaterializedView,
 }
 
 impl RelationKind {
-    /// PostgreSQL's letter for `pg_class.relkind`.
+    /// Returns PostgreSQL's letter for `pg_class.relkind`.
     pub fn letter(self) -> &'static str {
         match self {
             Self::Table => "r",
@@ -55,15 +56,16 @@ impl RelationKind {
             Self::MaterializedView => "m",
         }
     }
-    /// Whether it can have rows of its own, in a heap, and indexes over them.
+    /// Decides whether such a relation can have rows of its own in a heap, and indexes over them.
     pub fn has_rows(self) -> bool {
         matches!(self, Self::Table | Self::MaterializedView)
     }
-    /// Whether its rows are of a composite type that has the relation's name and number.
+    /// Decides whether such a relation's rows have a composite type with its name and number.
     pub fn has_row_type(self) -> bool {
         matches!(self, Self::Table | Self::View | Self::MaterializedView)
     }
-    /// The word that messages use: `table`, `index`, `sequence`, `view`, `materialized view`.
+    /// Returns the word that messages use: `table`, `index`, `sequence`, `view`, `materialized
+    /// view`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -74,7 +76,7 @@ impl RelationKind {
         }
     }
 
-    /// The word for several.
+    /// Returns the plural of that word.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Table => "tables",
@@ -95,10 +97,11 @@ pub enum Identity {
     ByDefault,
 }
 
-/// One column of a table. Its attribute number is its position + 1, for ever: dropped columns stay.
+/// One column of a table. Its attribute number is always its position + 1, because dropped columns
+/// stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Name; of a dropped column PostgreSQL's `........pg.dropped.N........`.
+    /// Name of the column; a dropped column has PostgreSQL's `........pg.dropped.N........`.
     pub name: String,
     /// Type oid (PostgreSQL's).
     #[serde(rename = "t")]
@@ -106,17 +109,17 @@ pub struct Column {
     /// PostgreSQL's type modifier, -1 when none.
     #[serde(rename = "m", default = "no_typmod", skip_serializing_if = "is_no_typmod")]
     pub typmod: i32,
-    /// The domain whose values they are; type and modifier are those that it is made of in the end.
+    /// The domain of the values, if any. Type and modifier then belong to the domain's base type.
     #[serde(rename = "dom", default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Oid>,
-    /// Its collation, where it is another one than its type's.
+    /// The column's collation, if it differs from its type's.
     #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<Oid>,
     /// NOT NULL (a primary key sets it too).
     #[serde(rename = "nn", default, skip_serializing_if = "is_false")]
     pub not_null: bool,
-    /// SQL text of the DEFAULT expression; of a serial or identity column `nextval('…'::regclass)`; of a
-    /// generated column the expression over the other columns.
+    /// SQL text of the DEFAULT expression. A serial or identity column has
+    /// `nextval('…'::regclass)`, a generated column the expression over the other columns.
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// Identity column.
@@ -125,22 +128,23 @@ pub struct Column {
     /// The sequence that belongs to this column (serial, identity) and is dropped with it.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<Oid>,
-    /// What rows older than the column have in it, as text; NULL when absent.
+    /// The value, as text, of rows older than the column; NULL when absent.
     #[serde(rename = "old", default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// DROP COLUMN happened: invisible, always NULL in new rows.
+    /// True after DROP COLUMN: the column is invisible, and always NULL in new rows.
     #[serde(rename = "x", default, skip_serializing_if = "is_false")]
     pub dropped: bool,
-    /// GENERATED ALWAYS AS (…) STORED: the default is computed from the row, and nothing else is stored.
+    /// GENERATED ALWAYS AS (…) STORED: the default is computed from the row, and no other value is
+    /// stored.
     #[serde(rename = "g", default, skip_serializing_if = "is_false")]
     pub generated: bool,
-    /// COMMENT ON COLUMN
+    /// COMMENT ON COLUMN.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl Column {
-    /// A column that may be NULL, without default.
+    /// Creates a column that may be NULL, without default.
     pub fn new(name: impl Into<String>, column_type: ColumnType) -> Self {
         Self {
             name: name.into(),
@@ -159,13 +163,13 @@ impl Column {
         }
     }
 
-    /// The stored type, with its domain.
+    /// Returns the stored type, with its domain.
     pub fn column_type(&self) -> ColumnType {
         let domain = self.domain.map(|domain| TypeOid::of_domain(domain.0));
         ColumnType { domain, ..ColumnType::with_typmod(TypeOid(self.type_oid), self.typmod) }
     }
 
-    /// Gives it another type.
+    /// Sets the column's type.
     pub fn set_column_type(&mut self, to: ColumnType) {
         self.type_oid = to.oid.0;
         self.typmod = to.typmod;
@@ -173,7 +177,7 @@ impl Column {
     }
 }
 
-/// The number of a type's domain, if it has one.
+/// Returns the number of a type's domain, if it has one.
 fn domain_number(of: ColumnType) -> Option<Oid> {
     of.domain.and_then(TypeOid::user_number).map(Oid)
 }
@@ -183,50 +187,51 @@ fn domain_number(of: ColumnType) -> Option<Oid> {
 pub struct Check {
     /// Constraint name, unique in the table or domain.
     pub name: String,
-    /// SQL text of the condition: over the table's columns, or over VALUE for a domain's.
+    /// SQL text of the condition over the table's columns, or over VALUE for a domain's check.
     pub expression: String,
-    /// NOT VALID: rows that were there before it have not been tested.
+    /// NOT VALID: rows older than the constraint have not been tested.
     #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
     pub not_valid: bool,
-    /// NO INHERIT, which is shown and means nothing, for no table inherits.
+    /// NO INHERIT, which is shown and has no effect, because no table inherits.
     #[serde(rename = "own", default, skip_serializing_if = "is_false")]
     pub no_inherit: bool,
-    /// COMMENT ON CONSTRAINT
+    /// COMMENT ON CONSTRAINT.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// What a constraint that stands on an index promises.
+/// Kind of a constraint that an index enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConstraintKind {
-    /// PRIMARY KEY
+    /// PRIMARY KEY.
     PrimaryKey,
-    /// UNIQUE
+    /// UNIQUE.
     Unique,
 }
 
-/// PRIMARY KEY or UNIQUE, as declared. The constraint's name is its index's name.
+/// PRIMARY KEY or UNIQUE, as declared. The constraint has the name of its index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraint {
-    /// Which promise.
+    /// The kind of the constraint.
     pub kind: ConstraintKind,
-    /// The index that holds it.
+    /// The index that enforces the constraint.
     pub index: Oid,
 }
 
-/// A text over the columns of a table, as the catalog stores it.
+/// An expression over the columns of a table, as the catalog stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredExpression {
-    /// SQL that reads back to the same expression, whatever a session's settings.
+    /// SQL text that reads back to the same expression, whatever the session's settings.
     #[serde(rename = "sql")]
     pub text: String,
-    /// As PostgreSQL shows it (`pg_get_indexdef`).
+    /// The expression as PostgreSQL shows it (`pg_get_indexdef`).
     #[serde(rename = "show")]
     pub shown: String,
-    /// Oid of the type of its values.
+    /// Oid of the type of the values.
     #[serde(rename = "t")]
     pub type_oid: u32,
-    /// The collation of its values, where it is another one than their type's; [`Oid::INVALID`] where there is none.
+    /// The collation of the values, if it differs from their type's; [`Oid::INVALID`] for no
+    /// collation.
     #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<Oid>,
 }
@@ -234,29 +239,29 @@ pub struct StoredExpression {
 /// One key column of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexColumn {
-    /// Position in the table's columns, from 0, dropped ones counted; [`IndexColumn::NO_COLUMN`] for
-    /// an expression, so that it never equals a column's.
+    /// Position in the table's columns, from 0, including dropped ones. An expression has
+    /// [`IndexColumn::NO_COLUMN`], which equals no column's position.
     pub column: u16,
-    /// DESC
+    /// DESC.
     pub descending: bool,
-    /// NULLS FIRST (the default of DESC)
+    /// NULLS FIRST (the default of DESC).
     pub nulls_first: bool,
-    /// Set when the values are computed.
+    /// The expression of a computed key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<StoredExpression>,
     /// Name of the operator class, when it is not the type's default one.
     #[serde(rename = "class", default, skip_serializing_if = "Option::is_none")]
     pub operator_class: Option<String>,
-    /// Its collation, where it is another one than the column's.
+    /// The key's collation, if it differs from the column's.
     #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<Oid>,
 }
 
 impl IndexColumn {
-    /// What [`IndexColumn::column`] is for an expression: no table has so many columns.
+    /// Value of [`IndexColumn::column`] for an expression. No table has that many columns.
     pub const NO_COLUMN: u16 = u16::MAX;
 
-    /// A column of the table, ascending, NULLs last.
+    /// Creates a key of a column of the table, ascending, NULLs last.
     pub fn ascending(column: u16) -> Self {
         Self {
             column,
@@ -268,7 +273,7 @@ impl IndexColumn {
         }
     }
 
-    /// Oid of the type of its values.
+    /// Returns the type of the key's values.
     pub fn type_oid(&self, table: &RelationDefinition) -> TypeOid {
         match &self.expression {
             Some(expression) => TypeOid(expression.type_oid),
@@ -279,7 +284,7 @@ impl IndexColumn {
         }
     }
 
-    /// What messages and definitions call it: the column's name, or the expression.
+    /// Returns the key's name in messages and definitions: the column's name, or the expression.
     pub fn shown<'d>(&'d self, table: &'d RelationDefinition) -> &'d str {
         match &self.expression {
             Some(expression) => &expression.shown,
@@ -288,57 +293,57 @@ impl IndexColumn {
     }
 }
 
-/// When a constraint is checked.
+/// Time at which a constraint is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ConstraintTime {
-    /// NOT DEFERRABLE: with each row.
+    /// NOT DEFERRABLE: checked with each row.
     #[default]
     AtOnce,
-    /// DEFERRABLE INITIALLY IMMEDIATE: at the end of the statement, unless SET CONSTRAINTS says
-    /// otherwise.
+    /// DEFERRABLE INITIALLY IMMEDIATE: checked at the end of the statement, unless SET CONSTRAINTS
+    /// says otherwise.
     Statement,
-    /// DEFERRABLE INITIALLY DEFERRED: at the end of the transaction, unless SET CONSTRAINTS says
-    /// otherwise.
+    /// DEFERRABLE INITIALLY DEFERRED: checked at the end of the transaction, unless SET CONSTRAINTS
+    /// says otherwise.
     Transaction,
 }
 
-/// What makes a relation an index.
+/// Definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexDefinition {
-    /// The table.
+    /// The table of the index.
     pub table: Oid,
     /// Key columns in order.
     pub key: Vec<IndexColumn>,
     /// INCLUDE columns (positions in the table).
     pub include: Vec<u16>,
-    /// Whether equal keys are refused.
+    /// True when equal keys are refused.
     pub unique: bool,
-    /// The constraint it holds, if it was made by one.
+    /// The kind of the constraint that created the index, if one did.
     pub constraint: Option<ConstraintKind>,
-    /// Whether scans may use it (a concurrent build that was interrupted leaves false).
+    /// True when scans may use the index. An interrupted concurrent build leaves false.
     pub valid: bool,
-    /// Whether it takes entries: false while a concurrent build has not filled it.
+    /// True when the index takes entries. False until a concurrent build has filled it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub ready: bool,
     /// WHERE of a partial index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<StoredExpression>,
-    /// NULLS NOT DISTINCT
+    /// NULLS NOT DISTINCT.
     #[serde(default, skip_serializing_if = "is_false")]
     pub nulls_not_distinct: bool,
-    /// When its constraint is checked.
+    /// Time at which the index's constraint is checked.
     #[serde(rename = "check", default, skip_serializing_if = "is_at_once")]
     pub check_time: ConstraintTime,
-    /// COMMENT ON CONSTRAINT, which is not the index's own.
+    /// COMMENT ON CONSTRAINT, which is separate from the index's own comment.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub constraint_comment: Option<String>,
-    /// The index of the partitioned table that it is a part of.
+    /// The index of the partitioned table that this index is a part of.
     #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<Oid>,
 }
 
 impl IndexDefinition {
-    /// A plain index of a table: not unique, ready and valid.
+    /// Creates a plain index of a table: not unique, ready and valid.
     pub fn new(table: Oid, key: Vec<IndexColumn>) -> Self {
         Self {
             table,
@@ -356,18 +361,18 @@ impl IndexDefinition {
         }
     }
 
-    /// Whether equal keys cannot be there even for a moment: what plans may rely on.
+    /// Decides whether equal keys are impossible even for a moment. Plans may rely on that.
     pub fn is_unique_at_once(&self) -> bool {
         self.unique && self.valid && self.check_time == ConstraintTime::AtOnce
     }
 
-    /// Expressions and predicate.
+    /// Iterates over the key expressions and the predicate.
     pub fn expressions(&self) -> impl Iterator<Item = &StoredExpression> {
         self.key.iter().filter_map(|key| key.expression.as_ref()).chain(&self.predicate)
     }
 }
 
-/// What makes a relation a sequence; its current value is on its page, not here.
+/// Definition of a sequence. The current value is on the sequence's page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceDefinition {
     /// Type oid: int2, int4 or int8.
@@ -380,29 +385,30 @@ pub struct SequenceDefinition {
     pub minimum: i64,
     /// Greatest value.
     pub maximum: i64,
-    /// CYCLE
+    /// CYCLE.
     pub cycle: bool,
-    /// Numbers a session takes at once.
+    /// Numbers that a session takes at once.
     pub cache: i64,
-    /// Table and column position it belongs to.
+    /// Table and column position that the sequence belongs to.
     pub owned_by: Option<(Oid, u16)>,
 }
 
-/// `WITH (name = value, …)` as given, validated when it was set, in the order in which they were.
+/// `WITH (name = value, …)` as given. The options were validated when they were set, and stay in
+/// that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RelationOptions(pub Vec<(String, String)>);
 
 impl RelationOptions {
-    /// The value of one option.
+    /// Returns the value of one option.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
-    /// The value of an option that is on or off; it is kept as it was written.
+    /// Returns the value of an option that is on or off. The option's text stays as written.
     pub fn switch(&self, name: &str) -> Option<bool> {
         niwaki_types::parse_bool(self.get(name)?).ok()
     }
-    /// Sets one option, which is the last from now on.
+    /// Sets one option and moves it to the end.
     pub fn set(&mut self, name: &str, value: &str) {
         self.reset(name);
         self.0.push((name.to_owned(), value.to_owned()));
@@ -411,20 +417,20 @@ impl RelationOptions {
     pub fn reset(&mut self, name: &str) {
         self.0.retain(|(n, _)| n != name);
     }
-    /// `fillfactor` in percent, when set.
+    /// Returns `fillfactor` in percent, if set.
     pub fn fillfactor(&self) -> Option<u8> {
         self.get("fillfactor").and_then(|v| v.parse().ok())
     }
 }
 
-/// What VACUUM, ANALYZE and CREATE INDEX last saw; an estimate.
+/// Estimates from the last VACUUM, ANALYZE or CREATE INDEX.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationStats {
     /// Rows; -1 when never counted.
     pub tuples: f64,
-    /// Blocks then.
+    /// Blocks at the time of that count.
     pub pages: u32,
-    /// What ANALYZE found out about each column; empty before.
+    /// Statistics of each column from ANALYZE; empty before the first ANALYZE.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ColumnStats>,
 }
@@ -435,7 +441,8 @@ impl Default for RelationStats {
     }
 }
 
-/// An index key of one column, ascending with NULLs last: ordered as the values are. Stored as hex.
+/// An index key of one column, ascending with NULLs last. Keys are ordered as the values are.
+/// Stored as hex.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyBytes(pub Vec<u8>);
 
@@ -462,7 +469,7 @@ impl<'de> Deserialize<'de> for KeyBytes {
     }
 }
 
-/// What ANALYZE last found out about a column, for the planner.
+/// Statistics of a column from the last ANALYZE, for the planner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColumnStats {
     /// Share of NULLs, 0 to 1.
@@ -470,19 +477,20 @@ pub struct ColumnStats {
     pub null_fraction: f64,
     /// Distinct values; a negative number is a share of the rows.
     pub distinct: f64,
-    /// How far the order of values is that of rows on disk, -1 to 1.
+    /// Correlation between the order of values and the order of rows on disk, -1 to 1.
     #[serde(rename = "corr", default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
     /// Common values with their share of the rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub common: Vec<(KeyBytes, f64)>,
-    /// Bounds of ranges that hold equally many of the other values, ascending, cut short.
+    /// Bounds of ranges with equal shares of the other values, ascending. Long keys are cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<KeyBytes>,
 }
 
 impl ColumnStats {
-    /// Longest key that is kept, in bytes: bounds are cut to it, longer common values are left out.
+    /// Longest stored key, in bytes. Longer bounds are cut to it, and longer common values are left
+    /// out.
     pub const KEY_BYTES: usize = 32;
 }
 
@@ -495,59 +503,59 @@ pub struct RelationDefinition {
     pub schema: Oid,
     /// Name, unique among the relations of the schema.
     pub name: String,
-    /// What it is.
+    /// Kind of the relation.
     pub kind: RelationKind,
-    /// Its files ([`niwaki_storage::RelFileId`]); TRUNCATE and rewrites give new ones.
+    /// The relation's files ([`niwaki_storage::RelFileId`]). TRUNCATE and rewrites assign new ones.
     pub file: u64,
-    /// The files of a table's large values, which come and go with its own; absent where no value can be large, and in
-    /// tables of before there were any.
+    /// The files of a table's out-of-line values, which are created and dropped with its own.
+    /// Absent where no value can be large, and in tables from versions without such files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<u64>,
-    /// False: UNLOGGED.
+    /// False for UNLOGGED.
     pub logged: bool,
-    /// Columns by position, dropped ones included. Of an index: empty (see [`IndexDefinition`]).
+    /// Columns by position, dropped ones included. Empty for an index (see [`IndexDefinition`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<Column>,
-    /// CHECK constraints in the order of names, as PostgreSQL tests them.
+    /// CHECK constraints in the order of names, which is PostgreSQL's order of testing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
     /// FOREIGN KEY constraints of this table, in the order of their numbers.
     #[serde(rename = "foreign", default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
-    /// Triggers of this table in the order of names, in which they are fired.
+    /// Triggers of this table in the order of names, which is the order of firing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
     /// WITH options.
     #[serde(default, skip_serializing_if = "is_default")]
     pub options: RelationOptions,
-    /// Set when it is an index.
+    /// Set for an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<IndexDefinition>,
-    /// Set when it is a sequence.
+    /// Set for a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<SequenceDefinition>,
-    /// Set when it is a user's view, materialized or not.
+    /// Set for a user's view, materialized or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<ViewDefinition>,
-    /// A materialized view without data, which cannot be read until it is refreshed.
+    /// True for a materialized view without data. It cannot be read before a refresh.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unpopulated: bool,
-    /// PARTITION BY: a table without rows and files of its own, nor have its indexes any.
+    /// PARTITION BY: the table and its indexes have no rows and files of their own.
     #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
     pub partition_key: Option<PartitionKey>,
-    /// Set when it is a partition.
+    /// Set for a partition.
     #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
     pub partition_of: Option<PartitionOf>,
     /// Size estimates for the planner.
     #[serde(default)]
     pub stats: RelationStats,
-    /// COMMENT ON it.
+    /// COMMENT ON the relation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl RelationDefinition {
-    /// One without a file and without anything in it, logged.
+    /// Creates a logged relation without files, columns or other content.
     pub fn new(oid: Oid, schema: Oid, name: String, kind: RelationKind) -> Self {
         Self {
             oid,
@@ -573,22 +581,23 @@ impl RelationDefinition {
         }
     }
 
-    /// The FOREIGN KEY constraint of this name.
+    /// Returns the FOREIGN KEY constraint of this name.
     pub fn foreign_key(&self, name: &str) -> Option<&ForeignKey> {
         self.foreign_keys.iter().find(|key| key.name == name)
     }
 
-    /// The trigger of this name.
+    /// Returns the trigger of this name.
     pub fn trigger(&self, name: &str) -> Option<&Trigger> {
         self.triggers.iter().find(|trigger| trigger.name == name)
     }
 
-    /// Whether some column is computed from the others.
+    /// Decides whether some column is generated.
     pub fn has_generated(&self) -> bool {
         self.columns.iter().any(|column| column.generated && !column.dropped)
     }
 
-    /// Whether some value of a row can be large, so that the table is to have files for them.
+    /// Decides whether some value of a row can be large, so that the table needs files for such
+    /// values.
     pub fn can_have_large_values(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.dropped);
         self.kind.has_rows()
@@ -596,7 +605,7 @@ impl RelationDefinition {
             && niwaki_table::can_have_large_values(columns.map(Column::column_type))
     }
 
-    /// PostgreSQL's letter for `pg_class.relkind`.
+    /// Returns PostgreSQL's letter for `pg_class.relkind`.
     pub fn letter(&self) -> &'static str {
         match self.kind {
             RelationKind::Table if self.partition_key.is_some() => "p",
@@ -605,9 +614,9 @@ impl RelationDefinition {
         }
     }
 
-    /// All of its files.
+    /// Iterates over all files of the relation.
     pub fn files(&self) -> impl Iterator<Item = u64> {
-        // Views, partitioned tables and their indexes have number 0: none.
+        // Views, partitioned tables and their indexes have file number 0, which means no file.
         [Some(self.file), self.values].into_iter().flatten().filter(|file| *file != 0)
     }
 }

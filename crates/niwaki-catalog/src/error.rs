@@ -1,9 +1,9 @@
-//! What can go wrong in the catalog.
+//! Errors of the catalog.
 
 /// Errors of the catalog; `niwaki-sql` gives each its SQLSTATE.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A name that must exist does not (42P01, 3F000, 42704 by kind).
+    /// A required name does not exist (42P01, 3F000, 42704 by kind).
     #[error("{kind} \"{name}\" does not exist")]
     Undefined {
         /// `relation`, `schema`, `index`, …
@@ -24,19 +24,19 @@ pub enum Error {
     Damaged {
         /// Object.
         oid: u32,
-        /// What does not fit.
+        /// Description of the damage.
         detail: String,
     },
-    /// Somebody changed the object although a lock should have kept them out (XX000).
+    /// Another transaction changed the object although a lock should have prevented that (XX000).
     #[error("catalog entry {oid} was changed concurrently")]
     ConcurrentChange {
         /// Object.
         oid: u32,
     },
-    /// Something that is not there yet (0A000).
+    /// The feature is not supported yet (0A000).
     #[error("{what} is not supported")]
     Unsupported {
-        /// What it is.
+        /// Name of the feature.
         what: String,
     },
     /// A table of the catalog failed.

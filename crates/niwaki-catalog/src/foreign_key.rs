@@ -4,24 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{ConstraintTime, Oid, is_at_once, is_false};
 
-/// What happens to the referencing rows when a referenced one is deleted, or its key changes.
+/// Action on the referencing rows when a referenced row is deleted or its key changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ReferentialAction {
-    /// NO ACTION: it is refused, if rows still refer to it when the constraint is checked.
+    /// NO ACTION: the change is refused if rows still refer to the row when the constraint is
+    /// checked.
     #[default]
     NoAction,
-    /// RESTRICT: the same, never deferred.
+    /// RESTRICT: as NO ACTION, but never deferred.
     Restrict,
-    /// CASCADE: they are deleted, or follow.
+    /// CASCADE: the referencing rows are deleted, or take the new key.
     Cascade,
-    /// SET NULL
+    /// SET NULL.
     SetNull,
-    /// SET DEFAULT
+    /// SET DEFAULT.
     SetDefault,
 }
 
 impl ReferentialAction {
-    /// PostgreSQL's letter (`pg_constraint.confupdtype`).
+    /// Returns PostgreSQL's letter (`pg_constraint.confupdtype`).
     pub fn letter(self) -> &'static str {
         match self {
             Self::NoAction => "a",
@@ -32,7 +33,7 @@ impl ReferentialAction {
         }
     }
 
-    /// As a definition says it.
+    /// Returns the words of a definition.
     pub fn words(self) -> &'static str {
         match self {
             Self::NoAction => "NO ACTION",
@@ -44,7 +45,7 @@ impl ReferentialAction {
     }
 }
 
-/// A FOREIGN KEY constraint, as the referencing table's definition has it.
+/// A FOREIGN KEY constraint, as stored with the referencing table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// The constraint's number.
@@ -55,43 +56,43 @@ pub struct ForeignKey {
     pub columns: Vec<u16>,
     /// The referenced table.
     pub references: Oid,
-    /// Positions of the referenced columns there, in the order of `columns`.
+    /// Positions of the referenced columns, in the order of `columns`.
     pub referenced: Vec<u16>,
-    /// The unique index of the referenced table that the key rests on.
+    /// The unique index of the referenced table that the constraint uses.
     pub index: Oid,
-    /// ON UPDATE
+    /// ON UPDATE.
     #[serde(rename = "update", default, skip_serializing_if = "is_no_action")]
     pub on_update: ReferentialAction,
-    /// ON DELETE
+    /// ON DELETE.
     #[serde(rename = "delete", default, skip_serializing_if = "is_no_action")]
     pub on_delete: ReferentialAction,
-    /// ON DELETE SET NULL (…), SET DEFAULT (…): positions of these columns; empty: all.
+    /// ON DELETE SET NULL (…), SET DEFAULT (…): positions of these columns; empty means all.
     #[serde(rename = "set", default, skip_serializing_if = "Vec::is_empty")]
     pub set_columns: Vec<u16>,
     /// MATCH FULL rather than MATCH SIMPLE.
     #[serde(rename = "full", default, skip_serializing_if = "is_false")]
     pub match_full: bool,
-    /// When it is checked.
+    /// Time at which the constraint is checked.
     #[serde(rename = "check", default, skip_serializing_if = "is_at_once")]
     pub check_time: ConstraintTime,
-    /// NOT VALID: rows that were there before it have not been tested.
+    /// NOT VALID: rows older than the constraint have not been tested.
     #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
     pub not_valid: bool,
-    /// The foreign key of the partitioned table above that this one is a part of.
+    /// The foreign key of the partitioned parent that this one is a part of.
     #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<Oid>,
-    /// COMMENT ON CONSTRAINT
+    /// COMMENT ON CONSTRAINT.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl ForeignKey {
-    /// Whether SET CONSTRAINTS may defer it.
+    /// Decides whether SET CONSTRAINTS may defer the constraint.
     pub fn is_deferrable(&self) -> bool {
         self.check_time != ConstraintTime::AtOnce
     }
 
-    /// Columns that ON DELETE SET NULL and SET DEFAULT set.
+    /// Returns the columns that ON DELETE SET NULL and SET DEFAULT set.
     pub fn columns_set_on_delete(&self) -> &[u16] {
         if self.set_columns.is_empty() { &self.columns } else { &self.set_columns }
     }

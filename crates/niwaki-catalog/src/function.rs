@@ -1,4 +1,4 @@
-//! Functions that users define: what the catalog stores of one, and all of them as a state has them.
+//! User-defined functions: their stored definitions, and the functions of a catalog state.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::trigger::Trigger;
 /// Language of a function's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FunctionLanguage {
-    /// PL/pgSQL, as far as bodies of triggers go.
+    /// PL/pgSQL, as far as trigger functions need it.
     #[serde(rename = "plpgsql")]
     PlPgSql,
-    /// SQL: statements, of which the last one gives the result.
+    /// SQL: statements. The last one gives the result.
     #[serde(rename = "sql")]
     Sql,
 }
 
 impl FunctionLanguage {
-    /// Its name in statements.
+    /// Returns the language's name in statements.
     pub fn name(self) -> &'static str {
         match self {
             Self::PlPgSql => "plpgsql",
@@ -33,23 +33,23 @@ impl FunctionLanguage {
     }
 }
 
-/// What a function promises of its results.
+/// Volatility that a function declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FunctionVolatility {
-    /// IMMUTABLE
+    /// IMMUTABLE.
     #[serde(rename = "i")]
     Immutable,
-    /// STABLE
+    /// STABLE.
     #[serde(rename = "s")]
     Stable,
-    /// VOLATILE
+    /// VOLATILE.
     #[default]
     #[serde(rename = "v")]
     Volatile,
 }
 
 impl FunctionVolatility {
-    /// PostgreSQL's letter.
+    /// Returns PostgreSQL's letter.
     pub fn letter(self) -> &'static str {
         match self {
             Self::Immutable => "i",
@@ -59,23 +59,23 @@ impl FunctionVolatility {
     }
 }
 
-/// Whether a function may run in parallel workers.
+/// Parallel safety that a function declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FunctionParallel {
-    /// PARALLEL UNSAFE
+    /// PARALLEL UNSAFE.
     #[default]
     #[serde(rename = "u")]
     Unsafe,
-    /// PARALLEL RESTRICTED
+    /// PARALLEL RESTRICTED.
     #[serde(rename = "r")]
     Restricted,
-    /// PARALLEL SAFE
+    /// PARALLEL SAFE.
     #[serde(rename = "s")]
     Safe,
 }
 
 impl FunctionParallel {
-    /// PostgreSQL's letter.
+    /// Returns PostgreSQL's letter.
     pub fn letter(self) -> &'static str {
         match self {
             Self::Unsafe => "u",
@@ -85,43 +85,43 @@ impl FunctionParallel {
     }
 }
 
-/// What CREATE FUNCTION says of a function besides what it does.
+/// Properties that CREATE FUNCTION declares beside signature and body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionTraits {
-    /// IMMUTABLE, STABLE, VOLATILE
+    /// IMMUTABLE, STABLE or VOLATILE.
     #[serde(default, skip_serializing_if = "is_volatile")]
     pub volatility: FunctionVolatility,
-    /// STRICT
+    /// STRICT.
     #[serde(default, skip_serializing_if = "is_false")]
     pub strict: bool,
-    /// LEAKPROOF
+    /// LEAKPROOF.
     #[serde(default, skip_serializing_if = "is_false")]
     pub leakproof: bool,
-    /// PARALLEL
+    /// PARALLEL.
     #[serde(default, skip_serializing_if = "is_unsafe")]
     pub parallel: FunctionParallel,
-    /// COST, when it is given.
+    /// COST, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// ROWS, when it is given.
+    /// ROWS, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<f64>,
 }
 
-/// What a parameter of a function is for.
+/// Mode of a function's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ParameterMode {
-    /// A call gives its value.
+    /// The call gives the value.
     #[default]
     #[serde(rename = "i")]
     In,
-    /// It is a column of the result.
+    /// The parameter is a column of the result.
     #[serde(rename = "o")]
     Out,
-    /// Both.
+    /// Both of these.
     #[serde(rename = "b")]
     InOut,
-    /// The array of all values that a call gives from its place on.
+    /// An array of all values that a call gives from this position on.
     #[serde(rename = "v")]
     Variadic,
     /// A column of RETURNS TABLE.
@@ -130,7 +130,7 @@ pub enum ParameterMode {
 }
 
 impl ParameterMode {
-    /// PostgreSQL's letter.
+    /// Returns PostgreSQL's letter.
     pub fn letter(self) -> &'static str {
         match self {
             Self::In => "i",
@@ -141,12 +141,12 @@ impl ParameterMode {
         }
     }
 
-    /// Whether a call gives its value.
+    /// Decides whether a call gives the parameter's value.
     pub fn is_input(self) -> bool {
         matches!(self, Self::In | Self::InOut | Self::Variadic)
     }
 
-    /// Whether it is a column of the result.
+    /// Decides whether the parameter is a column of the result.
     pub fn is_output(self) -> bool {
         matches!(self, Self::Out | Self::InOut | Self::Table)
     }
@@ -155,16 +155,16 @@ impl ParameterMode {
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionParameter {
-    /// Its name; empty when it has none.
+    /// Name of the parameter; empty for none.
     #[serde(rename = "n", default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it is for.
+    /// Mode of the parameter.
     #[serde(rename = "m", default, skip_serializing_if = "is_in")]
     pub mode: ParameterMode,
-    /// Oid of its type.
+    /// Oid of the parameter's type.
     #[serde(rename = "t")]
     pub kind: u32,
-    /// The expression that gives its value where a call does not.
+    /// Expression for the value when a call gives none.
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }
@@ -191,64 +191,64 @@ pub struct FunctionDefinition {
     pub oid: Oid,
     /// Number of its schema.
     pub schema: Oid,
-    /// Name; functions of one schema that share it differ in their arguments.
+    /// Name of the function. Functions of one schema with the same name differ in their arguments.
     pub name: String,
     /// Language of the body.
     #[serde(rename = "lang")]
     pub language: FunctionLanguage,
-    /// Oids of the types of its arguments.
+    /// Oids of the types of the arguments.
     #[serde(rename = "args", default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<u32>,
-    /// All its parameters, when more is said of one than the type of an argument.
+    /// All parameters, when at least one has more than an argument type.
     #[serde(rename = "pars", default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<FunctionParameter>,
-    /// Oid of the type of its result.
+    /// Oid of the result's type.
     pub returns: u32,
-    /// SETOF, TABLE: it gives any number of rows.
+    /// SETOF, TABLE: the function returns any number of rows.
     #[serde(rename = "set", default, skip_serializing_if = "is_false")]
     pub returns_set: bool,
-    /// The body, as it was written: names in it get their meanings when it runs.
+    /// The body as written. Names in it are resolved when it runs.
     pub body: String,
-    /// What else is said of it.
+    /// The other declared properties.
     #[serde(flatten)]
     pub traits: FunctionTraits,
-    /// COMMENT ON FUNCTION
+    /// COMMENT ON FUNCTION.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// What a call of a function costs that is not written in C.
+/// Default cost of a call of a function that is not written in C, in PostgreSQL's units.
 const USUAL_COST: f64 = 100.0;
 
-/// How many rows a function gives that returns a set.
+/// Default number of rows of a function that returns a set.
 const USUAL_ROWS: f64 = 1000.0;
 
-/// Oid of type `trigger` (PostgreSQL's).
+/// Oid of type `trigger`, as in PostgreSQL.
 pub const TRIGGER_TYPE: TypeOid = TypeOid(2279);
 
 impl FunctionDefinition {
-    /// Whether triggers can call it.
+    /// Decides whether triggers can call the function.
     pub fn is_for_triggers(&self) -> bool {
         self.returns == TRIGGER_TYPE.0
     }
 
-    /// PostgreSQL's estimate of what a call costs.
+    /// Returns PostgreSQL's estimate of a call's cost.
     pub fn cost(&self) -> f64 {
         self.traits.cost.unwrap_or(USUAL_COST)
     }
 
-    /// PostgreSQL's estimate of how many rows it gives.
+    /// Returns PostgreSQL's estimate of the number of rows.
     pub fn rows(&self) -> f64 {
         let usual = if self.returns_set { USUAL_ROWS } else { 0.0 };
         self.traits.rows.unwrap_or(usual)
     }
 
-    /// Whether that is another than such functions have.
+    /// Decides whether the declared number of rows differs from the default.
     pub fn has_unusual_rows(&self) -> bool {
         self.traits.rows.is_some_and(|rows| (rows - USUAL_ROWS).abs() > f64::EPSILON)
     }
 
-    /// The parameters that calls give values of, in their order.
+    /// Returns the parameters whose values calls give, in order.
     pub fn inputs(&self) -> Vec<FunctionParameter> {
         if self.parameters.is_empty() {
             let unnamed = |kind: &u32| FunctionParameter {
@@ -262,17 +262,17 @@ impl FunctionDefinition {
         self.parameters.iter().filter(|parameter| parameter.mode.is_input()).cloned().collect()
     }
 
-    /// The parameters that are columns of the result, in their order.
+    /// Iterates over the parameters that are columns of the result, in order.
     pub fn outputs(&self) -> impl Iterator<Item = &FunctionParameter> {
         self.parameters.iter().filter(|parameter| parameter.mode.is_output())
     }
 
-    /// Whether its last argument takes any number of values.
+    /// Decides whether the last argument takes any number of values.
     pub fn is_variadic(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.mode == ParameterMode::Variadic)
     }
 
-    /// Numbers of the users' types in its signature, in their order.
+    /// Returns the numbers of the user types in the signature, in order.
     pub fn types(&self) -> Vec<Oid> {
         let all = self.arguments.iter().chain(self.parameters.iter().map(|p| &p.kind));
         let all = all.chain(std::iter::once(&self.returns));
@@ -283,12 +283,12 @@ impl FunctionDefinition {
         types
     }
 
-    /// Whether that is another than functions of this language have.
+    /// Decides whether the declared cost differs from the default.
     pub fn has_unusual_cost(&self) -> bool {
         self.traits.cost.is_some_and(|cost| (cost - USUAL_COST).abs() > f64::EPSILON)
     }
 
-    /// What it is stored under: unique among the functions of a schema, since the list of arguments ends it.
+    /// Returns the key of the function's row. The list of arguments makes it unique in its schema.
     fn key(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(u32::to_string).collect();
         format!("{}({})", self.name, arguments.join(","))
@@ -305,10 +305,10 @@ impl FunctionDefinition {
         })
     }
 
-    /// The definition that a stored object holds.
+    /// Reads the definition in a stored object.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] when it is none.
+    /// [`crate::Error::Damaged`] when the object holds no function.
     pub(crate) fn of_object(object: &Object) -> crate::Result<Self> {
         let definition: Self = serde_json::from_str(&object.definition)
             .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
@@ -319,7 +319,7 @@ impl FunctionDefinition {
     }
 }
 
-/// The functions of a state.
+/// Functions of a catalog state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Functions {
     by_oid: HashMap<Oid, Arc<FunctionDefinition>>,
@@ -348,25 +348,25 @@ impl Functions {
 }
 
 impl CatalogState {
-    /// The user's function with this number.
+    /// Returns the user's function with this number.
     pub fn function(&self, oid: Oid) -> Option<&Arc<FunctionDefinition>> {
         self.functions.by_oid.get(&oid)
     }
 
-    /// All functions of users, in the order of their numbers.
+    /// Returns all user functions in the order of their numbers.
     pub fn functions(&self) -> Vec<&Arc<FunctionDefinition>> {
         let mut all: Vec<_> = self.functions.by_oid.values().collect();
         all.sort_unstable_by_key(|function| function.oid);
         all
     }
 
-    /// The users' functions of this name, in all schemas, in the order of their numbers.
+    /// Iterates over the user functions of this name in all schemas, in the order of their numbers.
     pub fn functions_named(&self, name: &str) -> impl Iterator<Item = &Arc<FunctionDefinition>> {
         let numbers = self.functions.by_name.get(name).map_or(&[][..], Vec::as_slice);
         numbers.iter().filter_map(|oid| self.functions.by_oid.get(oid))
     }
 
-    /// The user's function of this name with these arguments in one schema.
+    /// Returns the user function with this name and these arguments in one schema.
     pub fn lookup_function(
         &self,
         schema: Oid,
@@ -394,7 +394,7 @@ impl CatalogState {
         }
     }
 
-    /// A trigger by its number, and the table that has it.
+    /// Returns a trigger by its number, with its table.
     pub fn trigger(&self, oid: Oid) -> Option<(&Arc<Relation>, &Trigger)> {
         let mut all = self
             .tables()
@@ -402,7 +402,7 @@ impl CatalogState {
         all.find(|(_, trigger)| trigger.oid == oid)
     }
 
-    /// All triggers with the tables that have them, in the order of their numbers.
+    /// Returns all triggers with their tables, in the order of their numbers.
     pub fn triggers(&self) -> Vec<(&Arc<Relation>, &Trigger)> {
         let tables = self.relations().filter(|table| table.kind == RelationKind::Table);
         let mut all: Vec<_> = tables

@@ -1,6 +1,7 @@
-//! Stored definitions against any bytes: what [`TARGETS`] calls answers or refuses, and never panics.
+//! Decoding of stored definitions from arbitrary bytes: [`TARGETS`] return a result or an error,
+//! and never panic.
 //!
-//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` generate the bytes.
 
 use niwaki_env::hostile::Target;
 
@@ -9,14 +10,14 @@ use crate::definition::{RelationDefinition, RelationStats};
 use crate::function::FunctionDefinition;
 use crate::types::TypeDefinition;
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// Decoders: each with its name, its valid seed inputs and its function.
 pub const TARGETS: &[Target] = &[
     ("definition", definition_seeds, definition),
     ("type_definition", type_seeds, type_definition),
     ("function_definition", function_seeds, function_definition),
 ];
 
-/// A definition with everything that one can have, and one without.
+/// Definitions: one with every possible part, and one with none.
 const EXAMPLES: [&str; 3] = [
     r#"{"oid":16384,"schema":2200,"name":"t","kind":"Table","file":17,"logged":true,
 "columns":[{"name":"a","t":23,"m":-1,"nn":true,"d":"nextval('s'::regclass)","i":"Always","s":16390},
@@ -51,11 +52,12 @@ fn definition_seeds() -> Vec<Vec<u8>> {
     EXAMPLES.map(|example| example.as_bytes().to_vec()).to_vec()
 }
 
-/// What is accepted is written as it was read, and answers whatever its numbers say.
+/// Checks that an accepted definition is written as it was read, and that its methods bear any
+/// numbers.
 fn definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(mut relation) = serde_json::from_str::<RelationDefinition>(text) else { return };
-    // Estimates may lose their last digit.
+    // Estimates may lose their last digit in the text.
     relation.stats = RelationStats::default();
     let again = serde_json::to_string(&relation)
         .ok()
@@ -79,7 +81,7 @@ fn definition(bytes: &[u8]) {
         (types, relation.options.fillfactor(), relation.sequence.as_ref().map(sequence_options));
 }
 
-/// A type of each kind.
+/// One type of each kind.
 const TYPE_EXAMPLES: [&str; 3] = [
     r#"{"oid":16384,"schema":2200,"name":"mood",
 "kind":{"Enum":[{"name":"sad","at":4611686018427387904},{"name":"ok","at":4611687117939015680}]}}"#,
@@ -97,7 +99,7 @@ fn type_seeds() -> Vec<Vec<u8>> {
     TYPE_EXAMPLES.map(|example| example.as_bytes().to_vec()).to_vec()
 }
 
-/// What is accepted is written as it was read, and its values have labels.
+/// Checks that an accepted type is written as it was read, and that its values have labels.
 fn type_definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(read) = serde_json::from_str::<TypeDefinition>(text) else { return };
@@ -118,7 +120,7 @@ fn type_definition(bytes: &[u8]) {
     }
 }
 
-/// A function with everything that one can have, and one without.
+/// Functions: one with every possible part, and one with none.
 const FUNCTION_EXAMPLES: [&str; 2] = [
     r#"{"oid":16384,"schema":2200,"name":"f","lang":"plpgsql","args":[23,25],"returns":2279,"body":"begin return new; end",
 "volatility":"i","strict":true,"leakproof":true,"parallel":"s","cost":12.5,"c":"of rows"}"#,
@@ -133,11 +135,11 @@ fn function_seeds() -> Vec<Vec<u8>> {
     FUNCTION_EXAMPLES.map(|example| example.as_bytes().to_vec()).to_vec()
 }
 
-/// What is accepted is written as it was read, under the name that it is stored under.
+/// Checks that an accepted function is written as it was read, under the name of its row.
 fn function_definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(mut read) = serde_json::from_str::<FunctionDefinition>(text) else { return };
-    // An estimate may lose its last digit.
+    // An estimate may lose its last digit in the text.
     read.traits.cost = None;
     let again = read.object().and_then(|object| FunctionDefinition::of_object(&object));
     assert_eq!(again.ok().as_ref(), Some(&read), "what is written is read");

@@ -1,4 +1,5 @@
-//! Numbers of what has none of its own in the catalog: constraints, defaults, rules of views and labels of enums.
+//! Numbers of objects without a number in the catalog: constraints, defaults, view rules, enum
+//! labels.
 
 use std::sync::Arc;
 
@@ -10,49 +11,51 @@ use crate::relation::Relation;
 use crate::state::CatalogState;
 use crate::types::DomainDefinition;
 
-/// No table has more columns (PostgreSQL's limit); more checks than that have numbers that others have, too.
+/// Most numbered parts of one table: PostgreSQL's limit of columns. Further checks share the
+/// numbers of others.
 const PARTS: u32 = 1600;
-/// Numbers of parts begin here: no object is likely to get there.
+/// First number of a part. No object is likely to reach that number.
 const FIRST_PART: u32 = 1 << 31;
 
-/// A number for a part of a table or type, the same as long as its definition is the same.
+/// Returns a number for a part of a table or type. The number stays the same while the definition
+/// does.
 fn part_number(table: Oid, number: usize) -> Oid {
     let number = u32::try_from(number).unwrap_or(0) % PARTS;
     Oid(FIRST_PART + table.0 % (FIRST_PART / PARTS) * PARTS + number)
 }
 
-/// The number of the default of a column, by the column's position from 0.
+/// Returns the number of a column's default, by the column's position from 0.
 pub fn default_oid(table: Oid, column: usize) -> Oid {
     part_number(table, column)
 }
 
-/// The number of the rule that makes a relation a view.
+/// Returns the number of the rule that makes a relation a view.
 pub fn rule_oid(view: Oid) -> Oid {
     part_number(view, 0)
 }
 
-/// The number of a CHECK constraint, by its position in the list of the table or domain.
+/// Returns the number of a CHECK constraint, by its position in the list of the table or domain.
 pub fn check_oid(table: Oid, position: usize) -> Oid {
     part_number(table, position)
 }
 
-/// The number of a label of an enum, by its place in the type's list.
+/// Returns the number of an enum's label, by its place in the type's list.
 pub fn label_oid(type_number: Oid, place: usize) -> Oid {
     part_number(type_number, place)
 }
 
-/// What the one row of a sequence tells.
+/// Columns of the one row of a sequence.
 pub const SEQUENCE_COLUMNS: [(&str, TypeOid); 3] =
     [("last_value", TypeOid::INT8), ("log_cnt", TypeOid::INT8), ("is_called", TypeOid::BOOL)];
 
 /// A constraint of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum TableConstraint<'c> {
-    /// PRIMARY KEY or UNIQUE; its number and name are those of the index.
+    /// PRIMARY KEY or UNIQUE, with the number and name of its index.
     Index(&'c Arc<Relation>),
-    /// CHECK
+    /// CHECK.
     Check(&'c Check),
-    /// FOREIGN KEY, under its own number.
+    /// FOREIGN KEY, with a number of its own.
     ForeignKey(&'c ForeignKey),
 }
 
@@ -63,12 +66,12 @@ pub struct NumberedConstraint<'c> {
     pub oid: Oid,
     /// The table.
     pub table: &'c Arc<Relation>,
-    /// What it is.
+    /// The constraint itself.
     pub constraint: TableConstraint<'c>,
 }
 
 impl NumberedConstraint<'_> {
-    /// Its name.
+    /// Returns the name of the constraint.
     pub fn name(&self) -> &str {
         match self.constraint {
             TableConstraint::Index(index) => &index.name,
@@ -77,7 +80,7 @@ impl NumberedConstraint<'_> {
         }
     }
 
-    /// COMMENT ON CONSTRAINT
+    /// Returns the text of COMMENT ON CONSTRAINT.
     pub fn comment(&self) -> Option<&str> {
         match self.constraint {
             TableConstraint::Index(index) => index.index.as_ref()?.constraint_comment.as_deref(),
@@ -86,7 +89,7 @@ impl NumberedConstraint<'_> {
         }
     }
 
-    /// When it is checked.
+    /// Returns the time at which the constraint is checked.
     pub fn check_time(&self) -> ConstraintTime {
         match self.constraint {
             TableConstraint::Index(index) => {
@@ -97,7 +100,8 @@ impl NumberedConstraint<'_> {
         }
     }
 
-    /// Whether all rows are known to obey it: not those that were there before a NOT VALID.
+    /// Decides whether all rows are known to obey the constraint. After NOT VALID, older rows are
+    /// unknown.
     pub fn is_validated(&self) -> bool {
         match self.constraint {
             TableConstraint::Index(_) => true,
@@ -108,7 +112,7 @@ impl NumberedConstraint<'_> {
 }
 
 impl CatalogState {
-    /// The constraints of a table: first those that stand on indexes, then checks, then foreign keys.
+    /// Returns the constraints of a table: first index constraints, then checks, then foreign keys.
     pub fn constraints_of<'c>(&'c self, table: &'c Arc<Relation>) -> Vec<NumberedConstraint<'c>> {
         let held = table.indexes.iter().filter(|entry| entry.definition.constraint.is_some());
         let held = held.filter_map(|entry| self.relation(entry.oid)).map(|index| {
@@ -126,7 +130,7 @@ impl CatalogState {
         held.chain(checks).chain(keys).collect()
     }
 
-    /// The constraint with this number.
+    /// Returns the constraint with this number.
     pub fn constraint(&self, oid: Oid) -> Option<NumberedConstraint<'_>> {
         if let Some((table, key)) = self.foreign_key(oid) {
             let constraint = TableConstraint::ForeignKey(key);
@@ -142,7 +146,7 @@ impl CatalogState {
             .find(|constraint| constraint.oid == oid)
     }
 
-    /// The check of a domain with this number, and the domain.
+    /// Returns the check of a domain with this number, and the domain.
     pub fn domain_check(&self, oid: Oid) -> Option<(&DomainDefinition, &Check)> {
         self.user_types().find_map(|definition| {
             let domain = definition.domain()?;
@@ -152,7 +156,7 @@ impl CatalogState {
         })
     }
 
-    /// Relations in the order of their numbers.
+    /// Returns the relations in the order of their numbers.
     pub fn in_order(&self) -> Vec<&Arc<Relation>> {
         let mut all: Vec<_> = self.relations().collect();
         all.sort_unstable_by_key(|relation| relation.oid);
@@ -161,8 +165,8 @@ impl CatalogState {
 }
 
 impl Relation {
-    /// The columns that rows of it have, dropped ones included: of an index its keys and INCLUDE columns, under the names
-    /// and with the types that `pg_attribute` has for them.
+    /// Returns the columns of the relation's rows, dropped ones included. An index has its keys and
+    /// INCLUDE columns, with the names and types of `pg_attribute`.
     pub fn shown_columns(&self, state: &CatalogState) -> Vec<Column> {
         let own = |name: String, type_oid: u32, typmod: i32| {
             let column_type = ColumnType::with_typmod(TypeOid(type_oid), typmod);
@@ -183,7 +187,7 @@ impl Relation {
                     (None, Some(column)) => (column.name.as_str(), column.type_oid, column.typmod),
                     (None, None) => continue,
                 };
-            // A name that comes twice gets a number.
+            // A repeated name gets a number.
             let mut name = base.to_owned();
             let mut count = 0u32;
             while columns.iter().any(|column| column.name == name) {
@@ -196,7 +200,7 @@ impl Relation {
     }
 }
 
-/// What the column of an expression is called: the function that is called, else `expr`.
+/// Returns the column name of an expression: the name of the called function, else `expr`.
 fn called(expression: &str) -> &str {
     match expression.split_once('(') {
         Some((name, _))

@@ -1,12 +1,13 @@
-//! The table in which definitions are stored (`docs/format.md`, catalog).
+//! The table that stores the definitions (`docs/format.md`, catalog).
 //!
 //! ```text
 //! oid int8 | part int4 | schema int8 | name text | kind int2 | definition text
 //! ```
 //!
-//! A definition is JSON text. One that is too long for a row is cut into parts; the rows of parts
-//! from 1 on have NULL as schema and name. Unique on (oid, part), and on (schema, name), which makes
-//! a transaction that creates a name wait for another one that is creating it.
+//! A definition is JSON text. A definition that is too long for a row is cut into parts. The rows
+//! of parts from 1 on have NULL as schema and name. The table is unique on (oid, part) and on
+//! (schema, name). Because of the latter, a transaction that creates a name waits for another one
+//! that is creating the same name.
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::definition::Oid;
 use crate::error::{Error, Result};
 
-/// Number of the table in its database, and of its indexes. The first database's files have the same.
+/// Number of the table in its database. The first database's file has the same number, as with the
+/// indexes below.
 pub(crate) const OBJECTS_TABLE: Oid = Oid(2);
 const BY_OID: u64 = 3;
 const BY_NAME: u64 = 4;
@@ -30,19 +32,19 @@ const BY_NAME: u64 = 4;
 /// The files of one catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogFiles {
-    /// Definitions.
+    /// File of the definitions.
     pub objects: u64,
-    /// Their index on (oid, part).
+    /// File of their index on (oid, part).
     pub by_oid: u64,
-    /// Their index on (schema, name).
+    /// File of their index on (schema, name).
     pub by_name: u64,
 }
 
 impl CatalogFiles {
-    /// Those of the first database; file 1 holds the states of transactions.
+    /// Files of the first database. File 1 holds the states of transactions.
     pub const FIRST: Self = Self { objects: 2, by_oid: 3, by_name: 4 };
 
-    /// All of them.
+    /// Returns all files of the catalog.
     pub fn all(self) -> [RelFile; 3] {
         [self.objects, self.by_oid, self.by_name].map(logged)
     }
@@ -60,7 +62,7 @@ fn logged(number: u64) -> RelFile {
     RelFile { id: RelFileId(number), logged: true }
 }
 
-/// Longest piece of a definition in one row, in bytes.
+/// Longest part of a definition in one row, in bytes.
 const PART_BYTES: usize = 4000;
 
 const OID: usize = 0;
@@ -71,15 +73,16 @@ const KIND: usize = 4;
 const DEFINITION: usize = 5;
 const COLUMNS: usize = 6;
 
-/// What a stored object is.
+/// Kind of a stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Relation = 0,
     Schema = 1,
-    /// A database. Its name and number are no schema's.
+    /// A database. Its number and name are independent of all schemas.
     Database = 2,
     Type = 3,
-    /// Its name is followed by the types of its arguments, in brackets; see [`Object::stored_schema`].
+    /// A function. The types of its arguments follow its name, in brackets; see
+    /// [`Object::stored_schema`].
     Function = 4,
 }
 
@@ -95,13 +98,14 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// The number of the schema as the row has it: below 0 for a function, whose name is in no relation's or type's way.
+    /// Returns the schema's number as the row has it: negative for a function, whose name must not
+    /// collide with a relation's or type's.
     fn stored_schema(&self) -> i64 {
         let schema = i64::from(self.schema.0);
         if self.kind == ObjectKind::Function { -schema } else { schema }
     }
 
-    /// What the first row of an object says, and the first part of its definition.
+    /// Reads an object from its first row and the first part of its definition.
     fn of_row(oid: u32, row: &[Datum], definition: &str) -> Result<Self> {
         let schema = match row.get(SCHEMA) {
             Some(Datum::Int8(schema)) => *schema,
@@ -145,7 +149,7 @@ fn ascending(oid: TypeOid) -> KeyOrder {
     KeyOrder { oid, descending: false, nulls_first: false }
 }
 
-/// The layout never changes without a new format version.
+/// Returns the table's definition. The layout never changes without a new format version.
 fn definition(id: TableId, files: CatalogFiles) -> TableDefinition {
     let key = |columns: &[(usize, TypeOid)]| {
         columns.iter().map(|(c, t)| KeyColumn::column(*c, ascending(*t))).collect()
@@ -158,7 +162,7 @@ fn definition(id: TableId, files: CatalogFiles) -> TableDefinition {
         id,
         name: "niwaki_objects".to_owned(),
         file: logged(files.objects),
-        // A definition is cut into parts that fit.
+        // Definitions are cut into parts that fit, so no value is large.
         values: None,
         fillfactor: 70,
         heap_only_updates: HeapOnlyUpdates::default(),
@@ -188,8 +192,9 @@ fn definition(id: TableId, files: CatalogFiles) -> TableDefinition {
     }
 }
 
-/// At REPEATABLE READ the catalog is read and changed as it is now, not as the transaction's
-/// snapshot saw it; table locks already keep others from changing the same object.
+/// View for REPEATABLE READ transactions too: the catalog is read and changed in its present state,
+/// not in the state of the transaction's snapshot. Table locks already exclude other changes of the
+/// same object.
 struct CurrentView<'t> {
     transaction: &'t Transaction,
     isolation: Isolation,
@@ -209,18 +214,18 @@ impl<'t> CurrentView<'t> {
 
 impl Drop for CurrentView<'_> {
     fn drop(&mut self) {
-        // Cannot fail: the transaction had this level before.
+        // This cannot fail, because the transaction had this level before.
         let _ = self.transaction.set_isolation(self.isolation);
     }
 }
 
 impl Objects {
-    /// The table with this number among all tables.
+    /// Opens the table with this number among all tables.
     pub(crate) fn open(engine: &Arc<Engine>, id: TableId, files: CatalogFiles) -> Self {
         Self { table: Table::open(engine, definition(id, files)) }
     }
 
-    /// All objects that a new snapshot sees.
+    /// Reads all objects that a new snapshot sees.
     pub(crate) fn read_all(&self, transaction: &Transaction) -> Result<Vec<Object>> {
         let snapshot = transaction.snapshot()?;
         let mut parts: Vec<(u32, i32, Vec<Datum>)> = Vec::new();
@@ -307,7 +312,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Stores an object, in place of what is there.
+    /// Stores an object in place of the one that is there, if any.
     pub(crate) fn put(&self, transaction: &Transaction, object: &Object) -> Result<()> {
         let current = CurrentView::new(transaction)?;
         match self.find(transaction, &current, object.oid, 0, &mut Lookup::default())? {
@@ -407,7 +412,7 @@ fn as_oid(value: &Datum) -> Option<u32> {
     }
 }
 
-/// The locks held make every other outcome impossible.
+/// Fails for every outcome but success. The locks that are held make all others impossible.
 fn done(outcome: &Modify, oid: Oid) -> Result<()> {
     match outcome {
         Modify::Done { .. } => Ok(()),

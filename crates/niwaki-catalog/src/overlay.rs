@@ -1,4 +1,4 @@
-//! The catalog as a transaction with DDL sees it, and how its changes become everybody's.
+//! The catalog as a transaction with DDL sees it, until its changes become visible to all.
 
 use std::sync::Arc;
 
@@ -38,22 +38,23 @@ pub(crate) enum Change {
     RemoveDatabase(Arc<Catalog>),
 }
 
-/// What one transaction changes in the catalog. Empty until its first DDL statement; costs nothing
-/// until then.
+/// Changes of one transaction in the catalog. There are none before its first DDL statement, and
+/// they cost nothing until then.
 ///
-/// The caller ends it with the transaction: [`CatalogTransaction::take_for_commit`], whose changes are
-/// published after the commit while its locks are still held, or
-/// [`CatalogTransaction::rolled_back`].
+/// The caller must end these changes with the transaction. At a commit the caller calls
+/// [`CatalogTransaction::take_for_commit`], and publishes the changes after the commit while the
+/// transaction's locks are still held. At a rollback it calls [`CatalogTransaction::rolled_back`].
 #[derive(Debug)]
 pub struct CatalogTransaction {
     catalog: Arc<Catalog>,
     /// Relations that only this session has.
     temporary: Temporary,
-    /// Changes of these in a transaction that is committing, and what its statements saw last.
+    /// Changes of temporary relations in a committing transaction, and the state that its
+    /// statements saw last.
     committing: Option<(Vec<Change>, Arc<CatalogState>)>,
     changes: Vec<Change>,
     overlay: Option<Overlay>,
-    /// Gives each overlay a version of its own.
+    /// Counter that gives each overlay a version of its own.
     overlays: u64,
 }
 
@@ -65,11 +66,11 @@ struct Overlay {
     state: Arc<CatalogState>,
 }
 
-/// Overlays have versions from here on: no published state ever has one.
+/// First version of overlays. No published state ever has such a version.
 const OVERLAY_VERSIONS: u64 = 1 << 63;
 
 impl CatalogTransaction {
-    /// For one session; used for one transaction after the other.
+    /// Creates the changes of one session, which uses them for one transaction after the other.
     pub fn new(catalog: Arc<Catalog>) -> Self {
         let temporary = Temporary::default();
         Self {
@@ -82,30 +83,30 @@ impl CatalogTransaction {
         }
     }
 
-    /// The catalog.
+    /// Returns the catalog.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// Whether nothing was changed yet.
+    /// Decides whether the transaction has changed nothing yet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Whether statements see the committed state as it is.
+    /// Decides whether statements see the committed state unchanged.
     #[inline]
     fn is_plain(&self) -> bool {
         self.changes.is_empty() && self.temporary.is_empty()
     }
 
-    /// The version of the state that statements of this transaction see now.
+    /// Returns the version of the state that the transaction's statements see now.
     #[inline]
     pub fn version(&mut self) -> u64 {
         if self.is_plain() { self.catalog.version() } else { self.state().version() }
     }
 
-    /// The state that statements of this transaction see now.
+    /// Returns the state that the transaction's statements see now.
     pub fn state(&mut self) -> Arc<CatalogState> {
         if self.is_plain() {
             return self.catalog.state_arc();
@@ -133,12 +134,12 @@ impl CatalogTransaction {
         state
     }
 
-    /// A mark to return to: a savepoint.
+    /// Returns a mark for [`CatalogTransaction::rollback_to`]: a savepoint.
     pub fn mark(&self) -> usize {
         self.changes.len()
     }
 
-    /// Forgets the changes since the mark; their rows are rolled back by the transaction.
+    /// Forgets the changes since the mark. The transaction rolls their rows back.
     pub fn rollback_to(&mut self, mark: usize) {
         self.changes.truncate(mark);
         if !seeded_bug!("savepoint_keeps_definition") {
@@ -146,7 +147,7 @@ impl CatalogTransaction {
         }
     }
 
-    /// The transaction was rolled back.
+    /// Forgets all changes after the transaction was rolled back.
     pub fn rolled_back(&mut self) {
         self.committing = None;
         if !seeded_bug!("rolled_back_definition_stays") {
@@ -155,8 +156,8 @@ impl CatalogTransaction {
         self.overlay = None;
     }
 
-    /// The changes so far, to be published by a hook that runs inside the commit. Those of temporary relations
-    /// wait for [`CatalogTransaction::committed`].
+    /// Returns the changes so far, which a hook inside the commit publishes. Changes of temporary
+    /// relations wait for [`CatalogTransaction::committed`].
     pub fn take_for_commit(&mut self) -> Option<CatalogChanges> {
         if self.changes.is_empty() {
             return None;
@@ -172,21 +173,23 @@ impl CatalogTransaction {
         (!shared.is_empty()).then_some(CatalogChanges { catalog, changes: shared, _seen: state })
     }
 
-    /// The transaction committed: its temporary relations are the session's.
+    /// Adds the committed transaction's temporary relations to the session.
     pub fn committed(&mut self) {
         if let Some((changes, state)) = self.committing.take() {
             self.temporary.committed(self.catalog.engine(), &changes, &state);
         }
     }
 
-    /// The schema of this session's temporary relations, made if need be. `number` tells it from other sessions'.
+    /// Returns the schema of this session's temporary relations, and creates it first if necessary.
+    /// `number` distinguishes it from other sessions' schemas.
     pub fn temporary_schema(&mut self, number: i32) -> Oid {
         let catalog = &self.catalog;
         let name = format!("pg_temp_{number}");
         self.temporary.schema(|| SchemaEntry::new(catalog.new_oid(), name))
     }
 
-    /// The temporary relations that committed transactions of this session left, in the order in which they were made.
+    /// Returns the temporary relations that committed transactions of this session left, in the
+    /// order of their creation.
     pub fn temporary_relations(&self) -> Vec<Arc<Relation>> {
         self.temporary.relations().cloned().collect()
     }
@@ -232,7 +235,7 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Removes a relation. Files are the caller's business.
+    /// Removes a relation. The caller removes the files.
     ///
     /// # Errors
     /// Storage errors.
@@ -273,7 +276,7 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Removes a type, which nothing uses.
+    /// Removes a type that no object uses.
     ///
     /// # Errors
     /// Storage errors.
@@ -286,7 +289,8 @@ impl CatalogTransaction {
     /// Adds a function.
     ///
     /// # Errors
-    /// [`crate::Error::Duplicate`] when the schema has a function of this name with these arguments.
+    /// [`crate::Error::Duplicate`] when the schema has a function of this name with these
+    /// arguments.
     pub fn create_function(
         &mut self,
         transaction: &Transaction,
@@ -311,7 +315,7 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Removes a function, which nothing uses.
+    /// Removes a function that no object uses.
     ///
     /// # Errors
     /// Storage errors.
@@ -324,7 +328,7 @@ impl CatalogTransaction {
     /// Adds a schema.
     ///
     /// # Errors
-    /// [`crate::Error::Duplicate`] when there is one of this name.
+    /// [`crate::Error::Duplicate`] when a schema of this name exists.
     pub fn create_schema(&mut self, transaction: &Transaction, name: &str) -> Result<Oid> {
         let oid = self.catalog.new_oid();
         let object = Object {
@@ -339,7 +343,7 @@ impl CatalogTransaction {
         Ok(oid)
     }
 
-    /// Replaces a schema's name or comment. The caller keeps others from changing it.
+    /// Replaces a schema's name or comment. The caller excludes other changes.
     ///
     /// # Errors
     /// [`crate::Error::Duplicate`] when a new name is taken.
@@ -356,10 +360,10 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Adds a database, whose files are there and whose catalog is filled.
+    /// Adds a database whose files exist and whose catalog is filled.
     ///
     /// # Errors
-    /// [`crate::Error::Duplicate`] when there is one of this name.
+    /// [`crate::Error::Duplicate`] when a database of this name exists.
     pub fn create_database(
         &mut self,
         transaction: &Transaction,
@@ -370,7 +374,7 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Replaces what is said of a database. The caller keeps others from changing it.
+    /// Replaces a database's definition. The caller excludes other changes.
     ///
     /// # Errors
     /// As [`CatalogTransaction::create_database`], for a new name.
@@ -384,8 +388,8 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Removes the database with this catalog, which is not the first. Its files, and who is connected to it, are the caller's
-    /// business; from the commit on its catalog is empty.
+    /// Removes the database with this catalog, which must not be the first. The caller handles its
+    /// files and connections. From the commit on, the catalog is empty.
     ///
     /// # Errors
     /// Storage errors.
@@ -399,7 +403,7 @@ impl CatalogTransaction {
         Ok(())
     }
 
-    /// Removes a schema, which is empty.
+    /// Removes an empty schema.
     ///
     /// # Errors
     /// Storage errors.
@@ -410,17 +414,18 @@ impl CatalogTransaction {
     }
 }
 
-/// Changes of a transaction that is committing.
+/// Changes of a committing transaction.
 #[derive(Debug)]
 pub struct CatalogChanges {
     catalog: Arc<Catalog>,
     changes: Vec<Change>,
-    /// What its statements saw: new sequences and indexes stay open until others see them.
+    /// The state that the transaction's statements saw. It keeps new sequences and indexes open
+    /// until other sessions see them.
     _seen: Arc<CatalogState>,
 }
 
 impl CatalogChanges {
-    /// Shows them to everybody; the transaction's locks are still held.
+    /// Makes the changes visible to all sessions. The transaction still holds its locks.
     pub fn publish(self) {
         self.catalog.publish(&self.changes);
     }
@@ -437,7 +442,7 @@ pub(crate) fn relation_object(definition: &RelationDefinition) -> Result<Object>
     })
 }
 
-/// Applies changes in order. Tables are opened at the end, once each, when all of their indexes are
+/// Applies changes in order. Tables are opened at the end, once each, when all their indexes are
 /// known.
 pub(crate) fn apply(
     engine: &Arc<Engine>,
@@ -491,7 +496,7 @@ pub(crate) fn apply(
     if types_changed {
         state.types_changed();
     }
-    // A partitioned table carries what is below it.
+    // A partitioned table holds the relations below it, so it changes with them.
     let mut above: Vec<Oid> = touched.iter().copied().collect();
     while let Some(oid) = above.pop() {
         above.extend(parent_of(state.relation(oid)).filter(|parent| touched.insert(*parent)));
@@ -547,13 +552,13 @@ pub(crate) fn apply(
     }
 }
 
-/// The table that a relation is a partition of.
+/// Returns the table that a relation is a partition of.
 fn parent_of(relation: Option<&Arc<Relation>>) -> Option<Oid> {
     relation?.partition_of.as_ref().map(|of| of.parent)
 }
 
-/// How many partitioned tables are above a relation. Ends: each is one number of a chain that no statement closes, and
-/// damage cannot make it longer than all relations.
+/// Counts the partitioned tables above a relation. Ends: no statement closes the chain of parents
+/// to a circle. In a damaged catalog, the count of relations bounds the loop.
 fn depth(state: &CatalogState, oid: Oid) -> usize {
     let mut depth = 0;
     let mut at = oid;

@@ -1,4 +1,4 @@
-//! Partitioned tables: what is stored of them, and the same ready for rows.
+//! Partitioned tables: their stored definitions, and the form that routes rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::definition::{Oid, RelationDefinition};
 use crate::partition_hash::hash_of_row;
 use crate::relation::Relation;
 
-/// How rows find their partition.
+/// Method of assigning rows to partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionStrategy {
     /// PARTITION BY LIST: by the values that a partition lists.
     List,
-    /// PARTITION BY RANGE: by the bounds that the values lie between.
+    /// PARTITION BY RANGE: by bounds around the values.
     Range,
     /// PARTITION BY HASH: by the remainder of a hash of the values.
     Hash,
 }
 
 impl PartitionStrategy {
-    /// The word of PARTITION BY.
+    /// Returns the word of PARTITION BY.
     pub fn word(self) -> &'static str {
         match self {
             Self::List => "LIST",
@@ -32,7 +32,7 @@ impl PartitionStrategy {
             Self::Hash => "HASH",
         }
     }
-    /// PostgreSQL's letter for `pg_partitioned_table.partstrat`.
+    /// Returns PostgreSQL's letter for `pg_partitioned_table.partstrat`.
     pub fn letter(self) -> &'static str {
         match self {
             Self::List => "l",
@@ -45,11 +45,12 @@ impl PartitionStrategy {
 /// PARTITION BY.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionKey {
-    /// How.
+    /// Method of partitioning.
     pub strategy: PartitionStrategy,
-    /// By which columns: positions in the table.
+    /// Positions of the key's columns in the table.
     pub columns: Vec<u16>,
-    /// Their collations, where they are others than the columns'; empty where none is.
+    /// Collations of the key's columns where they differ from the columns' own; empty when none
+    /// does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collations: Vec<Option<Oid>>,
 }
@@ -57,9 +58,9 @@ pub struct PartitionKey {
 /// One value of a bound of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RangeValue {
-    /// MINVALUE
+    /// MINVALUE.
     Min,
-    /// MAXVALUE
+    /// MAXVALUE.
     Max,
     /// A value, as text in the default settings.
     Value(String),
@@ -68,18 +69,18 @@ pub enum RangeValue {
 /// FOR VALUES.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionBound {
-    /// DEFAULT: what no other partition takes.
+    /// DEFAULT: rows that no other partition takes.
     Default,
     /// IN: values as text in the default settings, `None` for NULL.
     List(Vec<Option<String>>),
-    /// FROM, which belongs to it, TO, which does not.
+    /// FROM, which is inclusive, and TO, which is exclusive.
     Range {
-        /// FROM
+        /// FROM.
         from: Vec<RangeValue>,
-        /// TO
+        /// TO.
         to: Vec<RangeValue>,
     },
-    /// WITH
+    /// WITH.
     Hash {
         /// MODULUS, above 0.
         modulus: u32,
@@ -88,16 +89,16 @@ pub enum PartitionBound {
     },
 }
 
-/// What makes a table a partition.
+/// Place of a partition in its partitioned table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionOf {
     /// The partitioned table.
     pub parent: Oid,
-    /// Which rows it takes.
+    /// Bound of the rows that the partition takes.
     pub bound: PartitionBound,
 }
 
-/// One value of a range's bound, as it is compared: by the bytes of index keys.
+/// One value of a range's bound in comparable form: the bytes of index keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edge {
     /// Below all values.
@@ -108,35 +109,35 @@ pub enum Edge {
     Max,
 }
 
-/// A bound as rows are compared with it.
+/// A partition's bound in the form that is compared with rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// DEFAULT
+    /// DEFAULT.
     Default,
-    /// IN
+    /// IN.
     List {
         /// Keys of the values, in order.
         values: Vec<Vec<u8>>,
-        /// Whether NULL is among them.
+        /// True when NULL is listed.
         null: bool,
     },
-    /// FROM, TO
+    /// FROM, TO.
     Range {
-        /// Belongs to it.
+        /// The lower bound, inclusive.
         lower: Vec<Edge>,
-        /// Does not.
+        /// The upper bound, exclusive.
         upper: Vec<Edge>,
     },
-    /// WITH
+    /// WITH.
     Hash {
-        /// By what the hash is divided.
+        /// Divisor of the hash.
         modulus: u32,
-        /// What remains.
+        /// Remainder of the division.
         remainder: u32,
     },
 }
 
-/// The order in which bounds are compared up to the first MINVALUE or MAXVALUE: what stands behind one says nothing.
+/// Compares bounds up to the first MINVALUE or MAXVALUE. The values behind one do not count.
 pub fn compare_edges(left: &[Edge], right: &[Edge]) -> Ordering {
     for (left, right) in left.iter().zip(right) {
         match left.cmp(right) {
@@ -148,18 +149,18 @@ pub fn compare_edges(left: &[Edge], right: &[Edge]) -> Ordering {
     Ordering::Equal
 }
 
-/// The place of each column of one table in another one.
+/// Map from the columns of one table to the columns of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnMap {
-    /// For each column of the first table its position in the second; `None` for one that is dropped. Absent: all
-    /// columns have the same places.
+    /// Position in the second table of each column of the first; `None` for a dropped column.
+    /// Absent when all columns have the same positions.
     to: Option<Vec<Option<usize>>>,
-    /// Columns of the second table.
+    /// Number of columns of the second table.
     width: usize,
 }
 
 impl ColumnMap {
-    /// From the columns of `from` to those of `to` with the same names.
+    /// Maps the columns of `from` to the columns of `to` with the same names.
     pub fn between(from: &RelationDefinition, to: &RelationDefinition) -> Self {
         let width = to.columns.len();
         let same = from.columns.len() == width
@@ -179,19 +180,19 @@ impl ColumnMap {
         Self { to: Some(places.collect()), width }
     }
 
-    /// This one, then `next`.
+    /// Returns the map that applies this one, then `next`.
     pub fn then(&self, next: &Self) -> Self {
         let Some(first) = &self.to else { return next.clone() };
         let to = first.iter().map(|place| place.and_then(|place| next.place(place))).collect();
         Self { to: Some(to), width: next.width }
     }
 
-    /// Whether all columns have the same places.
+    /// Decides whether all columns have the same positions.
     pub fn is_same(&self) -> bool {
         self.to.is_none()
     }
 
-    /// The place of a column in the second table.
+    /// Returns the position of a column in the second table.
     pub fn place(&self, column: usize) -> Option<usize> {
         match &self.to {
             None => (column < self.width).then_some(column),
@@ -199,7 +200,7 @@ impl ColumnMap {
         }
     }
 
-    /// A row of the first table as one of the second; what that has besides is NULL.
+    /// Converts a row of the first table to one of the second. Columns only in the second are NULL.
     pub fn forward(&self, row: &[Datum]) -> Vec<Datum> {
         let Some(to) = &self.to else { return row.to_vec() };
         let mut out = vec![Datum::Null; self.width];
@@ -211,7 +212,7 @@ impl ColumnMap {
         out
     }
 
-    /// A row of the second table as one of the first.
+    /// Converts a row of the second table to one of the first.
     pub fn backward(&self, row: &[Datum]) -> Vec<Datum> {
         let Some(to) = &self.to else { return row.to_vec() };
         let value = |place: &Option<usize>| place.and_then(|place| row.get(place)).cloned();
@@ -224,11 +225,11 @@ impl ColumnMap {
 pub struct Partition {
     /// The partition, which may be partitioned itself.
     pub relation: Arc<Relation>,
-    /// Which rows it takes.
+    /// Bound of the rows that the partition takes.
     pub bound: Bound,
-    /// From the columns of the partitioned table to its own.
+    /// Map from the columns of the partitioned table to the partition's.
     pub columns: ColumnMap,
-    /// Its own leaves among the table's: the first one and the one behind the last.
+    /// Range of the partition's own leaves among the table's leaves.
     pub leaves: std::ops::Range<usize>,
 }
 
@@ -237,37 +238,39 @@ pub struct Partition {
 pub struct Leaf {
     /// The table.
     pub relation: Arc<Relation>,
-    /// From the columns of the partitioned table to its own.
+    /// Map from the columns of the partitioned table to the leaf's.
     pub columns: ColumnMap,
 }
 
-/// Why a row has no partition.
+/// Failure to find a partition for a row.
 #[derive(Debug)]
 pub struct NoPartition<'p> {
-    /// The table of the tree that has none for it.
+    /// The table of the tree that has no partition for the row.
     pub table: &'p Arc<Relation>,
-    /// The row as one of that table.
+    /// The row in that table's columns.
     pub row: Vec<Datum>,
 }
 
-/// The partitions of a table, ready for rows.
+/// The partitions of a table, ready to route rows.
 #[derive(Debug)]
 pub struct Partitions {
-    /// PARTITION BY
+    /// PARTITION BY.
     pub key: PartitionKey,
     orders: Vec<KeyOrder>,
-    /// In the order of their bounds, that for NULL alone and the default one last.
+    /// Partitions in the order of their bounds. The one for NULL alone and the default one come
+    /// last.
     pub members: Vec<Partition>,
-    /// All tables with rows, in the order of the members.
+    /// All leaves, in the order of the members.
     pub leaves: Vec<Leaf>,
     by_oid: HashMap<Oid, usize>,
-    /// Keys of listed values with the partition that lists each.
+    /// Keys of listed values, each with the partition that lists it.
     values: Vec<(Vec<u8>, usize)>,
     null: Option<usize>,
     default: Option<usize>,
 }
 
-/// A bound, decoded. `None` if a value cannot be read, which was written from a value of the column's type.
+/// Decodes a bound. Returns `None` if a value cannot be read, which was written from a value of the
+/// column's type.
 pub fn decode_bound(
     table: &RelationDefinition,
     key: &PartitionKey,
@@ -324,7 +327,7 @@ fn key_of(value: &Datum, order: KeyOrder) -> Vec<u8> {
     bytes
 }
 
-/// The order in which partitions are listed: by their bounds, the one for NULL alone and the default one last.
+/// Compares partitions by their bounds. The one for NULL alone and the default one come last.
 fn order_of(left: &Bound, right: &Bound) -> Ordering {
     let rank = |bound: &Bound| match bound {
         Bound::Default => 2,
@@ -345,7 +348,7 @@ fn order_of(left: &Bound, right: &Bound) -> Ordering {
 }
 
 impl Partitions {
-    /// Those of a table, out of all tables that name it.
+    /// Builds the partitions of a table, given all tables that name it as their parent.
     pub(crate) fn of(
         table: &RelationDefinition,
         key: &PartitionKey,
@@ -354,7 +357,8 @@ impl Partitions {
         let mut members: Vec<Partition> = Vec::with_capacity(children.len());
         for relation in children {
             let Some(of) = &relation.partition_of else { continue };
-            // One that cannot be read takes no rows, and its own are not seen: `niwaki check` says so.
+            // A partition whose bound cannot be read takes no rows, and its rows are invisible.
+            // `niwaki check` reports that.
             let Some(bound) = decode_bound(table, key, &of.bound) else { continue };
             members.push(Partition {
                 columns: ColumnMap::between(table, &relation.definition),
@@ -404,32 +408,32 @@ impl Partitions {
         found
     }
 
-    /// How the values of the key's columns are compared.
+    /// Returns the comparison orders of the key's columns.
     pub fn orders(&self) -> &[KeyOrder] {
         &self.orders
     }
 
-    /// The partition that takes what no other one does.
+    /// Returns the default partition, which takes the rows that no other one does.
     pub fn default_member(&self) -> Option<usize> {
         self.default
     }
 
-    /// The partition for NULL.
+    /// Returns the partition for NULL.
     pub fn null_member(&self) -> Option<usize> {
         self.null
     }
 
-    /// Listed values, as keys in their order, with the partition that lists each.
+    /// Returns the listed values, as keys in order, each with the partition that lists it.
     pub fn listed(&self) -> &[(Vec<u8>, usize)] {
         &self.values
     }
 
-    /// The number of a leaf.
+    /// Returns the number of a leaf.
     pub fn leaf_of(&self, oid: Oid) -> Option<usize> {
         self.by_oid.get(&oid).copied()
     }
 
-    /// The partition that takes a row of the partitioned table, one step down.
+    /// Returns the partition, one level down, that takes a row of the partitioned table.
     pub fn member_of(&self, row: &[Datum]) -> Option<usize> {
         let value = |column: &u16| row.get(usize::from(*column)).unwrap_or(&Datum::Null);
         match self.key.strategy {
@@ -454,7 +458,7 @@ impl Partitions {
                     }
                     edges.push(Edge::Key(key_of(value, *order)));
                 }
-                // The last one that begins at the row or before it.
+                // Find the last partition that begins at the row or before it.
                 let at = self.members.partition_point(|member| match &member.bound {
                     Bound::Range { lower, .. } => compare_edges(lower, &edges).is_le(),
                     _ => false,
@@ -477,10 +481,10 @@ impl Partitions {
         }
     }
 
-    /// The leaf that takes a row of `table`, whose partitions these are.
+    /// Returns the leaf that takes a row of `table`, whose partitions these are.
     ///
     /// # Errors
-    /// [`NoPartition`]
+    /// [`NoPartition`].
     pub fn route<'p>(
         &'p self,
         table: &'p Arc<Relation>,
@@ -501,13 +505,13 @@ impl Partitions {
 }
 
 impl Relation {
-    /// Whether its rows are in its partitions.
+    /// Decides whether the table is partitioned, so that its rows are in its partitions.
     pub fn is_partitioned(&self) -> bool {
         self.definition.partition_key.is_some()
     }
 }
 
-/// PARTITION BY as PostgreSQL shows it: `RANGE (a, b)`.
+/// Returns PARTITION BY as PostgreSQL shows it: `RANGE (a, b)`.
 pub fn partition_key_text(table: &RelationDefinition) -> Option<String> {
     let key = table.partition_key.as_ref()?;
     let shown = |(at, column): (usize, &u16)| {
@@ -523,7 +527,7 @@ pub fn partition_key_text(table: &RelationDefinition) -> Option<String> {
     Some(format!("{} ({})", key.strategy.word(), names.join(", ")))
 }
 
-/// A bound as PostgreSQL shows it: `FOR VALUES FROM (1) TO (10)`.
+/// Returns a bound as PostgreSQL shows it: `FOR VALUES FROM (1) TO (10)`.
 pub fn bound_text(table: &RelationDefinition, bound: &PartitionBound) -> String {
     match bound {
         PartitionBound::Default => "DEFAULT".to_owned(),
@@ -544,7 +548,7 @@ pub fn bound_text(table: &RelationDefinition, bound: &PartitionBound) -> String 
     }
 }
 
-/// The values of one side of a range, in brackets.
+/// Returns the values of one side of a range, in brackets.
 pub fn range_text(table: &RelationDefinition, values: &[RangeValue]) -> String {
     let value = |(number, value): (usize, &RangeValue)| match value {
         RangeValue::Min => "MINVALUE".to_owned(),
@@ -555,7 +559,7 @@ pub fn range_text(table: &RelationDefinition, values: &[RangeValue]) -> String {
     format!("({})", values.join(", "))
 }
 
-/// A value of a key's column as a constant is shown: without its type.
+/// Returns a value of a key's column as a constant without its type.
 fn value_text(table: &RelationDefinition, number: usize, text: &str) -> String {
     let column = table.partition_key.as_ref().and_then(|key| key.columns.get(number));
     let column = column.and_then(|column| table.columns.get(usize::from(*column)));

@@ -1,15 +1,16 @@
-//! Hash values of rows by which HASH partitions are found: PostgreSQL's, bit for bit, so that a dump's partitions take
-//! the rows that they had there.
+//! Hash values of partition keys. They equal PostgreSQL's bit for bit, so that a dump's HASH
+//! partitions take the same rows as in PostgreSQL.
 //!
-//! Source: Bob Jenkins, "lookup3" (public domain), with the seed and the combination that PostgreSQL documents in
-//! `satisfies_hash_partition`'s behaviour; the recorded test `partition_hash.test` compares routes.
+//! Source: Bob Jenkins, "lookup3" (public domain), with the seed and the combination that
+//! PostgreSQL documents in `satisfies_hash_partition`'s behaviour; the recorded test
+//! `partition_hash.test` compares routes.
 
 use niwaki_types::{Datum, TypeOid};
 
-/// With what all values of a partition key are hashed.
+/// Seed with which every value of a partition key is hashed.
 const SEED: u64 = 0x7A5B_2236_7996_DCFD;
 
-/// Whether values of a type can be hashed as PostgreSQL does.
+/// Decides whether values of a type can be hashed as PostgreSQL does.
 pub fn is_hashable_key(oid: TypeOid) -> bool {
     matches!(
         oid,
@@ -27,7 +28,7 @@ pub fn is_hashable_key(oid: TypeOid) -> bool {
     )
 }
 
-/// The hash of a key's values, NULLs left out.
+/// Returns the hash of a key's values. NULLs are left out.
 pub(crate) fn hash_of_row<'d>(values: impl Iterator<Item = &'d Datum>) -> u64 {
     values.filter_map(hash_of_value).fold(0, combine)
 }
@@ -49,24 +50,24 @@ fn hash_of_value(value: &Datum) -> Option<u64> {
         }
         Datum::Text(text) => hash_of_bytes(text.as_bytes()),
         Datum::Uuid(bytes) => hash_of_bytes(&bytes[..]),
-        // No key is of another type.
+        // No partition key has another type.
         _ => return None,
     })
 }
 
-/// Numbers that fit into 32 bits hash as those do.
+/// Hashes a 64-bit number. Numbers that fit into 32 bits hash as 32-bit numbers do.
 fn hash_of_long(value: i64) -> u64 {
     let [low, high] = halves(value.cast_unsigned());
     hash_of_word(low ^ if value >= 0 { high } else { !high })
 }
 
-/// The low and the high half.
+/// Splits a number into its low and its high half.
 fn halves(value: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// The three words that lookup3 stirs.
+/// The three words of lookup3's state.
 struct State {
     a: u32,
     b: u32,
@@ -135,7 +136,7 @@ fn hash_of_bytes(bytes: &[u8]) -> u64 {
     let part = |from: usize, to: usize| word(&rest[from.min(rest.len())..to.min(rest.len())]);
     state.a = state.a.wrapping_add(part(0, 4));
     state.b = state.b.wrapping_add(part(4, 8));
-    // The lowest byte of the last word is the length's.
+    // The lowest byte of the last word is reserved for the length.
     state.c = state.c.wrapping_add(part(8, 12) << 8);
     state.finish()
 }

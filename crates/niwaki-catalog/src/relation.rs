@@ -1,4 +1,4 @@
-//! A relation, ready to be used by statements.
+//! A relation that statements can use.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ pub struct IndexEntry {
     pub definition: IndexDefinition,
 }
 
-/// One relation of a [`crate::CatalogState`]. Immutable: DDL publishes another one under the same oid,
-/// so that `Arc::ptr_eq` tells whether anything changed.
+/// One relation of a [`crate::CatalogState`]. A relation is immutable. DDL publishes another one
+/// with the same oid, so `Arc::ptr_eq` shows whether the relation changed.
 #[derive(Debug)]
 pub struct Relation {
-    /// What the catalog stores; its fields are reachable directly (`relation.name`).
+    /// The stored definition. Its fields are reachable directly (`relation.name`).
     pub definition: RelationDefinition,
-    /// Indexes of a table, in the order of oids: the same positions as `table.indexes`.
+    /// Indexes of a table, in the order of oids, which is also the order of `table.indexes`.
     pub indexes: Vec<IndexEntry>,
-    /// Set when it is a table with rows of its own.
+    /// Set for a table with rows of its own.
     pub table: Option<Arc<Table>>,
-    /// Set when it is a sequence.
+    /// Set for a sequence.
     pub number_generator: Option<Arc<Sequence>>,
-    /// Set when it is a partitioned table.
+    /// Set for a partitioned table.
     pub partitions: Option<Arc<Partitions>>,
-    /// Set when it is a system view; a user's has its query in its definition.
+    /// Set for a system view. A user's view has its query in its definition.
     pub view: Option<Arc<dyn VirtualTable>>,
 }
 
@@ -45,7 +45,8 @@ impl std::ops::Deref for Relation {
 }
 
 impl Relation {
-    /// Only the definition: names can be looked up, rows cannot be read. The catalog adds the rest.
+    /// Creates a relation with only the definition: names can be looked up, rows cannot be read.
+    /// The catalog adds the rest.
     pub fn unopened(definition: RelationDefinition) -> Self {
         Self {
             definition,
@@ -56,11 +57,11 @@ impl Relation {
             view: None,
         }
     }
-    /// A system view.
+    /// Creates a system view.
     pub fn of_view(definition: RelationDefinition, view: Arc<dyn VirtualTable>) -> Self {
         Self { view: Some(view), ..Self::unopened(definition) }
     }
-    /// A partitioned table as ONLY means it: without its partitions, so without rows.
+    /// Returns a partitioned table as ONLY reads it: without its partitions, so without rows.
     pub fn alone(&self) -> Self {
         let key = self.definition.partition_key.as_ref();
         Self {
@@ -72,25 +73,25 @@ impl Relation {
             view: self.view.clone(),
         }
     }
-    /// Whether it is one of the system's relations, whose rows are computed.
+    /// Decides whether this is a system relation, whose rows are computed.
     pub fn is_system(&self) -> bool {
         self.view.is_some()
     }
-    /// Position (from 0) of the visible column of this name.
+    /// Returns the position, from 0, of the visible column of this name.
     pub fn column_position(&self, name: &str) -> Option<usize> {
         self.definition.columns.iter().position(|c| !c.dropped && c.name == name)
     }
-    /// Visible columns with their positions, in order: what `SELECT *` shows.
+    /// Iterates over the visible columns with their positions, in order, as `SELECT *` shows them.
     pub fn visible_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.definition.columns.iter().enumerate().filter(|(_, c)| !c.dropped)
     }
-    /// The primary key's index, as position in [`Relation::indexes`].
+    /// Returns the primary key's index, as a position in [`Relation::indexes`].
     pub fn primary_key(&self) -> Option<usize> {
         self.indexes
             .iter()
             .position(|i| i.definition.constraint == Some(crate::ConstraintKind::PrimaryKey))
     }
-    /// Whether rows can be read from it: a table, a system view, or a sequence.
+    /// Decides whether rows can be read from the relation: a table, a system view, or a sequence.
     pub fn is_readable(&self) -> bool {
         self.definition.kind != RelationKind::Index
     }

@@ -1,4 +1,4 @@
-//! The stored definition of what has no more to say than a comment: schemas.
+//! The stored definition of objects that have only a comment: schemas.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +11,16 @@ struct Remark {
     comment: Option<String>,
 }
 
-/// The comment in a definition.
+/// Returns the comment in a definition.
 pub(crate) fn remark(object: &Object) -> Result<Option<String>> {
     let read: Remark = serde_json::from_str(&object.definition)
         .map_err(|error| damaged(object.oid.0, &error.to_string()))?;
     Ok(read.comment)
 }
 
-/// A definition with this comment.
+/// Builds a definition with this comment.
 pub(crate) fn definition_of(comment: Option<&str>) -> String {
     let remark = Remark { comment: comment.map(str::to_owned) };
-    // A text has no form that cannot be written.
+    // Every text can be written as JSON.
     serde_json::to_string(&remark).unwrap_or_else(|_| "{}".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Reading all rows of a table, for the catalog's own use.
+//! Reads of all rows of a table, for the catalog's own use.
 
 use niwaki_table::{PageRows, Table};
 use niwaki_txn::{Snapshot, Transaction};
@@ -6,7 +6,7 @@ use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
 
-/// Calls `each` with every visible row, all columns of it.
+/// Calls `each` with every visible row and all its columns.
 pub(crate) fn for_each_row(
     table: &Table,
     transaction: &Transaction,

@@ -1,4 +1,5 @@
-//! What the catalogs of all databases of one directory share: the list of databases, and the counter that numbers come from.
+//! State that the catalogs of all databases of one directory share: the list of databases, and the
+//! counter for new object numbers.
 
 use std::sync::Arc;
 
@@ -11,9 +12,9 @@ use crate::definition::Oid;
 use crate::objects::{CatalogFiles, OBJECTS_TABLE, Objects};
 use crate::overlay::Change;
 
-/// What all catalogs of one directory share.
+/// State that all catalogs of one directory share.
 pub struct SharedCatalog {
-    /// The first database's, among whose rows databases are.
+    /// Definitions of the first database, which also store the databases.
     objects: Objects,
     databases: Arc<ArcSwap<DatabaseList>>,
     next_oid: AtomicU32,
@@ -26,7 +27,8 @@ impl std::fmt::Debug for SharedCatalog {
 }
 
 impl SharedCatalog {
-    /// Before the first database's catalog is opened, which says what there is.
+    /// Creates the shared state before the first database's catalog is opened, which lists the
+    /// databases.
     pub fn new(engine: &Arc<Engine>) -> Arc<Self> {
         let number = table_number(FIRST_DATABASE, OBJECTS_TABLE);
         Arc::new(Self {
@@ -36,18 +38,18 @@ impl SharedCatalog {
         })
     }
 
-    /// The databases that there are now.
+    /// Returns the present databases.
     pub fn databases(&self) -> Arc<DatabaseList> {
         self.databases.load_full()
     }
 
-    /// A number for a new object.
+    /// Returns a number for a new object.
     pub fn new_oid(&self) -> Oid {
-        // Relaxed: only the number's uniqueness matters.
+        // Relaxed: only the uniqueness of the number matters.
         Oid(self.next_oid.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Some object has this number.
+    /// Notes that an object has this number, so that no new object gets it.
     pub(crate) fn note_oid(&self, oid: Oid) {
         self.next_oid.fetch_max(oid.0.saturating_add(1), Ordering::Relaxed);
     }
@@ -56,19 +58,19 @@ impl SharedCatalog {
         &self.objects
     }
 
-    /// The databases, as statements of this one see them.
+    /// Returns the list of databases as the statements of this database see it.
     pub(crate) fn view_of(&self, database: Oid) -> DatabaseView {
         DatabaseView::new(database, &self.databases)
     }
 
-    /// Shows changes of databases to everybody.
+    /// Makes changes of databases visible to all sessions.
     pub(crate) fn publish(&self, changes: &[Change]) {
         let of_databases =
             |c: &Change| matches!(c, Change::PutDatabase(_) | Change::RemoveDatabase(_));
         if !changes.iter().any(of_databases) {
             return;
         }
-        // Those of the other catalogs publish at the same time.
+        // The catalogs of other databases may publish at the same time.
         self.databases.rcu(|list| {
             let mut list = DatabaseList::clone(list);
             for change in changes {

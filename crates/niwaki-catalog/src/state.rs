@@ -14,9 +14,9 @@ use crate::function::Functions;
 use crate::relation::Relation;
 use crate::types::Types;
 
-/// Oid of schema `pg_catalog` (PostgreSQL's).
+/// Oid of schema `pg_catalog`, as in PostgreSQL.
 pub const PG_CATALOG: Oid = Oid(11);
-/// Oid of schema `public` (PostgreSQL's).
+/// Oid of schema `public`, as in PostgreSQL.
 pub const PUBLIC_SCHEMA: Oid = Oid(2200);
 /// Oid of schema `information_schema`.
 pub const INFORMATION_SCHEMA: Oid = Oid(13000);
@@ -28,38 +28,38 @@ pub struct SchemaEntry {
     pub oid: Oid,
     /// Name.
     pub name: String,
-    /// COMMENT ON SCHEMA
+    /// COMMENT ON SCHEMA.
     pub comment: Option<String>,
 }
 
 impl SchemaEntry {
-    /// A schema without a comment.
+    /// Creates a schema without a comment.
     pub fn new(oid: Oid, name: impl Into<String>) -> Self {
         Self { oid, name: name.into(), comment: None }
     }
 }
 
-/// The name by which every session calls the schema of its temporary relations.
+/// Name by which every session calls the schema of its own temporary relations.
 const TEMPORARY_ALIAS: &str = "pg_temp";
 
-/// Schemas in which a name without a schema is looked up, in order. The session's temporary relations come first,
-/// then `pg_catalog`, unless they are listed.
+/// Schemas in which an unqualified name is looked up, in order. The session's temporary relations
+/// come first, then `pg_catalog`, unless the path lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchPath {
     /// Schemas that exist, in order, `pg_catalog` included.
     pub schemas: Vec<Oid>,
-    /// Where CREATE puts new objects: the first listed schema that exists.
+    /// Schema in which CREATE puts new objects: the first listed schema that exists.
     pub creation: Option<Oid>,
 }
 
-/// All relations and schemas as one moment saw them. Cheap to share, never changed in place.
+/// All relations and schemas at one moment. Cheap to share, never changed in place.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogState {
     version: u64,
     relations: HashMap<Oid, Arc<Relation>>,
     names: HashMap<Oid, HashMap<Arc<str>, Oid>>,
     schemas: HashMap<Oid, SchemaEntry>,
-    /// The schema of the relations that only this session has.
+    /// Schema of the relations that only this session has.
     temporary: Option<Oid>,
     pub(crate) types: Types,
     pub(crate) functions: Functions,
@@ -67,28 +67,29 @@ pub struct CatalogState {
     foreign_keys: HashMap<Oid, Oid>,
     /// Foreign keys by the table that they reference, in the order of their numbers.
     referenced: HashMap<Oid, Vec<Oid>>,
-    /// Views by what they read, in the order of their numbers.
+    /// Views by the relations that they read, in the order of their numbers.
     readers: HashMap<Oid, Vec<Oid>>,
-    /// Partitions by the table that they are of, in the order of their numbers.
+    /// Partitions by their partitioned table, in the order of their numbers.
     partitions: HashMap<Oid, Vec<Oid>>,
     pub(crate) databases: DatabaseView,
 }
 
 impl CatalogState {
-    /// Grows with every published change; equal versions mean equal states. Overlays of transactions
-    /// with DDL have versions of their own, which no other session meets.
+    /// Returns the version, which grows with every published change. Equal versions mean equal
+    /// states. Overlays of transactions with DDL have versions of their own, which no other session
+    /// meets.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The relation with this number.
+    /// Returns the relation with this number.
     #[inline]
     pub fn relation(&self, oid: Oid) -> Option<&Arc<Relation>> {
         self.relations.get(&oid)
     }
 
-    /// The relation of this name in one schema.
+    /// Returns the relation of this name in one schema.
     pub fn lookup(&self, schema: Oid, name: &str) -> Option<&Arc<Relation>> {
         self.relations.get(self.names.get(&schema)?.get(name)?)
     }
@@ -115,7 +116,8 @@ impl CatalogState {
             .ok_or_else(|| Error::Undefined { kind: "relation", name: name.to_owned() })
     }
 
-    /// The name of a relation as SQL needs it, quoted: with its schema, where the search path does not find it.
+    /// Returns a relation's name for SQL, quoted. The schema is added where the search path does
+    /// not find the relation.
     pub fn shown_relation(&self, path: &SearchPath, relation: &Relation) -> String {
         let name = quote_identifier(&relation.name);
         let found = self.resolve(path, None, &relation.name);
@@ -127,7 +129,8 @@ impl CatalogState {
         }
     }
 
-    /// The schema of this name; `pg_temp` is that of the session's temporary relations.
+    /// Returns the schema of this name; `pg_temp` names the schema of the session's temporary
+    /// relations.
     pub fn schema_by_name(&self, name: &str) -> Option<&SchemaEntry> {
         if name == TEMPORARY_ALIAS {
             return self.schemas.get(&self.temporary?);
@@ -135,43 +138,43 @@ impl CatalogState {
         self.schemas.values().find(|s| s.name == name)
     }
 
-    /// The schema of the relations that only this session has, if it has ever made one.
+    /// Returns the schema of the relations that only this session has, if it has ever created one.
     pub fn temporary_schema(&self) -> Option<Oid> {
         self.temporary
     }
 
-    /// The schema with this number.
+    /// Returns the schema with this number.
     pub fn schema(&self, oid: Oid) -> Option<&SchemaEntry> {
         self.schemas.get(&oid)
     }
 
-    /// All schemas, in no order.
+    /// Iterates over all schemas, in no order.
     pub fn schemas(&self) -> impl Iterator<Item = &SchemaEntry> {
         self.schemas.values()
     }
 
-    /// All relations, system views included, in no order.
+    /// Iterates over all relations, system views included, in no order.
     pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.relations.values()
     }
 
-    /// Tables only, in no order.
+    /// Iterates over the tables only, in no order.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.relations.values().filter(|r| r.kind == RelationKind::Table)
     }
 
-    /// Tables and materialized views, in no order.
+    /// Iterates over tables and materialized views, in no order.
     pub fn with_rows(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.relations.values().filter(|r| r.kind.has_rows())
     }
 
-    /// A foreign key by its number, and the table that has it.
+    /// Returns a foreign key by its number, with its table.
     pub fn foreign_key(&self, oid: Oid) -> Option<(&Arc<Relation>, &ForeignKey)> {
         let table = self.relations.get(self.foreign_keys.get(&oid)?)?;
         Some((table, table.foreign_keys.iter().find(|key| key.oid == oid)?))
     }
 
-    /// The foreign keys that reference a table, in the order of their numbers.
+    /// Returns the foreign keys that reference a table, in the order of their numbers.
     #[inline]
     pub fn foreign_keys_to(&self, table: Oid) -> &[Oid] {
         if self.referenced.is_empty() {
@@ -180,45 +183,45 @@ impl CatalogState {
         self.referenced.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// All foreign keys with the tables that have them, in the order of their numbers.
+    /// Returns all foreign keys with their tables, in the order of their numbers.
     pub fn foreign_keys(&self) -> Vec<(&Arc<Relation>, &ForeignKey)> {
         let mut oids: Vec<Oid> = self.foreign_keys.keys().copied().collect();
         oids.sort_unstable();
         oids.into_iter().filter_map(|oid| self.foreign_key(oid)).collect()
     }
 
-    /// The views that read a relation themselves, in the order of their numbers.
+    /// Returns the views that read a relation directly, in the order of their numbers.
     pub fn views_of(&self, relation: Oid) -> &[Oid] {
         self.readers.get(&relation).map_or(&[], Vec::as_slice)
     }
 
-    /// The partitions of a table, in the order of their numbers.
+    /// Returns the partitions of a table, in the order of their numbers.
     pub fn partitions_of(&self, table: Oid) -> &[Oid] {
         self.partitions.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// The databases of the directory, as they are now: a state does not keep them as they were.
+    /// Returns the present databases of the directory. A state does not keep an earlier list.
     pub fn databases(&self) -> Arc<DatabaseList> {
         self.databases.list()
     }
 
-    /// Number of the database whose catalog this is.
+    /// Returns the number of the database whose catalog this is.
     pub fn database_oid(&self) -> Oid {
         self.databases.current()
     }
 
-    /// The number by which locks know a relation ([`crate::table_number`]).
+    /// Returns the number by which locks know a relation ([`crate::table_number`]).
     pub fn table_number(&self, oid: Oid) -> TableId {
         crate::table_number(self.database_oid(), oid)
     }
 
-    /// The database whose catalog this is; `None` when it has just been dropped.
+    /// Returns the database whose catalog this is; `None` when it has just been dropped.
     pub fn database(&self) -> Option<Arc<DatabaseDefinition>> {
         self.databases().get(self.database_oid()).cloned()
     }
 
-    /// The search path for a list of schema names, as `SET search_path` gives it; `"$user"` is
-    /// replaced by `user`; names of schemas that do not exist are skipped.
+    /// Returns the search path for a list of schema names, as `SET search_path` gives it. `user`
+    /// replaces `"$user"`. Names of schemas that do not exist are skipped.
     pub fn search_path(&self, names: &[String], user: &str) -> SearchPath {
         let listed: Vec<Oid> = names
             .iter()
@@ -233,19 +236,19 @@ impl CatalogState {
     }
 }
 
-/// Building states; used by the catalog itself.
+/// Construction of states, for the catalog itself.
 impl CatalogState {
-    /// Nothing, in this database.
+    /// Creates an empty state in this database.
     pub(crate) fn of_database(databases: DatabaseView) -> Self {
         Self { databases, ..Self::default() }
     }
 
-    /// The same database, with nothing in it.
+    /// Returns an empty state in the same database.
     pub(crate) fn emptied(&self) -> Self {
         Self { databases: self.databases.clone(), ..Self::default() }
     }
 
-    /// How many relations there are.
+    /// Returns the number of relations.
     pub(crate) fn relation_count(&self) -> usize {
         self.relations.len()
     }

@@ -1,9 +1,10 @@
 //! Relations that only one session has: temporary tables, their indexes and sequences.
 //!
-//! They are not rows of the catalog's table. A session keeps the definitions that its transactions committed,
-//! and lays them over the committed state. So a million of them leave the catalog as it was, whatever
-//! snapshots are open, and nobody else ever looks at them; a crash forgets them, and leaves files that nothing
-//! names, which the next opening removes.
+//! Temporary relations are not rows of the catalog's table. A session keeps the definitions that
+//! its transactions committed, and puts them over the committed state. So even a million of them
+//! leave the catalog unchanged, whatever snapshots are open, and no other session ever reads them.
+//! A crash forgets them, and leaves files that no relation names. The next opening removes these
+//! files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,25 +19,25 @@ use crate::overlay::Change;
 use crate::relation::Relation;
 use crate::state::{CatalogState, SchemaEntry};
 
-/// What a session has beyond the committed state.
+/// A session's relations beyond the committed state.
 #[derive(Debug, Default)]
 pub(crate) struct Temporary {
-    /// Its schema, from the first temporary relation on.
+    /// The schema of the relations; set from the first temporary relation on.
     schema: Option<SchemaEntry>,
-    /// What its transactions committed.
+    /// Relations of the session's committed transactions.
     relations: BTreeMap<Oid, Arc<Relation>>,
-    /// Grows with every change.
+    /// Version that grows with every change.
     pub(crate) version: u64,
 }
 
 impl Temporary {
-    /// Whether there is nothing to lay over the committed state.
+    /// Decides whether the committed state needs no overlay.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.schema.is_none()
     }
 
-    /// The schema; `new` makes it the first time.
+    /// Returns the schema. Calls `new` for the first one.
     pub(crate) fn schema(&mut self, new: impl FnOnce() -> SchemaEntry) -> Oid {
         let version = &mut self.version;
         let schema = self.schema.get_or_insert_with(|| {
@@ -46,12 +47,12 @@ impl Temporary {
         schema.oid
     }
 
-    /// Whether this is the schema of the session's own relations.
+    /// Decides whether this is the schema of the session's own relations.
     pub(crate) fn is_schema(&self, oid: Oid) -> bool {
         self.schema.as_ref().is_some_and(|schema| schema.oid == oid)
     }
 
-    /// The relations, in the order in which they were made.
+    /// Iterates over the relations in the order of their creation.
     pub(crate) fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.relations.values()
     }
@@ -65,7 +66,8 @@ impl Temporary {
         }
     }
 
-    /// Changes of the session's own relations, and the others, each in their order.
+    /// Separates the changes of the session's own relations from the others, each in their
+    /// order.
     pub(crate) fn split(&self, changes: Vec<Change>) -> (Vec<Change>, Vec<Change>) {
         let mut own: HashSet<Oid> = self.relations.keys().copied().collect();
         own.extend(changes.iter().filter_map(|change| match change {
@@ -87,10 +89,11 @@ impl Temporary {
         })
     }
 
-    /// Takes over what a transaction changed, now that it committed. `state` is what its statements saw last.
+    /// Takes over the changes of a transaction that has committed. `state` is the state that its
+    /// statements saw last.
     pub(crate) fn committed(&mut self, engine: &Engine, changes: &[Change], state: &CatalogState) {
         for change in changes {
-            // An index that comes or goes makes another relation of its table.
+            // Adding or dropping an index creates a new relation of its table.
             let (oid, table) = match change {
                 Change::Put(definition) => {
                     if definition.index.is_some() {

@@ -4,17 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Oid, is_false};
 
-/// When a trigger is fired, seen from the change.
+/// Time of a trigger relative to the change of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TriggerTime {
-    /// BEFORE: it may change the row, or leave it out.
+    /// BEFORE: the trigger may change the row or skip it.
     Before,
-    /// AFTER: when the statement has ended.
+    /// AFTER: the trigger fires at the end of the statement.
     After,
 }
 
 impl TriggerTime {
-    /// The word of statements, and of `TG_WHEN`.
+    /// Returns the word of statements, and of `TG_WHEN`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Before => "BEFORE",
@@ -26,19 +26,19 @@ impl TriggerTime {
 /// A change of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TriggerEvent {
-    /// INSERT
+    /// INSERT.
     Insert,
-    /// DELETE
+    /// DELETE.
     Delete,
-    /// UPDATE
+    /// UPDATE.
     Update,
 }
 
 impl TriggerEvent {
-    /// All of them, in the order in which PostgreSQL shows them.
+    /// All events, in the order in which PostgreSQL shows them.
     pub const ALL: [Self; 3] = [Self::Insert, Self::Delete, Self::Update];
 
-    /// The word of statements, and of `TG_OP`.
+    /// Returns the word of statements, and of `TG_OP`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Insert => "INSERT",
@@ -47,7 +47,7 @@ impl TriggerEvent {
         }
     }
 
-    /// Its bit in `pg_trigger.tgtype`.
+    /// Returns the event's bit in `pg_trigger.tgtype`.
     pub fn bit(self) -> i16 {
         match self {
             Self::Insert => 4,
@@ -57,26 +57,26 @@ impl TriggerEvent {
     }
 }
 
-/// In which sessions a trigger is fired: PostgreSQL's `tgenabled`.
+/// Sessions in which a trigger fires: PostgreSQL's `tgenabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TriggerMode {
-    /// In all that do not replay what happened elsewhere.
+    /// All sessions but those that replay changes of another database.
     #[default]
     #[serde(rename = "O")]
     Origin,
-    /// In none.
+    /// No session.
     #[serde(rename = "D")]
     Disabled,
-    /// In those alone that replay; there are none.
+    /// Only sessions that replay; there are none.
     #[serde(rename = "R")]
     Replica,
-    /// In all.
+    /// All sessions.
     #[serde(rename = "A")]
     Always,
 }
 
 impl TriggerMode {
-    /// PostgreSQL's letter.
+    /// Returns PostgreSQL's letter.
     pub fn letter(self) -> &'static str {
         match self {
             Self::Origin => "O",
@@ -86,7 +86,7 @@ impl TriggerMode {
         }
     }
 
-    /// Whether it is fired at all.
+    /// Decides whether the trigger ever fires.
     pub fn fires(self) -> bool {
         matches!(self, Self::Origin | Self::Always)
     }
@@ -97,48 +97,49 @@ fn is_origin(mode: &TriggerMode) -> bool {
     *mode == TriggerMode::Origin
 }
 
-/// A row trigger, as its table's definition has it.
+/// A row trigger, as stored with its table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trigger {
-    /// Its number.
+    /// The trigger's number.
     pub oid: Oid,
     /// Name, unique among the table's triggers.
     pub name: String,
-    /// The function: a user's, or one of PostgreSQL's by its number there.
+    /// The function: a user's, or one of PostgreSQL's by its number in PostgreSQL.
     pub function: Oid,
     /// BEFORE or AFTER.
     pub time: TriggerTime,
-    /// INSERT
+    /// INSERT.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insert: bool,
-    /// DELETE
+    /// DELETE.
     #[serde(default, skip_serializing_if = "is_false")]
     pub delete: bool,
-    /// UPDATE
+    /// UPDATE.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
-    /// UPDATE OF: positions of columns, in the order of the statement; empty: whatever is updated.
+    /// UPDATE OF: positions of columns, in the order of the statement. Empty: an update of any
+    /// column.
     #[serde(rename = "of", default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<u16>,
     /// SQL text of WHEN, over the rows `old` and `new`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// What the function finds in `TG_ARGV`.
+    /// Arguments, which the function finds in `TG_ARGV`.
     #[serde(rename = "args", default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// The trigger of the partitioned table above that this one was made for.
+    /// The trigger of the partitioned parent that created this one.
     #[serde(rename = "part", default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<Oid>,
-    /// ENABLE, DISABLE
+    /// ENABLE, DISABLE.
     #[serde(default, skip_serializing_if = "is_origin")]
     pub mode: TriggerMode,
-    /// COMMENT ON TRIGGER
+    /// COMMENT ON TRIGGER.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl Trigger {
-    /// Whether it is for this change.
+    /// Decides whether the trigger is for this event.
     pub fn is_for(&self, event: TriggerEvent) -> bool {
         match event {
             TriggerEvent::Insert => self.insert,
@@ -147,12 +148,12 @@ impl Trigger {
         }
     }
 
-    /// Its changes, in PostgreSQL's order.
+    /// Iterates over the trigger's events, in PostgreSQL's order.
     pub fn events(&self) -> impl Iterator<Item = TriggerEvent> {
         TriggerEvent::ALL.into_iter().filter(|event| self.is_for(*event))
     }
 
-    /// `pg_trigger.tgtype`: for each row, its time, its changes.
+    /// Returns `pg_trigger.tgtype`: the bits for row level, time and events.
     pub fn type_bits(&self) -> i16 {
         const FOR_EACH_ROW: i16 = 1;
         const BEFORE: i16 = 2;

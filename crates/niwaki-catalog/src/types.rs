@@ -1,4 +1,4 @@
-//! Types that users define: what the catalog stores of one, and all of them as a state has them.
+//! User-defined types: their stored definitions, and the types of a catalog state.
 
 use std::sync::Arc;
 
@@ -12,35 +12,35 @@ use crate::definition::{Check, Oid};
 use crate::objects::{Object, ObjectKind, damaged};
 use crate::state::{CatalogState, PG_CATALOG, PUBLIC_SCHEMA, SearchPath};
 
-/// What a search path finds that nobody has set.
+/// Schemas that the default search path finds.
 const USUAL_PATH: [Oid; 2] = [PG_CATALOG, PUBLIC_SCHEMA];
 
 /// A label of an enum with its position ([`EnumLabel::position`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredLabel {
-    /// Its text.
+    /// Text of the label.
     pub name: String,
-    /// Its position.
+    /// Position of the label.
     #[serde(rename = "at")]
     pub position: u64,
 }
 
-/// What a domain is.
+/// Definition of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainDefinition {
-    /// What its values are in the end: oid of a type that is no domain.
+    /// The base type of the values: oid of a type that is no domain.
     #[serde(rename = "t")]
     pub type_oid: u32,
-    /// The modifier of that type, -1 when none.
+    /// The base type's modifier, -1 when none.
     #[serde(rename = "m")]
     pub typmod: i32,
-    /// The domain that it was made of, if it was made of one, whose constraints are its own too.
+    /// The domain below this one, if any. Its constraints apply here too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Oid>,
-    /// Its collation, where it is another one than that of what it is made of.
+    /// The domain's collation, if it differs from that type's.
     #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<Oid>,
-    /// NOT NULL
+    /// NOT NULL.
     #[serde(rename = "nn", default, skip_serializing_if = "std::ops::Not::not")]
     pub not_null: bool,
     /// SQL text of the DEFAULT expression.
@@ -52,12 +52,13 @@ pub struct DomainDefinition {
 }
 
 impl DomainDefinition {
-    /// What its values are in the end.
+    /// Returns the base type of the values.
     pub fn base(&self) -> ColumnType {
         ColumnType::with_typmod(TypeOid(self.type_oid), self.typmod)
     }
 
-    /// What it was made of: [`DomainDefinition::base`], as values of the domain below if there is one.
+    /// Returns the type directly below: the domain below over [`DomainDefinition::base`], or the
+    /// base type.
     pub fn below(&self) -> ColumnType {
         let domain = self.over.map(|over| TypeOid::of_domain(over.0));
         ColumnType { domain, ..self.base() }
@@ -67,55 +68,55 @@ impl DomainDefinition {
 /// An attribute of a composite type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAttribute {
-    /// Its name, unique in the type.
+    /// Name of the attribute, unique in the type.
     pub name: String,
-    /// Oid of its type, which is no domain.
+    /// Oid of the attribute's type, which is no domain.
     #[serde(rename = "t")]
     pub type_oid: u32,
     /// The modifier of that type, -1 when none.
     #[serde(rename = "m")]
     pub typmod: i32,
-    /// Its collation, where it is another one than its type's.
+    /// The attribute's collation, if it differs from its type's.
     #[serde(rename = "coll", default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<Oid>,
 }
 
 impl StoredAttribute {
-    /// Its type.
+    /// Returns the attribute's type.
     pub fn column_type(&self) -> ColumnType {
         ColumnType::with_typmod(TypeOid(self.type_oid), self.typmod)
     }
 }
 
-/// What a type is.
+/// Kind of a type, with its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TypeKind {
-    /// Labels in the order of their positions.
+    /// Enum: labels in the order of their positions.
     Enum(Vec<StoredLabel>),
-    /// Values of another type, with constraints.
+    /// Domain: values of another type, with constraints.
     Domain(Box<DomainDefinition>),
-    /// Attributes in their order.
+    /// Composite type: attributes in order.
     Composite(Vec<StoredAttribute>),
 }
 
 /// Everything the catalog stores about one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeDefinition {
-    /// Number of the type. Its oid has the kind beside it ([`TypeDefinition::type_oid`]).
+    /// Number of the type. Its oid also encodes the kind ([`TypeDefinition::type_oid`]).
     pub oid: Oid,
     /// Number of its schema.
     pub schema: Oid,
     /// Name, unique among the types and relations of the schema.
     pub name: String,
-    /// What it is.
+    /// Kind of the type, with its contents.
     pub kind: TypeKind,
-    /// COMMENT ON TYPE, COMMENT ON DOMAIN
+    /// COMMENT ON TYPE, COMMENT ON DOMAIN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl TypeDefinition {
-    /// The type's oid, as columns and clients have it.
+    /// Returns the type's oid, as columns and clients have it.
     pub fn type_oid(&self) -> TypeOid {
         match self.kind {
             TypeKind::Enum(_) => TypeOid::of_enum(self.oid.0),
@@ -124,7 +125,7 @@ impl TypeDefinition {
         }
     }
 
-    /// What columns of the type are.
+    /// Returns the column type of the type's values.
     pub fn column_type(&self) -> ColumnType {
         match &self.kind {
             TypeKind::Enum(_) | TypeKind::Composite(_) => ColumnType::new(self.type_oid()),
@@ -134,7 +135,7 @@ impl TypeDefinition {
         }
     }
 
-    /// The domain, if it is one.
+    /// Returns the domain, if the type is one.
     pub fn domain(&self) -> Option<&DomainDefinition> {
         match &self.kind {
             TypeKind::Domain(domain) => Some(domain),
@@ -142,7 +143,7 @@ impl TypeDefinition {
         }
     }
 
-    /// The attributes, if it is a composite type.
+    /// Returns the attributes, if the type is composite.
     pub fn attributes(&self) -> Option<&[StoredAttribute]> {
         match &self.kind {
             TypeKind::Composite(attributes) => Some(attributes),
@@ -150,7 +151,7 @@ impl TypeDefinition {
         }
     }
 
-    /// The composite type as values need it.
+    /// Returns the composite type in the form that values need.
     fn composite_type(attributes: &[StoredAttribute]) -> CompositeType {
         let attribute = |attribute: &StoredAttribute| Attribute {
             name: Arc::from(attribute.name.as_str()),
@@ -159,7 +160,7 @@ impl TypeDefinition {
         CompositeType { attributes: attributes.iter().map(attribute).collect() }
     }
 
-    /// Its labels in their order; a type that is no enum has none.
+    /// Returns the labels in order; none for a type that is no enum.
     pub fn labels(&self) -> &[StoredLabel] {
         match &self.kind {
             TypeKind::Enum(labels) => labels,
@@ -167,7 +168,7 @@ impl TypeDefinition {
         }
     }
 
-    /// The enum with labels as values need it.
+    /// Returns the enum with its labels in the form that values need.
     pub fn enum_type(&self) -> EnumType {
         let label = |label: &StoredLabel| EnumLabel {
             name: Arc::from(label.name.as_str()),
@@ -196,10 +197,10 @@ impl TypeDefinition {
         })
     }
 
-    /// The definition that a stored object holds.
+    /// Reads the definition in a stored object.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] when it is none.
+    /// [`crate::Error::Damaged`] when the object holds no type.
     pub(crate) fn of_object(object: &Object) -> crate::Result<Self> {
         let wrong = |detail: &str| damaged(object.oid.0, detail);
         let definition: Self =
@@ -222,7 +223,7 @@ impl TypeDefinition {
             }
         }
         if let Some(attributes) = definition.attributes() {
-            // Types are made of types that were there before them, so that there is no circle.
+            // A type is built from older types only, so that there is no cycle.
             let refused = |attribute: &StoredAttribute| {
                 let oid = TypeOid(attribute.type_oid);
                 let inner = oid.element().unwrap_or(oid);
@@ -237,7 +238,7 @@ impl TypeDefinition {
     }
 }
 
-/// The types of a state.
+/// Types of a catalog state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Types {
     by_oid: HashMap<Oid, Arc<TypeDefinition>>,
@@ -255,12 +256,12 @@ impl Types {
 }
 
 impl CatalogState {
-    /// The user's type with this number.
+    /// Returns the user's type with this number.
     pub fn user_type(&self, oid: Oid) -> Option<&Arc<TypeDefinition>> {
         self.types.by_oid.get(&oid)
     }
 
-    /// The domain of this oid.
+    /// Returns the domain of this oid.
     pub fn domain(&self, oid: TypeOid) -> Option<&DomainDefinition> {
         if !oid.is_domain() {
             return None;
@@ -268,12 +269,12 @@ impl CatalogState {
         self.user_type(Oid(oid.user_number()?))?.domain()
     }
 
-    /// The definitions of a domain and of those that it is made of, from itself inwards.
+    /// Returns the definitions of a domain and of the domains below it, from itself downwards.
     pub fn domain_chain(&self, oid: TypeOid) -> Vec<&DomainDefinition> {
         let mut chain: Vec<&DomainDefinition> = Vec::new();
         let mut next = Some(oid);
         while let Some(domain) = next.and_then(|oid| self.domain(oid)) {
-            // A damaged catalog may have a circle.
+            // A damaged catalog may have a cycle.
             if chain.iter().any(|known| std::ptr::eq(*known, domain)) {
                 break;
             }
@@ -283,7 +284,8 @@ impl CatalogState {
         chain
     }
 
-    /// Names and types of the fields of a composite type, be it a user's or that of a relation's rows.
+    /// Returns names and types of the fields of a composite type: a user's, or a relation's row
+    /// type.
     pub fn fields_of(&self, oid: TypeOid) -> Option<Vec<(String, ColumnType)>> {
         if !oid.is_composite() {
             return None;
@@ -297,12 +299,13 @@ impl CatalogState {
         Some(columns.map(|(_, column)| (column.name.clone(), column.column_type())).collect())
     }
 
-    /// How many composite types stand in one another in values of this type.
+    /// Returns how many levels of composite types are nested in values of this type.
     pub fn depth_of(&self, oid: TypeOid) -> usize {
         self.depth_beside(oid, &mut HashMap::default())
     }
 
-    /// The same, with the depths that are known already: a type may be an attribute of many others.
+    /// Does the same with the depths that are known already: a type may be an attribute of many
+    /// others.
     fn depth_beside(&self, oid: TypeOid, known: &mut HashMap<TypeOid, usize>) -> usize {
         let inner = oid.element().unwrap_or(oid);
         if let Some(depth) = known.get(&inner) {
@@ -313,7 +316,7 @@ impl CatalogState {
         let Some(attributes) = definition.and_then(|definition| definition.attributes()) else {
             return 0;
         };
-        // Ends: a type is made of types that were there before it.
+        // Ends: a type is built from older types only.
         let attributes = attributes.iter().map(|a| TypeOid(a.type_oid));
         let depths = attributes.map(|attribute| self.depth_beside(attribute, known));
         let depth = depths.max().unwrap_or(0).saturating_add(1);
@@ -321,29 +324,30 @@ impl CatalogState {
         depth
     }
 
-    /// Whether some value of the base type may be none of the domain.
+    /// Decides whether some value of the base type may violate the domain.
     pub fn is_constrained(&self, domain: TypeOid) -> bool {
         let chain = self.domain_chain(domain);
         chain.iter().any(|domain| domain.not_null || !domain.checks.is_empty())
     }
 
-    /// Whether a domain is another one or made of it.
+    /// Decides whether a domain equals another one or is built on it.
     pub fn is_made_of(&self, domain: Oid, of: Oid) -> bool {
         let chain = self.domain_chain(TypeOid::of_domain(domain.0));
         domain == of || chain.iter().any(|domain| domain.over == Some(of))
     }
 
-    /// All types of users, in no order.
+    /// Iterates over all user types, in no order.
     pub fn user_types(&self) -> impl Iterator<Item = &Arc<TypeDefinition>> {
         self.types.by_oid.values()
     }
 
-    /// What values of users' types need. The same one as long as no type changes.
+    /// Returns the description of user types for values. It stays the same object while no type
+    /// changes.
     pub fn types_of_values(&self) -> &Arc<UserTypes> {
         &self.types.for_values
     }
 
-    /// The user's type of this name in one schema.
+    /// Returns the user's type of this name in one schema.
     pub fn lookup_type(&self, schema: Oid, name: &str) -> Option<&Arc<TypeDefinition>> {
         self.user_types().find(|found| found.schema == schema && found.name == name)
     }
@@ -364,8 +368,8 @@ impl CatalogState {
         }
     }
 
-    /// What values of users' types need, with the names that messages show: with their schemas, where the search path does not
-    /// find them.
+    /// Returns the description of user types for values, with the names that messages show. A name
+    /// has its schema where the search path does not find the type.
     pub fn types_shown(&self, path: &SearchPath) -> Arc<UserTypes> {
         let usual = |schema: &Oid| USUAL_PATH.contains(schema);
         if path.schemas.contains(&PUBLIC_SCHEMA) && path.schemas.iter().all(usual) {
@@ -374,7 +378,7 @@ impl CatalogState {
         Arc::new(self.types.for_values.along(path.schemas.iter().map(|schema| schema.0)))
     }
 
-    /// Makes anew what values need, after types changed.
+    /// Rebuilds the description of user types for values, after types changed.
     pub(crate) fn types_changed(&mut self) {
         let mut types = UserTypes::default();
         for definition in self.user_types() {

@@ -1,4 +1,4 @@
-//! Definitions as rows: what commits is there after reopening, what rolls back is not.
+//! Definitions as rows: committed definitions survive a reopening, rolled-back ones do not.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn open(env: &Env) -> World {
 }
 
 impl World {
-    /// The catalog of a database, as it is stored.
+    /// Reads the stored catalog of a database.
     fn read(&self, database: &DatabaseDefinition) -> niwaki_catalog::Result<Arc<Catalog>> {
         let tx = self.begin();
         let compiler = Arc::new(NoExpressions);
@@ -104,7 +104,7 @@ fn committed_definitions_survive_reopening_and_others_do_not() {
         let world = open(&env);
         let mut ddl = CatalogTransaction::new(Arc::clone(world.catalog()));
         let tx = world.transactions.begin(&world.session, BeginOptions::default()).unwrap();
-        // So many columns that the definition does not fit in one row.
+        // The table has too many columns for its definition to fit in one row.
         let mut definition = table(&world, "wide", 600);
         wide = definition.oid;
         ddl.create(&tx, definition.clone()).unwrap();
@@ -157,7 +157,7 @@ fn names_are_unique_and_come_free_again() {
     assert!(matches!(again, Err(Error::Duplicate { .. })), "{again:?}");
     commit(&mut ddl, tx);
 
-    // Dropped and made again in one transaction, twice.
+    // Drop and create the table again in one transaction, twice.
     let tx = begin();
     ddl.remove(&tx, first.oid).unwrap();
     let second = table(&world, "t", 2);
@@ -167,7 +167,7 @@ fn names_are_unique_and_come_free_again() {
     assert!(world.catalog().state().relation(first.oid).is_none());
     assert_eq!(world.catalog().state().relation(second.oid).unwrap().columns.len(), 2);
 
-    // A savepoint's changes go alone.
+    // A rollback to a savepoint undoes only the changes after it.
     let tx = begin();
     let kept = table(&world, "kept", 1);
     ddl.create(&tx, kept).unwrap();
@@ -212,7 +212,7 @@ fn databases_are_rows_of_the_first_ones_catalog() {
         tx.abort();
         ddl.rolled_back();
 
-        // A transaction of the other one's changes what is said of both.
+        // A transaction of the other database changes the definitions of both.
         let other = world.read(&shop).unwrap();
         assert_eq!(other.state().database().unwrap().name, "shop");
         let mut ddl = CatalogTransaction::new(Arc::clone(&other));

@@ -1,4 +1,4 @@
-//! `niwaki check`: every invariant of a data directory, in which nothing is written.
+//! `niwaki check`: tests every invariant of a data directory, and writes nothing there.
 
 use std::process::ExitCode;
 

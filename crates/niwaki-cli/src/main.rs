@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use niwaki_allocator::Allocator;
 use niwaki_env::memory::Counting;
 
-/// Keeps the account of what sessions take.
+/// Allocator that accounts for the memory of sessions.
 #[global_allocator]
 static ALLOCATOR: Counting<Allocator> = Counting(Allocator);
 
@@ -61,7 +61,8 @@ impl DataArguments {
     fn open(&self) -> Result<niwaki::Database, String> {
         let lost = |why: &str| {
             log::line(&format!("{why}; stopping at once"));
-            // Nothing may be written any more, so this is no clean stop: the next start recovers.
+            // The database may write nothing more, so this is no clean stop. The next start
+            // recovers.
             std::process::exit(1);
         };
         let options = niwaki::Options::new().background(true).when_lost(lost);
@@ -88,8 +89,8 @@ impl DataArguments {
     }
 }
 
-/// Writes a line, or several, for people. Who reads them may have gone, which is no fault of what is
-/// done: `niwaki sql … | head`.
+/// Writes text for people. The reader may have gone, as with `niwaki sql … | head`. That is no
+/// error.
 macro_rules! show {
     ($stream:ident, $($text:tt)*) => {{
         use std::io::Write;

@@ -1,8 +1,9 @@
 //! `niwaki serve`: the server, until a signal ends it.
 //!
-//! SIGTERM and SIGINT end all sessions, roll back what is open, and write a last checkpoint
+//! SIGTERM and SIGINT end all sessions, roll back open transactions, and write a last checkpoint
 //! (PostgreSQL's fast shutdown). SIGQUIT ends the process at once, and the next start recovers
-//! (immediate). There is none that waits for clients to leave (smart). SIGHUP ends nothing.
+//! (immediate shutdown). No signal waits for clients to leave (smart shutdown). SIGHUP ends
+//! nothing.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use signal_hook::iterator::Signals;
 
 use crate::{DataArguments, log};
 
-/// How clients prove who they are.
+/// Method of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Authentication {
     /// Everybody who can reach the server is let in; hence loopback and a private socket only.
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let Authentication::Trust = arguments.auth;
-    // Before anything that takes time: a signal during recovery must not be lost.
+    // This comes before all slow work, because a signal during recovery must not be lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT])
         .map_err(|error| format!("could not handle signals: {error}"))?;
     niwaki_env::vfs::raise_open_files_limit();
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     thread::spawn_named("niwaki-signals", move || watch(&mut signals, &told))
         .map_err(|error| format!("could not start a thread: {error}"))?;
 
-    // Ends with SIGTERM or SIGINT.
+    // Ends: with SIGTERM or SIGINT.
     while !stop.wait(PURGE_EVERY) {
         memory::purge();
     }
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Acts on signals as they come; says so when the server is to stop.
+/// Handles signals as they come, and notifies `stop` when the server must stop.
 fn watch(signals: &mut Signals, stop: &Signal) {
     for signal in signals.forever() {
         match signal {
@@ -98,7 +99,7 @@ fn watch(signals: &mut Signals, stop: &Signal) {
     }
 }
 
-/// How often memory that nobody holds goes back to the system; a signal ends the sleep between.
+/// Interval of returning unused memory to the system. A signal ends the sleep between.
 const PURGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Exit code after SIGQUIT, as PostgreSQL's.

@@ -1,4 +1,4 @@
-//! `niwaki sql`: SQL on a data directory, from an argument, a file, or typed in.
+//! `niwaki sql`: runs SQL on a data directory, from an argument, a file, or the keyboard.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Reads statements up to `;` and runs each; true when standard input was no terminal and a
-/// statement failed.
+/// Reads statements up to `;` and runs each. Returns true when a statement failed and standard
+/// input is no terminal.
 fn interactive(session: &mut niwaki::Session) -> Result<bool, String> {
     let terminal = io::stdin().is_terminal();
     if terminal {
@@ -81,7 +81,7 @@ fn interactive(session: &mut niwaki::Session) -> Result<bool, String> {
     Ok(failed && !terminal)
 }
 
-/// The lines of standard input, each after a prompt when a person types them.
+/// Iterates over the lines of standard input. In a terminal each line has a prompt.
 fn prompted(terminal: bool) -> impl Iterator<Item = io::Result<String>> {
     let prompt = move || {
         if terminal {
@@ -93,7 +93,7 @@ fn prompted(terminal: bool) -> impl Iterator<Item = io::Result<String>> {
     io::stdin().lock().lines().inspect(move |_| prompt())
 }
 
-/// Runs one script and shows what it gives; false when it failed.
+/// Runs one script and shows its results. Returns false when the script failed.
 fn execute(session: &mut niwaki::Session, sql: &str) -> bool {
     let mut printer = Printer::default();
     match session.simple_query(sql, &mut printer) {
@@ -105,7 +105,7 @@ fn execute(session: &mut niwaki::Session, sql: &str) -> bool {
     }
 }
 
-/// Prints an error or notice as psql does, with the place in the statement.
+/// Prints an error or notice as psql does, with its position in the statement.
 fn report(severity: &str, error: &SqlError, sql: Option<&str>) {
     show!(stderr, "{severity}:  {}: {}\n", error.sqlstate, error.message);
     if let (Some(sql), Some(position)) = (sql, error.position) {

@@ -1,8 +1,8 @@
-//! Rows as an aligned table, like psql's.
+//! Results as an aligned table, in psql's layout.
 
 use std::fmt;
 
-/// A result that is being collected.
+/// A result whose rows are being collected.
 pub(crate) struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,

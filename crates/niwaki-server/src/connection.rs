@@ -1,4 +1,4 @@
-//! A client's socket with its input and output buffers: no protocol.
+//! A client's socket with its input and output buffers, without any protocol.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use niwaki::Terminator;
 
-/// Bytes that an idle connection's input buffer keeps.
+/// Size to which an idle connection's input buffer shrinks, in bytes.
 const INPUT_BYTES: usize = 8 << 10;
-/// Output is written once it exceeds this many bytes, even in the middle of a result.
+/// Size of waiting output, in bytes, from which it is written even in the middle of a result.
 const OUTPUT_FLUSH_BYTES: usize = 64 << 10;
-/// How long a write waits for a client that does not read before it looks whether the session is to
-/// end.
+/// Longest wait of a write for a client that does not read. After it the write checks whether the
+/// session must end.
 pub(crate) const WRITE_STEP: Duration = Duration::from_millis(50);
-/// For how many such steps a client that is no session, or is none any more, is waited for.
+/// Number of such steps that output without a session waits for its client: before a session
+/// begins, and after it has ended.
 const STEPS_WITHOUT_SESSION: u32 = 20;
-/// Capacity above which a buffer is given back after a large message.
+/// Capacity, in bytes, above which a buffer is freed after a large message.
 const BUFFER_KEEP_BYTES: usize = 256 << 10;
 
 /// A TCP or Unix-domain socket.
@@ -28,16 +29,16 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Makes a blocked or later read see the end of the stream; writing goes on.
+    /// Makes a blocked or later read see the end of the stream. Writing still works.
     pub(crate) fn end_reading(&self) {
-        // The connection may be gone already, which serves as well.
+        // The connection may be gone already, which has the same effect.
         let _ = match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Read),
             Self::Unix(stream) => stream.shutdown(Shutdown::Read),
         };
     }
 
-    /// Bounds every later blocking read; `None` waits for ever.
+    /// Bounds every later blocking read; `None` means no bound.
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(timeout),
@@ -45,7 +46,7 @@ impl Socket {
         }
     }
 
-    /// Bounds every later blocking write; `None` waits for ever.
+    /// Bounds every later blocking write; `None` means no bound.
     pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_write_timeout(timeout),
@@ -53,20 +54,21 @@ impl Socket {
         }
     }
 
-    /// The address and the port of the client, as `pg_stat_activity` shows them; `None` for one
+    /// Returns the client's address and port, as `pg_stat_activity` shows them. `None` for a client
     /// that has none, or is gone.
     pub(crate) fn client(&self) -> Option<(IpAddr, u16)> {
         match self {
             Self::Tcp(stream) => {
                 let address = stream.peer_addr().ok()?;
-                // A socket for both versions has the addresses of version 4 within those of 6.
+                // A socket for both IP versions shows addresses of version 4 as mapped addresses of
+                // version 6.
                 Some((address.ip().to_canonical(), address.port()))
             }
             Self::Unix(_) => None,
         }
     }
 
-    /// To wait on.
+    /// Returns the descriptor to wait on.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -89,12 +91,12 @@ impl Socket {
     }
 }
 
-/// Whether a read or write took longer than the socket's limit.
+/// Decides whether a read or write exceeded the socket's time limit.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What arrived and is not used yet.
+/// Received bytes that are not used yet.
 #[derive(Debug)]
 pub(crate) struct Input {
     buffer: Vec<u8>,
@@ -109,12 +111,13 @@ impl Input {
         Self { buffer: vec![0; INPUT_BYTES], start: 0, end: 0, dropping: 0 }
     }
 
-    /// No buffer at all: what stands in while a message borrows from the real one.
+    /// Creates an input without a buffer, which stands in while a message borrows from the real
+    /// one.
     pub(crate) fn empty() -> Self {
         Self { buffer: Vec::new(), start: 0, end: 0, dropping: 0 }
     }
 
-    /// Bytes not used yet.
+    /// Returns the bytes that are not used yet.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -131,8 +134,8 @@ impl Input {
         }
     }
 
-    /// Gives up the first message, which takes `bytes` bytes and has not wholly arrived. The rest
-    /// is dropped as it comes.
+    /// Gives up the first message, which takes `bytes` bytes and has not wholly arrived. Its
+    /// remaining bytes are dropped as they arrive.
     pub(crate) fn give_up(&mut self, bytes: usize) {
         let arrived = self.end - self.start;
         debug_assert!(arrived < bytes);
@@ -140,10 +143,11 @@ impl Input {
         self.consume(arrived);
     }
 
-    /// Waits for more bytes; false at the end of the stream.
+    /// Waits for more bytes. Returns false at the end of the stream.
     ///
     /// The buffer doubles only when it is full of bytes that really arrived, so a client's
-    /// announced length never makes it grow. `OutOfMemory` when the server has no room for more.
+    /// announced length never makes it grow. The error is `OutOfMemory` when the server has no
+    /// memory for more.
     pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
         if self.end == self.buffer.len() {
             if self.start > 0 {
@@ -175,14 +179,15 @@ impl Input {
     }
 }
 
-/// What is to be sent.
+/// Output that waits to be sent.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// Messages not sent yet.
     pub(crate) bytes: Vec<u8>,
-    /// The first failed write; everything later is dropped, and the session ends at its next read.
+    /// The first failed write. All later output is dropped, and the session ends at its next read.
     failed: Option<io::Error>,
-    /// Says whether the session is to end; `None` before it begins, and for its last words.
+    /// Handle to check whether the session must end. `None` before the session begins, and for its
+    /// last messages.
     session: Option<Terminator>,
 }
 
@@ -191,19 +196,19 @@ impl Output {
         Self { bytes: Vec::with_capacity(INPUT_BYTES), failed: None, session: None }
     }
 
-    /// From now on a client that does not read is waited for until this session is told to end; with
-    /// `None`, for a second.
+    /// Sets the session. A blocked write then waits until this session is told to end; with `None`
+    /// it waits for one second.
     pub(crate) fn set_session(&mut self, session: Option<Terminator>) {
         self.session = session;
     }
 
-    /// The session that it is for.
+    /// Returns the session of this output.
     pub(crate) fn session(&self) -> Option<&Terminator> {
         self.session.as_ref()
     }
 
-    /// Sends everything. A failure is kept for [`Output::failure`]: a statement runs to its end
-    /// whether or not its client is still there.
+    /// Sends everything. A failure is kept for [`Output::failure`], because a statement runs to its
+    /// end even if its client is gone.
     pub(crate) fn flush(&mut self, socket: &Socket) {
         if self.bytes.is_empty() {
             return;
@@ -219,11 +224,12 @@ impl Output {
         }
     }
 
-    /// Writes all bytes to a socket whose writes wait for [`WRITE_STEP`] at most.
+    /// Writes all bytes to a socket whose writes wait for at most [`WRITE_STEP`].
     fn write_all(&self, socket: &Socket) -> io::Result<()> {
         let mut rest = self.bytes.as_slice();
         let mut steps = 0;
-        // Ends: each turn writes something, was interrupted, or waits one step more for the client.
+        // Ends: each turn writes bytes, was interrupted, or counts one more step of waiting for the
+        // client.
         while !rest.is_empty() {
             match socket.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -232,7 +238,7 @@ impl Output {
                 Err(error) if is_timeout(&error) => {
                     steps += 1;
                     let gives_up = match &self.session {
-                        // Its client would not get the reason either: the socket is full.
+                        // The client could not get the reason either, because the socket is full.
                         Some(session) => session.is_told(),
                         None => steps >= STEPS_WITHOUT_SESSION,
                     };
@@ -246,14 +252,14 @@ impl Output {
         Ok(())
     }
 
-    /// Sends when much is waiting.
+    /// Sends the waiting output if it is large.
     pub(crate) fn flush_if_large(&mut self, socket: &Socket) {
         if self.bytes.len() >= OUTPUT_FLUSH_BYTES {
             self.flush(socket);
         }
     }
 
-    /// Why the client cannot be reached any more, if so.
+    /// Returns the error after which the client cannot be reached, if there was one.
     pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.failed.as_ref()
     }
@@ -263,7 +269,7 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// Whatever of the given up message arrives with the next one.
+    /// The next message may arrive together with any part of the given up message.
     #[test]
     fn the_rest_of_a_message_that_was_given_up_is_dropped() {
         for arrived in 1..10 {

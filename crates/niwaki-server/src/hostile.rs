@@ -1,13 +1,13 @@
-//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
-//! never panics.
+//! Decoding of arbitrary bytes: the functions of [`TARGETS`] return a result or an error, and never
+//! panic.
 //!
-//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` generate the bytes.
 
 use niwaki_env::hostile::Target;
 
 use crate::wire::frontend::{Message, Startup, decode_startup, frame};
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
+/// Decoders: each with its name, its valid seed inputs and its function.
 pub const TARGETS: &[Target] = &[("wire", messages, wire), ("wire_startup", packets, startup)];
 
 fn messages() -> Vec<Vec<u8>> {
@@ -35,7 +35,7 @@ fn messages() -> Vec<Vec<u8>> {
 
 /// Reads messages one after the other, as a session does.
 fn wire(mut bytes: &[u8]) {
-    // Ends: every message takes its header at least.
+    // Ends: every message takes at least its header.
     while let Ok(Some(frame)) = frame(bytes) {
         assert!((5..=bytes.len()).contains(&frame.len()));
         match frame.read() {

@@ -1,4 +1,4 @@
-//! Errors and notices as the fields of an ErrorResponse or NoticeResponse.
+//! Encoding of errors and notices as the fields of an ErrorResponse or NoticeResponse.
 
 use niwaki::SqlError;
 
@@ -38,7 +38,7 @@ fn append_as(out: &mut Vec<u8>, kind: u8, severity: &str, error: &SqlError) {
     backend::report(out, kind, &fields);
 }
 
-/// A protocol error in the library's form.
+/// Converts a protocol error to the library's form.
 pub(crate) fn protocol(error: ProtocolError) -> SqlError {
     SqlError::new(error.sqlstate, error.message)
 }

@@ -1,4 +1,4 @@
-//! Listeners and sessions: who may connect, who is connected, and how it all ends.
+//! A server: listeners, connections and sessions from their beginning to their end.
 
 use std::fs;
 use std::io;
@@ -21,55 +21,56 @@ use crate::session::{self, Ending, Wire};
 use crate::startup::{self, Opening, Request};
 use crate::wire::backend;
 
-/// Stack of a session's thread, in bytes. Statements that need more get it (`niwaki_env::stack`).
+/// Stack of a session's thread, in bytes. Statements that need more get more (`niwaki_env::stack`).
 const SESSION_STACK_BYTES: usize = 8 << 20;
-/// How long a listener that could not accept waits for a session to end before it tries again.
+/// Longest wait of a listener that could not accept. The end of a session also ends the wait.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-/// Connections at once that there is no place for, and that are told so when they have asked for a
-/// session. More are told at once. Few, since their descriptors are beside `sockets_max`.
+/// Most surplus connections at once that get an orderly refusal: after they have asked for a
+/// session. Further ones are refused at once. The number is small, because these descriptors come
+/// on top of `sockets_max`.
 const TURNED_AWAY_MAX: usize = 8;
-/// How long a clean stop waits for sessions to end.
+/// Longest wait of a clean stop for sessions to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What to listen on, and for how many.
+/// Addresses to listen on, and limits of connections.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// TCP address; only loopback addresses are accepted. Port 0 takes a free one.
+    /// TCP address. Only loopback addresses are accepted. Port 0 means a free port.
     pub listen: SocketAddr,
-    /// Folder for the Unix-domain socket `.s.PGSQL.PORT`, mode 0700; none: no such socket.
+    /// Folder for the Unix-domain socket `.s.PGSQL.PORT`, mode 0700. `None`: no such socket.
     pub socket_dir: Option<PathBuf>,
-    /// Sessions at once; one more is refused with 53300.
+    /// Most sessions at once. A further one is refused with 53300.
     pub max_connections: usize,
-    /// Connections at once, those that have not logged in included, which may be half of them; one
-    /// more is refused with 53300. The descriptors that the database needs are not among them.
+    /// Most connections at once, including those that have not logged in, which may be half of
+    /// them. A further one is refused with 53300. The database's own descriptors do not count.
     pub sockets_max: usize,
-    /// How long a connection may take to log in, from its first moment.
+    /// Longest time from a connection's beginning to its login.
     pub authentication_timeout: Duration,
 }
 
-/// Why a server did not start.
+/// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address that others could reach, while there is no authentication.
+    /// The address can be reached from other machines, and there is no authentication.
     #[error(
         "refusing to listen on {0}: Niwaki has no authentication yet, so it accepts loopback addresses \
          (127.0.0.1, ::1) only; use an SSH tunnel to reach it from elsewhere"
     )]
     NotLoopback(SocketAddr),
-    /// The socket folder is open to others.
+    /// The socket folder is open to other users.
     #[error("socket directory \"{}\" {problem}: it must belong to this user with mode 0700", .path.display())]
     SocketDirectory {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         problem: String,
     },
-    /// The system refused.
+    /// The system refused the listener.
     #[error("could not listen on {what}: {source}")]
     Listen {
         /// Address or path.
         what: String,
-        /// The system's answer.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -94,7 +95,7 @@ struct Shared {
     ended: Condvar,
 }
 
-/// Who is connected.
+/// Connected clients.
 #[derive(Default)]
 struct Clients {
     sessions: HashMap<i32, Terminator>,
@@ -102,7 +103,7 @@ struct Clients {
     sockets: usize,
     /// Connections that have not logged in.
     strangers: usize,
-    /// Connections that there is no place for; they are not among the others.
+    /// Surplus connections, which count in no other number.
     turned_away: usize,
 }
 
@@ -113,11 +114,11 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Server {
-    /// Listens; from the moment this returns, clients can connect.
+    /// Starts listening. When this returns, clients can connect.
     ///
     /// # Errors
-    /// [`StartError`]: an address that is not loopback, a socket folder open to others, or the
-    /// system's refusal.
+    /// [`StartError`]: an address that is not loopback, a socket folder open to other users, or a
+    /// refusal of the system.
     pub fn start(database: Database, options: &ServerOptions) -> Result<Self, StartError> {
         if !options.listen.ip().is_loopback() {
             return Err(StartError::NotLoopback(options.listen));
@@ -159,18 +160,19 @@ impl Server {
         Ok(Self { shared, address, socket_path, accepting })
     }
 
-    /// The TCP address, with the port that was really taken.
+    /// Returns the TCP address, with the port that the system assigned.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The Unix-domain socket, if any.
+    /// Returns the path of the Unix-domain socket, if any.
     pub fn socket_path(&self) -> Option<&Path> {
         self.socket_path.as_deref()
     }
 
-    /// Accepts nobody any more, tells every session 57P01, waits for them, and gives the database
-    /// back to be closed. A client that does not read keeps no session from ending.
+    /// Accepts no more connections, ends every session with 57P01, and waits for the sessions.
+    /// Returns the database, which can then be closed. A client that does not read delays no
+    /// session's end.
     pub fn stop(self) -> Database {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // A connection of our own wakes each accepting thread.
@@ -196,7 +198,7 @@ impl Server {
     }
 }
 
-/// Binds `dir/.s.PGSQL.port`, with the folder checked or created.
+/// Binds `dir/.s.PGSQL.port`, after it has checked or created the folder.
 fn bind_unix(dir: &Path, port: u16) -> Result<(UnixListener, PathBuf), StartError> {
     let wrong = |problem: String| StartError::SocketDirectory { path: dir.to_owned(), problem };
     if !dir.exists() {
@@ -214,14 +216,15 @@ fn bind_unix(dir: &Path, port: u16) -> Result<(UnixListener, PathBuf), StartErro
     let path = dir.join(format!(".s.PGSQL.{port}"));
     let failed = |source| StartError::Listen { what: path.display().to_string(), source };
     if path.exists() {
-        // The port is ours (TCP is bound first), so whoever left this file is gone.
+        // TCP was bound first, so this server owns the port, and the server that left this file is
+        // gone.
         fs::remove_file(&path).map_err(failed)?;
     }
     let listener = UnixListener::bind(&path).map_err(failed)?;
     Ok((listener, path))
 }
 
-/// Accepts connections until the server stops; each gets its thread.
+/// Accepts connections until the server stops. Each connection has its own thread.
 fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
     loop {
         let socket = next();
@@ -234,13 +237,13 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
                     refuse(&socket);
                     continue;
                 };
-                // No thread to be had: the client sees its connection closed.
+                // If the system has no thread, the client sees its connection closed.
                 let _ = thread::spawn_with_stack("session", SESSION_STACK_BYTES, move || {
                     connection(&admission, &Arc::new(socket));
                 });
             }
-            // The client left already; or no file descriptor is free, until a session ends: waiting
-            // for that, with a bound, keeps a core from spinning.
+            // Either the client has left already, or no file descriptor is free until a session
+            // ends. A bounded wait for that end keeps the loop from spinning.
             Err(_) => {
                 let mut clients = shared.clients.lock();
                 shared.ended.wait_for(&mut clients, ACCEPT_PAUSE);
@@ -249,7 +252,7 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
     }
 }
 
-/// Tells a connection that there are too many, whatever it is about to ask, and closes it.
+/// Tells a connection that there are too many, without waiting for its request, and closes it.
 fn refuse(socket: &Socket) {
     let mut output = Output::new();
     report::append_fatal(&mut output.bytes, &too_many_clients());
@@ -262,24 +265,25 @@ fn too_many_clients() -> SqlError {
         .with_hint("raise max_connections, or use a connection pool")
 }
 
-/// The newest protocol that is spoken: 3.0.
+/// The newest protocol version that the server speaks: 3.0.
 const PROTOCOL_VERSION: u32 = 3 << 16;
 
-/// SQLSTATEs of what is refused before a client is let in.
+/// SQLSTATEs of refusals before a client has logged in.
 const NO_SUCH_USER: &str = "28000";
 const TOO_MANY_CLIENTS: &str = "53300";
 
-/// A place among the connections, at first as a stranger's; it is given back with this.
+/// A place among the connections, which dropping the value frees. At first the client is not logged
+/// in.
 struct Admission {
     shared: Arc<Shared>,
     is_stranger: AtomicBool,
-    /// It may log in: there were not too many others when it came.
+    /// True when the client may log in: the limits had room when it connected.
     may_log_in: bool,
 }
 
 impl Admission {
-    /// Takes a place: where there are too many connections, or too many that have not logged in,
-    /// one of those that are turned away. `None` when there is none of these either.
+    /// Takes a place. At the limit of connections, or of those that have not logged in, the place
+    /// is one for an orderly refusal. Returns `None` when these are taken, too.
     fn ask(shared: &Arc<Shared>) -> Option<Self> {
         let mut clients = shared.clients.lock();
         let strangers_max = (shared.sockets_max / 2).max(1);
@@ -296,9 +300,9 @@ impl Admission {
         Some(Self { shared: Arc::clone(shared), is_stranger, may_log_in })
     }
 
-    /// It has logged in.
+    /// Counts the connection as logged in.
     fn is_known(&self, clients: &mut Clients) {
-        // Relaxed: only the connection's own thread asks.
+        // Relaxed: only the connection's own thread uses the flag.
         if self.is_stranger.swap(false, Ordering::Relaxed) {
             clients.strangers -= 1;
         }
@@ -317,7 +321,7 @@ impl Drop for Admission {
     }
 }
 
-/// One connection from its first byte to its last.
+/// Serves one connection from its first byte to its last.
 fn connection(admission: &Admission, socket: &Arc<Socket>) {
     let shared = &admission.shared;
     let mut input = Input::new();
@@ -331,14 +335,15 @@ fn connection(admission: &Admission, socket: &Arc<Socket>) {
     let opening = startup::open(socket, &mut input, &mut output, &left);
     let mut wire = Wire::new(socket, input, output);
     match opening {
-        // Before this packet a client takes an error for an answer to its request for encryption.
+        // Before this packet, a client would take an error for the answer to its encryption
+        // request.
         Ok(Opening::Session(_)) if !admission.may_log_in => {
             session::fatal(&mut wire, &too_many_clients());
         }
         Ok(Opening::Session(request)) => {
             run(admission, socket, &request, &mut wire);
         }
-        // No answer either way: the requester may only learn that something came.
+        // No answer in either case. The requester may learn only that its packet arrived.
         Ok(Opening::Cancel { process_id, secret }) => {
             if let (Ok(session), Ok(secret)) =
                 (i32::try_from(process_id), <[u8; 4]>::try_from(secret.as_slice()))
@@ -351,7 +356,7 @@ fn connection(admission: &Admission, socket: &Arc<Socket>) {
     }
 }
 
-/// Opens the session, serves it, and tells the client why it ends.
+/// Opens the session, serves it, and tells the client why the session ends.
 fn run(admission: &Admission, socket: &Arc<Socket>, request: &Request, wire: &mut Wire<'_>) {
     let shared = &admission.shared;
     if request.minor > 0 || !request.unknown.is_empty() {
@@ -362,7 +367,8 @@ fn run(admission: &Admission, socket: &Arc<Socket>, request: &Request, wire: &mu
     if let Err(error) = &session
         && !matches!(error.sqlstate, NO_SUCH_USER | TOO_MANY_CLIENTS)
     {
-        // As PostgreSQL: who it is, is settled before the database and the settings are.
+        // As in PostgreSQL, the user is authenticated before the database and the settings are
+        // checked.
         backend::authentication_ok(&mut wire.output.bytes);
     }
     let ended = session.and_then(|session| {
@@ -371,14 +377,14 @@ fn run(admission: &Admission, socket: &Arc<Socket>, request: &Request, wire: &mu
     });
     match ended {
         Err(error) => session::fatal(wire, &error),
-        // The session counts as one until its client was told.
+        // The session stays registered until its client was told.
         Ok((_registration, Err(error))) => session::fatal(wire, &error),
         Ok((_registration, Ok(()))) => {}
     }
 }
 
-/// Enters a session among those that a stop ends, and has its end wake it where it waits for its
-/// client.
+/// Registers a session, so that a stop ends it. The end of a session wakes its thread where that
+/// waits for the client.
 fn register<'a>(
     admission: &'a Admission,
     socket: &Arc<Socket>,
@@ -405,10 +411,10 @@ fn register<'a>(
     Ok(Registration { shared, process_id })
 }
 
-/// Tells the client about its session, and serves it to its end.
+/// Sends the client the session's data, and serves the session to its end.
 fn served(mut session: Session, wire: &mut Wire<'_>) -> Result<(), SqlError> {
     let process_id = session.id();
-    // If it cannot be set the socket is gone, and the first read says so.
+    // If this fails, the socket is gone, and the first read reports it.
     let _ = wire.socket.set_read_timeout(None);
     wire.output.set_session(Some(session.terminator()));
 
@@ -422,7 +428,7 @@ fn served(mut session: Session, wire: &mut Wire<'_>) -> Result<(), SqlError> {
 
     // A panic outside a critical section ends this session only.
     let served = panic::catch_unwind(AssertUnwindSafe(|| session::serve(&mut session, wire)));
-    // The transaction is rolled back before the session counts as ended.
+    // The transaction must be rolled back before the session counts as ended.
     drop(session);
     match served {
         Ok(Ending::Terminated) => {
@@ -440,7 +446,7 @@ fn served(mut session: Session, wire: &mut Wire<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Takes a session off the list when it ends, however it ends.
+/// A session's entry in the list. It is removed however the session ends.
 struct Registration<'s> {
     shared: &'s Shared,
     process_id: i32,

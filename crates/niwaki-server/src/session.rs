@@ -1,4 +1,4 @@
-//! One session: its thread reads a message, has the library act on it, and answers.
+//! One session: its thread reads a message, has the library execute it, and answers.
 //!
 //! ```text
 //!   start-up ──► idle ──► Query ───────────────► ReadyForQuery ──► idle
@@ -7,8 +7,8 @@
 //!                 └─ Terminate, end of stream, FATAL ──► closed
 //! ```
 //!
-//! One write per Sync, Query or error; Flush is honoured. While COPY FROM STDIN runs, the library pulls
-//! data through [`Wire::copy_in_data`].
+//! The session writes once per Sync, Query or error, and at each Flush. While COPY FROM STDIN runs,
+//! the library pulls data through [`Wire::copy_in_data`].
 
 use std::io;
 use std::sync::Arc;
@@ -28,53 +28,53 @@ use crate::wake::{Wake, Woken};
 use crate::wire::backend::{self, Field};
 use crate::wire::frontend::{self, Bind, Message, ProtocolError};
 
-/// Why a session ended; for the log.
+/// Reason for the end of a session, for the log.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// The client said goodbye, or closed its socket.
+    /// The client sent Terminate, or closed its socket.
     Client,
-    /// The server ends it: shutdown, or `pg_terminate_backend`.
+    /// The server ended the session: shutdown, or `pg_terminate_backend`.
     Terminated,
-    /// The client broke the protocol.
+    /// The client violated the protocol.
     Protocol(ProtocolError),
     /// The socket failed.
     Socket,
 }
 
-/// Why there is no message to act on.
+/// Reason why there is no message to execute.
 #[derive(Debug)]
 enum NoMessage {
-    /// None came for as long as a read waits.
+    /// No message came within the time of a read.
     Silence,
-    /// There was no room for one of this kind, which is dropped.
+    /// There was no memory for a message of this kind, which is dropped.
     NoRoom(u8),
-    /// None will come.
+    /// No further message will come.
     Ending(Ending),
 }
 
-/// A connection as the library sees it: where results go and COPY data comes from.
+/// A connection as the library sees it: the destination of results and the source of COPY data.
 pub(crate) struct Wire<'c> {
     pub(crate) socket: &'c Socket,
     pub(crate) input: Input,
     pub(crate) output: Output,
-    /// How values become text; a copy of the session's settings, renewed when they change.
+    /// Settings for showing values as text: a copy of the session's, renewed when they change.
     text: TextSettings,
     /// Result formats of the portal being executed.
     formats: ResultFormats,
     /// Types of the columns being sent.
     types: Vec<TypeOid>,
-    /// Where in the output the answer to a statement begins that is to be given wholly or not at all;
-    /// `None` without one, and when part of it has gone already.
+    /// Output position of the answer to a statement that must be sent wholly or not at all. `None`
+    /// without such a statement, and once part of the answer has been sent.
     whole_from: Option<usize>,
-    /// The COPY that runs is in the binary format.
+    /// True while a COPY in the binary format runs.
     binary_copy: bool,
-    /// A protocol error met while the library read COPY data; ends the session.
+    /// A protocol error from a read of COPY data inside the library. It ends the session.
     broken: Option<Ending>,
-    /// From the first LISTEN on: what other sessions wake this one by.
+    /// Means by which other sessions wake this one; set from the first LISTEN on.
     wake: Option<Wake>,
-    /// How long the client may be silent where its next message is waited for.
+    /// Longest silence of the client while its next message is awaited.
     read_timeout: Option<Duration>,
-    /// How long a read of the socket waits.
+    /// Read timeout that the socket has now.
     socket_timeout: Option<Duration>,
 }
 
@@ -96,7 +96,7 @@ impl<'c> Wire<'c> {
         }
     }
 
-    /// Takes over how values are shown as text.
+    /// Sets how values are shown as text.
     pub(crate) fn set_text_settings(&mut self, settings: &TextSettings) {
         self.text = settings.clone();
     }
@@ -113,7 +113,7 @@ impl<'c> Wire<'c> {
         }
     }
 
-    /// Appends an error, in place of what should not be seen of the statement that failed.
+    /// Appends an error, and removes the partial answer of a whole-or-nothing statement.
     fn report_error(&mut self, error: &SqlError) {
         if let Some(at) = self.whole_from.take() {
             self.output.bytes.truncate(at);
@@ -121,7 +121,8 @@ impl<'c> Wire<'c> {
         report::append(&mut self.output.bytes, b'E', error);
     }
 
-    /// The same, but for the error that the session ends with: that one is written once, as FATAL.
+    /// Does the same, except for the error that ends the session: that one is written once, as
+    /// FATAL.
     fn report_unless_last(&mut self, session: &Session, error: &SqlError) {
         if session.is_terminated() && error.sqlstate == TERMINATED {
             if let Some(at) = self.whole_from.take() {
@@ -148,7 +149,7 @@ impl<'c> Wire<'c> {
         );
     }
 
-    /// Announces rows of a simple query.
+    /// Announces the rows of a simple query.
     fn announce(&mut self, columns: &[ColumnInfo], formats: ResultFormats) {
         self.describe(columns, &formats);
         self.set_types(columns);
@@ -160,7 +161,7 @@ impl<'c> Wire<'c> {
         self.types.extend(columns.iter().map(|column| column.oid()));
     }
 
-    /// The session ends: where the next message begins, or what it is for, is not known.
+    /// Ends the session, because the beginning or the purpose of the next message is unknown.
     fn lose_synchronization(&mut self) {
         self.broken = Some(Ending::Protocol(ProtocolError {
             sqlstate: "08P01",
@@ -168,7 +169,7 @@ impl<'c> Wire<'c> {
         }));
     }
 
-    /// What a COPY fails with when nothing more comes that can be read.
+    /// Returns the error of a COPY that cannot read any further data.
     fn cut_off_in_copy(&mut self, ending: Ending) -> SqlError {
         match ending {
             Ending::Protocol(error) => match self.input.pending().first().copied() {
@@ -186,8 +187,8 @@ impl<'c> Wire<'c> {
         }
     }
 
-    /// A message that may not come while data flows. It ends the session: whether its client goes on
-    /// to send data is not known.
+    /// Returns the error for a message that is not allowed during COPY. It ends the session,
+    /// because it is unknown whether the client will go on sending data.
     fn unexpected_in_copy(&mut self, kind: u8) -> SqlError {
         self.lose_synchronization();
         SqlError::new(
@@ -196,12 +197,12 @@ impl<'c> Wire<'c> {
         )
     }
 
-    /// Fails when the session's statement is to end.
+    /// Fails when the session's statement must end.
     fn interrupted(&self) -> Result<(), SqlError> {
         self.output.session().map_or(Ok(()), niwaki::Terminator::interrupted)
     }
 
-    /// Reads until a whole message is there.
+    /// Reads until a whole message has arrived.
     fn wait_for_message(&mut self) -> Result<(), NoMessage> {
         loop {
             match frontend::frame(self.input.pending()) {
@@ -217,8 +218,8 @@ impl<'c> Wire<'c> {
         }
     }
 
-    /// Waits for more bytes; false at the end of the stream. Memory that the session has freed is
-    /// given back if the client is silent for a while.
+    /// Waits for more bytes. Returns false at the end of the stream. If the client stays silent for
+    /// a while, memory that the session has freed goes back to the system.
     fn fill(&mut self) -> io::Result<bool> {
         let most = self.read_timeout;
         if !gives_back_within(most) {
@@ -232,17 +233,17 @@ impl<'c> Wire<'c> {
         self.fill_within(most.map(|most| most.saturating_sub(SILENT)))
     }
 
-    /// Waits for more bytes, for so long; asks the system to only if it was told otherwise last.
+    /// Waits for more bytes, at most for `most`. Sets the socket's timeout only if it changes.
     fn fill_within(&mut self, most: Option<Duration>) -> io::Result<bool> {
         if self.socket_timeout != most {
-            // If it cannot be set the socket is gone, and the read says so.
+            // If this fails, the socket is gone, and the read reports it.
             let _ = self.socket.set_read_timeout(most);
             self.socket_timeout = most;
         }
         self.input.fill(self.socket)
     }
 
-    /// Gives up the message that is being read when there is no room for it, else the session.
+    /// Gives up the incoming message if there was no memory for it, otherwise the session.
     fn give_up(&mut self, error: io::Error) -> NoMessage {
         match frontend::announced(self.input.pending()) {
             Some((kind, bytes)) if error.kind() == io::ErrorKind::OutOfMemory => {
@@ -291,7 +292,7 @@ impl RowSink for Wire<'_> {
 
 impl ResultSink for Wire<'_> {
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
-        // Only simple queries announce their columns, and they are text but for one kind.
+        // Only simple queries announce their columns. All but BINARY cursors give text.
         self.announce(columns, ResultFormats::default());
         Ok(())
     }
@@ -315,7 +316,7 @@ impl ResultSink for Wire<'_> {
     }
 
     fn notice(&mut self, notice: &SqlError) {
-        // It stays, so what is before it does.
+        // The notice stays in the output, so the output before it stays too.
         self.whole_from = None;
         report::append(&mut self.output.bytes, b'N', notice);
     }
@@ -335,7 +336,7 @@ impl ResultSink for Wire<'_> {
     fn copy_in(&mut self, columns: usize) -> Result<(), SqlError> {
         backend::copy_response(&mut self.output.bytes, b'G', self.binary_copy, columns);
         self.flush();
-        // Taken back where the next message is waited for.
+        // The session's loop resets the timeout when it waits for the next message.
         self.read_timeout = Some(COPY_STEP);
         Ok(())
     }
@@ -353,7 +354,7 @@ impl ResultSink for Wire<'_> {
                 }
                 Err(NoMessage::NoRoom(kind)) => return Err(self.unexpected_in_copy(kind)),
                 Err(NoMessage::Ending(ending)) => {
-                    // A session that is to end is woken by the end of its stream.
+                    // The end of its stream wakes a session that must end.
                     self.interrupted()?;
                     return Err(self.cut_off_in_copy(ending));
                 }
@@ -364,7 +365,7 @@ impl ResultSink for Wire<'_> {
             let (kind, used) = (frame.kind(), frame.len());
             let outcome = match kind {
                 b'd' | b'c' | b'f' => match frame.read() {
-                    // A line may be larger than what there is room for.
+                    // A line may be larger than the free memory.
                     Ok(Message::CopyData(bytes)) => {
                         let asked = ask_to_grow(buffer.capacity(), buffer.len(), bytes.len());
                         asked.map_err(SqlError::from).map(|()| {
@@ -378,7 +379,7 @@ impl ResultSink for Wire<'_> {
                     Ok(_) => Ok(false),
                     Err(error) => Err(report::protocol(error)),
                 },
-                // PostgreSQL ignores these while data flows.
+                // PostgreSQL ignores these messages during COPY.
                 b'H' | b'S' => {
                     self.input.consume(used);
                     continue;
@@ -412,7 +413,7 @@ impl ResultSink for Wire<'_> {
 
 /// Serves an authenticated session until it ends.
 pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
-    // After an error in an extended-protocol message everything up to Sync is skipped.
+    // After an error in an extended-protocol message, all messages up to Sync are skipped.
     let mut skipping = false;
     ready(session, wire);
     loop {
@@ -439,7 +440,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
                 return Ending::Client;
             }
             Err(NoMessage::NoRoom(kind)) => {
-                // What is skipped needs no room, nor does what is left of a COPY that failed.
+                // A skipped message needs no memory, nor does the remaining data of a failed COPY.
                 if !skipping && !matches!(kind, b'd' | b'c' | b'f') {
                     skipping = fail_message(session, wire, kind, &message_too_large());
                 }
@@ -459,10 +460,10 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
         let step = if skipping && !frame.is_never_skipped() {
             Ok(Next::Go)
         } else {
-            // It ends what was skipped, even one that cannot be read.
+            // Sync and Terminate end the skipping, even if they cannot be read.
             skipping = false;
             match frame.read().map_err(report::protocol) {
-                // These two may read COPY data, so their text leaves the input first.
+                // Both of these may read COPY data, so their text is copied out of the input first.
                 Ok(Message::Query(sql)) => {
                     let sql = sql.to_owned();
                     wire.input = input;
@@ -505,7 +506,7 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
     }
 }
 
-/// Tells the client why the session ends, if that is the client's own doing.
+/// Tells the client why the session ends, if the client caused it.
 fn ended(wire: &mut Wire<'_>, ending: Ending) -> Ending {
     if let Ending::Protocol(error) = &ending {
         fatal(wire, &report::protocol(error.clone()));
@@ -513,20 +514,20 @@ fn ended(wire: &mut Wire<'_>, ending: Ending) -> Ending {
     ending
 }
 
-/// Such a message is dropped, and the session goes on.
+/// Returns the error for a message that was dropped. The session goes on.
 fn message_too_large() -> SqlError {
     SqlError::new("53200", "out of memory")
         .with_detail("There is no room for a message of the client.")
         .with_hint(niwaki_env::memory::FULL_HINT)
 }
 
-/// What follows a message.
+/// Action after a message.
 enum Next {
-    /// The next message.
+    /// Read the next message.
     Go,
-    /// ReadyForQuery, and a write.
+    /// Send ReadyForQuery, and write the output.
     Ready,
-    /// The end of the session.
+    /// End the session.
     End,
 }
 
@@ -544,7 +545,7 @@ fn ready(session: &mut Session, wire: &mut Wire<'_>) {
     wire.flush();
 }
 
-/// Sends what other sessions have for this one, unless a transaction is open.
+/// Sends the notifications of other sessions to the client, unless a transaction is open.
 fn notify(session: &mut Session, wire: &mut Wire<'_>) {
     if wire.wake.is_none() {
         return;
@@ -556,12 +557,12 @@ fn notify(session: &mut Session, wire: &mut Wire<'_>) {
     }
 }
 
-/// Whether to give memory back if the client is silent. It may be silent for `most`.
+/// Decides whether to give memory back during the client's silence, which may last for `most`.
 fn gives_back_within(most: Option<Duration>) -> bool {
     niwaki_env::memory::may_give_back() && most.is_none_or(|most| most > SILENT)
 }
 
-/// Waits for the client, and passes on what other sessions have for it meanwhile.
+/// Waits for the client, and meanwhile passes on notifications from other sessions.
 fn wait_idle(
     session: &mut Session,
     wire: &mut Wire<'_>,
@@ -588,15 +589,16 @@ fn wait_idle(
             }
         }
         if session.is_terminated() || wire.output.failure().is_some() {
-            // Seen to where the next message is waited for.
+            // The wait for the next message handles this.
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// Reports an error of an extended-protocol message; all up to Sync is skipped. It is written at once: a client that
-/// sent Flush waits for it before it sends Sync, and that Flush is skipped, too.
+/// Reports an error of an extended-protocol message. All messages up to Sync are skipped. The error
+/// is written at once: a client that sent Flush waits for the error before it sends Sync, and that
+/// Flush is skipped, too.
 fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
     session.error();
     wire.report_unless_last(session, error);
@@ -604,8 +606,8 @@ fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
     true
 }
 
-/// Reports an error of a message of this kind. Returns whether all up to Sync is skipped; if not,
-/// the client is told to go on.
+/// Reports an error of a message of this kind. Returns whether messages up to Sync are skipped. If
+/// not, the client gets ReadyForQuery.
 fn fail_message(session: &mut Session, wire: &mut Wire<'_>, kind: u8, error: &SqlError) -> bool {
     fail(session, wire, error);
     let skips = frontend::is_extended(kind);
@@ -617,7 +619,7 @@ fn fail_message(session: &mut Session, wire: &mut Wire<'_>, kind: u8, error: &Sq
 
 /// Reports an error that ends the session.
 pub(crate) fn fatal(wire: &mut Wire<'_>, error: &SqlError) {
-    // A client that does not read its socket must not keep the thread for ever.
+    // A client that does not read its socket must not block the thread for ever.
     wire.output.set_session(None);
     report::append_fatal(&mut wire.output.bytes, error);
     wire.flush();
@@ -662,7 +664,7 @@ fn extended(
             backend::parse_complete(&mut wire.output.bytes);
         }
         Message::Bind(mut bind) => {
-            // Parameters of types that users defined are read as the catalog has them now.
+            // Parameters of user-defined types are read by the present definitions in the catalog.
             session.refresh_types();
             let types = &session.text_settings().types;
             if !Arc::ptr_eq(&wire.text.types, types) {
@@ -705,7 +707,7 @@ fn extended(
             return Ok(Next::Ready);
         }
         Message::Terminate => return Ok(Next::End),
-        // What is left of a COPY that failed: PostgreSQL ignores it too.
+        // Remaining data of a failed COPY. PostgreSQL ignores it too.
         Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
         Message::FunctionCall => {
             session.refuse_in_failed_block()?;
@@ -722,7 +724,7 @@ fn bind_portal(
     settings: &TextSettings,
     bind: &mut Bind<'_>,
 ) -> Result<(), SqlError> {
-    // In PostgreSQL's order: a client sees the first of several faults.
+    // Faults are checked in PostgreSQL's order, because a client sees the first of several.
     session.statement(bind.statement)?;
     let formats = bind.parameter_formats().map_err(report::protocol)?;
     let count = bind.count().map_err(report::protocol)?;
@@ -732,7 +734,8 @@ fn bind_portal(
             format!("bind message has {} parameter formats but {count} parameters", formats.len()),
         ));
     }
-    // What 'now' means in a parameter; microseconds from 1970 to 2000 lie between the two clocks.
+    // The meaning of 'now' in a parameter. The two clocks differ by the microseconds from 1970 to
+    // 2000.
     let now = session.database().env().clock.now_unix_us().saturating_sub(UNIX_TO_2000_US);
     let context = InputContext { settings, now };
     let kind = ColumnType::new;
@@ -750,7 +753,7 @@ fn bind_portal(
         let value = match (code, bind.value().map_err(report::protocol)?) {
             (0 | 1, None) => return Ok(Datum::Null),
             (0, Some(bytes)) => match std::str::from_utf8(bytes) {
-                // A name, which the session looks up.
+                // A name of an object, which the session looks up.
                 Ok(text) if type_oid.is_object_name() => Ok(Datum::text(text)),
                 Ok(text) => niwaki_types::input(kind(type_oid), text, &context),
                 Err(error) => {
@@ -761,11 +764,11 @@ fn bind_portal(
                 }
             },
             (1, Some(bytes)) => niwaki_types::read_binary(kind(type_oid), bytes, &settings.types),
-            // PostgreSQL refuses it for NULL, too.
+            // PostgreSQL refuses such a format for NULL, too.
             (other, _) => Err(TypeError::new("22023", format!("unsupported format code: {other}"))),
         };
         value.map_err(|mut error| {
-            // Bytes behind a value: PostgreSQL says which parameter has them.
+            // PostgreSQL names the parameter that has surplus bytes.
             if error.message == niwaki_types::BYTES_LEFT_OVER {
                 error.message = format!("{} in bind parameter {}", error.message, number + 1);
             }
@@ -773,7 +776,8 @@ fn bind_portal(
                 "" => "unnamed portal".to_owned(),
                 name => format!("portal \"{name}\""),
             };
-            // Values are not shown, as with PostgreSQL's default `log_parameter_max_length_on_error`.
+            // Values are not shown, as with PostgreSQL's default
+            // `log_parameter_max_length_on_error`.
             let hidden = if code == 0 { " = '...'" } else { "" };
             SqlError::from(error)
                 .within_context(format!("{portal} parameter ${}{hidden}", number + 1))
@@ -795,11 +799,11 @@ fn bind_portal(
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
 
-/// SQLSTATE of the end that others ask for.
+/// SQLSTATE of a session that was told to end.
 const TERMINATED: &str = "57P01";
 
-/// A client that is silent for so long may be for longer.
+/// Silence of a client after which memory is given back: the silence may last longer.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// How often a wait for the next data of a COPY looks for interrupts.
+/// Interval at which a wait for COPY data checks for interrupts.
 const COPY_STEP: Duration = Duration::from_millis(50);

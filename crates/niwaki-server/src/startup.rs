@@ -1,4 +1,4 @@
-//! The beginning of a connection: encryption requests, cancel requests, the start-up packet.
+//! The first phase of a connection: encryption requests, cancel requests, the start-up packet.
 
 use std::time::Duration;
 
@@ -7,59 +7,61 @@ use niwaki::SqlError;
 use crate::connection::{Input, Output, Socket};
 use crate::wire::frontend::{self, Startup};
 
-/// What a client asked for when it opened a session.
+/// A client's request for a session.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) user: String,
     pub(crate) database: String,
-    /// Settings, in the order given: `options` (`-c name=value`) first, as PostgreSQL applies them.
+    /// Settings in the given order. The ones of `options` (`-c name=value`) come first, as in
+    /// PostgreSQL.
     pub(crate) settings: Vec<(String, String)>,
-    /// Minor protocol version asked for.
+    /// Requested minor protocol version.
     pub(crate) minor: u16,
     /// Protocol extensions (`_pq_.…`) that the server does not know.
     pub(crate) unknown: Vec<String>,
 }
 
-/// How the first phase ended.
+/// Result of the first phase.
 pub(crate) enum Opening {
-    /// A session is wanted.
+    /// The client wants a session.
     Session(Request),
-    /// A statement of another session is to be cancelled; no answer is sent.
+    /// The client wants to cancel a statement of another session. It gets no answer.
     Cancel {
         /// The session's number, as BackendKeyData named it.
         process_id: u32,
-        /// Its secret.
+        /// The session's secret.
         secret: Vec<u8>,
     },
     /// The client left.
     Gone,
 }
 
-/// Reads up to the start-up packet, as long as `left` says that time is left; refuses encryption,
-/// which is answered with `N`.
+/// Reads up to the start-up packet, while `left` returns remaining time. Refuses encryption with
+/// the answer `N`.
 ///
 /// # Errors
-/// What to send as FATAL before closing.
+/// The error to send as FATAL before the connection is closed.
 pub(crate) fn open(
     socket: &Socket,
     input: &mut Input,
     output: &mut Output,
     left: &dyn Fn() -> Duration,
 ) -> Result<Opening, SqlError> {
-    // One request for TLS and one for GSSAPI are usual; more are a loop.
+    // One request for TLS and one for GSSAPI are usual. More would be a loop.
     let mut encryption_requests = 0;
     loop {
         let decoded = frontend::decode_startup(input.pending())
             .map_err(|error| SqlError::new(error.sqlstate, error.message))?;
         let Some((packet, used)) = decoded else {
-            // A byte now and then does not make the time longer.
+            // Single bytes do not extend the time limit.
             let left = left();
             if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
                 return Ok(Opening::Gone);
             }
             match input.fill(socket) {
                 Ok(true) => continue,
-                // A port scan, or the time for authentication ran out: nobody waits for an answer.
+                // A port scan, or the time for authentication is over: no client waits for an
+                // answer.
                 Ok(false) | Err(_) => return Ok(Opening::Gone),
             }
         };
@@ -71,7 +73,8 @@ pub(crate) fn open(
                 }
                 input.consume(used);
                 if !input.pending().is_empty() {
-                    // Bytes sent before the answer could be smuggled into an encrypted session.
+                    // An attacker could smuggle bytes that come before the answer into an encrypted
+                    // session.
                     return Err(SqlError::new(
                         "08P01",
                         "received unencrypted data after encryption request",
@@ -103,7 +106,7 @@ pub(crate) fn open(
     }
 }
 
-/// Sorts the pairs of a start-up packet.
+/// Separates the pairs of a start-up packet.
 fn request(minor: u16, pairs: &[(&str, &str)]) -> Result<Request, SqlError> {
     let mut request = Request { minor, ..Request::default() };
     let mut given = Vec::new();
@@ -136,8 +139,8 @@ fn request(minor: u16, pairs: &[(&str, &str)]) -> Result<Request, SqlError> {
     Ok(request)
 }
 
-/// The settings in a start-up packet's `options`: `-c name=value`, `-cname=value`, `--name=value`;
-/// a backslash keeps the character after it.
+/// Parses the settings in a start-up packet's `options`: `-c name=value`, `-cname=value`,
+/// `--name=value`. A backslash keeps the character after it.
 fn command_line_options(options: &str) -> Result<Vec<(String, String)>, SqlError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

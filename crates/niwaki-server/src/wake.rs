@@ -1,4 +1,4 @@
-//! Waking an idle session: for messages from other sessions.
+//! Waking of an idle session when other sessions have messages for it.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,20 +9,21 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::Socket;
 
-/// What a session that listens waits on besides its client: a pair of sockets, one end of which any thread may write to.
+/// Second descriptor that a listening session waits on, beside its client's. It is a pair of
+/// sockets, and any thread may write to one end.
 pub(crate) struct Wake {
     reading: UnixStream,
     writing: Arc<UnixStream>,
 }
 
-/// What a wait ended with.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// The client sent something, or is gone.
+    /// The client sent bytes, or is gone.
     ByClient,
-    /// Another session has something for it.
+    /// Another session has a message for this one.
     ByOther,
-    /// Nothing happened for too long.
+    /// The timeout passed without an event.
     TimedOut,
 }
 
@@ -34,11 +35,11 @@ impl Wake {
         Ok(Self { reading, writing: Arc::new(writing) })
     }
 
-    /// Wakes the session; from any thread, without blocking.
+    /// Returns a function that wakes the session, from any thread, without blocking.
     pub(crate) fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
         let writing = Arc::clone(&self.writing);
         Arc::new(move || {
-            // Where the pipe is full, it wakes already; where it is closed, nobody is there.
+            // A full pipe already wakes the session. A closed one has no session to wake.
             let _ = (&*writing).write(&[1]);
         })
     }
@@ -56,14 +57,14 @@ impl Wake {
         match poll(&mut waited, timeout.as_ref()) {
             Ok(0) => return Ok(Woken::TimedOut),
             Ok(_) => {}
-            // Whoever waits looks again.
+            // The caller checks again.
             Err(rustix::io::Errno::INTR) => return Ok(Woken::ByOther),
             Err(error) => return Err(error.into()),
         }
         let [client, other] = waited.map(|one| !one.revents().is_empty());
         if other {
             let mut bytes = [0; 64];
-            // Ends: nothing is left at some time, since wake-ups of a full pipe are dropped.
+            // Ends: the pipe gets empty, because wake-ups of a full pipe are dropped.
             while matches!((&self.reading).read(&mut bytes), Ok(count) if count == bytes.len()) {}
         }
         Ok(if client { Woken::ByClient } else { Woken::ByOther })

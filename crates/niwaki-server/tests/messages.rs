@@ -1,7 +1,8 @@
-//! Messages that a driver seldom sends, answered as PostgreSQL answers them.
+//! Messages that a driver seldom sends, with PostgreSQL's answers.
 //!
-//! The formats that a client had asked for were kept by a portal's name. A cursor that took the
-//! name of a portal that CLOSE or COMMIT had ended gave its rows in the formats of that portal.
+//! The formats that a client had asked for were once kept by a portal's name. A cursor could take
+//! the name of a portal that CLOSE or COMMIT had ended. Its rows then had the formats of that
+//! portal.
 
 mod common;
 
@@ -16,14 +17,14 @@ fn parse(statement: &str, sql: &str) -> Message {
     (b'P', format!("{statement}\0{sql}\0\0\0").into_bytes())
 }
 
-/// Bind, without parameters.
+/// Builds a Bind without parameters.
 fn bind(portal: &str, statement: &str, results: &[u16]) -> Message {
     let mut body = format!("{portal}\0{statement}\0\0\0\0\0").into_bytes();
     body.extend(list(results));
     (b'B', body)
 }
 
-/// Bind of the unnamed statement and portal.
+/// Builds a Bind of the unnamed statement and portal.
 fn bind_values(formats: &[u16], values: &[Option<&[u8]>]) -> Message {
     let mut body = [&b"\0\0"[..], &list(formats)].concat();
     body.extend(u16::try_from(values.len()).expect("few").to_be_bytes());
@@ -36,7 +37,7 @@ fn bind_values(formats: &[u16], values: &[Option<&[u8]>]) -> Message {
     (b'B', body)
 }
 
-/// A count, and so many numbers of two bytes.
+/// Encodes a count, and that many numbers of two bytes.
 fn list(numbers: &[u16]) -> Vec<u8> {
     let count = u16::try_from(numbers.len()).expect("few");
     [count].iter().chain(numbers).flat_map(|number| number.to_be_bytes()).collect()
@@ -46,12 +47,12 @@ fn execute(portal: &str, max_rows: u32) -> Message {
     (b'E', [portal.as_bytes(), &[0], &max_rows.to_be_bytes()].concat())
 }
 
-/// Parse, Bind and Execute of a statement without a name.
+/// Builds Parse, Bind and Execute of an unnamed statement.
 fn step(sql: &str) -> [Message; 3] {
     [parse("", sql), bind("", "", &[]), execute("", 0)]
 }
 
-/// What is answered to these messages, up to ReadyForQuery.
+/// Sends these messages, and returns the answers up to ReadyForQuery.
 fn answers(client: &mut Client, messages: &[Message]) -> Vec<String> {
     for (kind, body) in messages {
         client.send_framed(Some(*kind), body);
@@ -59,13 +60,13 @@ fn answers(client: &mut Client, messages: &[Message]) -> Vec<String> {
     heard(client)
 }
 
-/// What comes up to ReadyForQuery, without ParseComplete and BindComplete.
+/// Returns the messages up to ReadyForQuery, without ParseComplete and BindComplete.
 fn heard(client: &mut Client) -> Vec<String> {
     let read = client.read_to(b'Z');
     read.iter().filter(|(kind, _)| !matches!(kind, b'1' | b'2')).map(shown).collect()
 }
 
-/// A message in words: an error by its SQLSTATE and text, a row by the bytes of its first value.
+/// Describes a message: an error by its SQLSTATE and text, a row by the bytes of its first value.
 fn shown((kind, body): &Message) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match kind {
@@ -102,7 +103,7 @@ fn a_cursor_gives_text_whatever_had_its_name() {
     drop(server.stop());
 }
 
-/// PostgreSQL judges the formats of results when there is something to send in them.
+/// PostgreSQL checks the formats of results only when there is a value to send in them.
 #[test]
 fn format_codes_of_results_are_refused_with_the_first_row() {
     let database = database();
@@ -120,7 +121,7 @@ fn format_codes_of_results_are_refused_with_the_first_row() {
     drop(server.stop());
 }
 
-/// A NULL was let in, whatever format it had.
+/// A NULL was once accepted in any format.
 #[test]
 fn format_codes_of_parameters_are_refused_for_null_too() {
     let database = database();
@@ -135,15 +136,15 @@ fn format_codes_of_parameters_are_refused_for_null_too() {
     assert_eq!(run(&mut client, &[0, 7], &null), refused(7));
     assert_eq!(run(&mut client, &[0, 0xffff], &null), refused(-1));
     assert_eq!(run(&mut client, &[7], &null), refused(7));
-    // The first fault is told.
+    // The first fault is reported.
     let wrong = run(&mut client, &[0, 7], &[Some(b"x"), None]);
     assert_eq!(wrong, ["22P02 invalid input syntax for type integer: \"x\"", "I"]);
     assert_eq!(run(&mut client, &[0, 1], &null), ["[49, 255, 255, 255, 255]", "SELECT 1", "I"]);
     drop(server.stop());
 }
 
-/// A function call is refused as any statement is. It fails its block or undoes what is open, ends
-/// with ReadyForQuery, and is skipped before Sync.
+/// A function call is refused in the same way as a statement. The refusal fails the block or undoes
+/// the implicit transaction, ends with ReadyForQuery, and is skipped before Sync.
 #[test]
 fn function_calls_are_refused() {
     let database = database();
@@ -178,7 +179,7 @@ fn function_calls_are_refused() {
     drop(server.stop());
 }
 
-/// A message of COPY's own whose length was wrong was told to be an unexpected one.
+/// A COPY message with a wrong length was once reported as an unexpected message.
 #[test]
 fn a_copy_says_why_it_cannot_read_on() {
     let database = database();
@@ -201,7 +202,7 @@ fn a_copy_says_why_it_cannot_read_on() {
         client.stream.write_all(bytes).expect("the server reads");
         let said = client.read_to(b'E');
         assert_eq!(said.iter().map(shown).collect::<Vec<_>>(), [expected]);
-        // The connection ends: where the next message begins is not known.
+        // The connection ends, because the beginning of the next message is unknown.
         assert_eq!(client.last_words(), ["08P01"], "{expected}");
     }
     drop(server.stop());

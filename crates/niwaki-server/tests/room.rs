@@ -1,8 +1,8 @@
-//! A message that there is no room for.
+//! Messages for which there is no memory.
 //!
-//! Memory that ran out while the data of a COPY was read was told to be the end of the stream, to a
-//! client that was there, and the connection was closed. Other messages ended their session, too.
-//! Such a message is dropped, and the next one is answered.
+//! When memory ran out while the data of a COPY was read, the server once closed the connection. It
+//! reported the end of the stream, although the client was still there. Other such messages ended
+//! their session, too. Now such a message is dropped, and the next one is answered.
 
 #[expect(dead_code, reason = "one test needs a part of it")]
 mod common;
@@ -15,7 +15,7 @@ use niwaki_env::memory::{Counting, set_limit};
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Sends a message for which there is no room; what is answered, up to ReadyForQuery.
+/// Sends a message for which there is no memory. Returns the answer up to ReadyForQuery.
 fn too_much(client: &mut Client, kind: u8, body: &[u8]) -> Vec<u8> {
     set_limit(0);
     client.send_framed(Some(kind), body);

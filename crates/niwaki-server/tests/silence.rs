@@ -1,8 +1,8 @@
-//! Sessions whose clients are silent give back what they freed.
+//! Sessions with silent clients give the memory back that they have freed.
 //!
-//! A session that listens, or has a timeout for idle sessions, kept it: an allocator keeps some
-//! megabytes for each thread, and no other thread can give them back. Hundreds of such sessions
-//! left no memory to those that work.
+//! Sessions that listened, or had a timeout for idle sessions, once kept that memory. An allocator
+//! keeps some megabytes for each thread, and no other thread can give them back. Hundreds of such
+//! sessions left no memory to working sessions.
 
 #[expect(dead_code, reason = "one test needs a part of it")]
 mod common;
@@ -16,7 +16,7 @@ use niwaki_env::sync::{Condvar, Mutex};
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// How often memory was given back.
+/// Number of times that memory was given back.
 static PURGES: Mutex<u32> = Mutex::new(0);
 static PURGED: Condvar = Condvar::new();
 

@@ -1,9 +1,9 @@
-//! Sessions that wait for their clients, told to end.
+//! Terminating sessions that wait for their clients.
 //!
-//! `pg_terminate_backend` did nothing to a session that was idle in a transaction: it kept its
-//! locks and its snapshot, and DROP DATABASE … WITH (FORCE) failed. A client that did not read its
-//! result kept the server from stopping, and its statements ran on behind the last checkpoint. The
-//! end of a session wakes it now wherever it waits for its client.
+//! `pg_terminate_backend` once had no effect on a session that was idle in a transaction. The
+//! session kept its locks and its snapshot, and DROP DATABASE … WITH (FORCE) failed. A client that
+//! did not read its result kept the server from stopping, and its statements ran on behind the last
+//! checkpoint. Now a request to end a session wakes the session wherever it waits for its client.
 
 mod common;
 
@@ -27,14 +27,14 @@ fn a_session_that_is_idle_in_a_transaction_is_terminated() {
     idle.run("begin");
     idle.run("update t set a = 2");
     assert_eq!(other.run(&format!("select pg_terminate_backend({pid})")).as_deref(), Some("t"));
-    // Waits for the lock that the other one has, as long as it has it.
+    // This waits for the lock of the idle session while that session holds it.
     other.run("update t set a = 5");
     assert_eq!(other.run("select a from t").as_deref(), Some("5"));
     assert_eq!(idle.last_words(), ["57P01"]);
     drop(server.stop());
 }
 
-/// With a timeout, who terminates waits for the end, and hears whether it came.
+/// With a timeout, `pg_terminate_backend` waits for the end, and returns whether the session ended.
 #[test]
 fn the_end_of_a_terminated_session_is_waited_for() {
     let database = database();
@@ -49,14 +49,14 @@ fn the_end_of_a_terminated_session_is_waited_for() {
     assert_eq!(other.run(&wait).as_deref(), Some("f"), "there is none any more");
     let killed = "select sessions_killed from pg_stat_database where datname = 'postgres'";
     assert_eq!(other.run(killed).as_deref(), Some("1"));
-    // A session of this program's, which nobody uses and nobody drops.
+    // A session of this program, which the program neither uses nor drops.
     let kept = database.session();
     let wait = format!("select pg_terminate_backend({}, 1)", kept.id());
     assert_eq!(other.run(&wait).as_deref(), Some("f"));
     drop((kept, server.stop()));
 }
 
-/// What it held goes with it: its snapshot, and its place among the sessions.
+/// The end of a session releases its snapshot and its place among the sessions.
 #[test]
 fn a_session_that_is_idle_with_a_snapshot_is_terminated() {
     let database = database();
@@ -70,7 +70,7 @@ fn a_session_that_is_idle_with_a_snapshot_is_terminated() {
     let held = format!("select count(*) from niwaki_snapshots where pid = {pid}");
     assert_eq!(other.run(&held).as_deref(), Some("1"));
     assert_eq!(other.run(&format!("select pg_terminate_backend({pid})")).as_deref(), Some("t"));
-    // Its stream ends when it has.
+    // The stream ends when the session has ended.
     assert_eq!(idle.last_words(), ["57P01"]);
     let began = Instant::now();
     let sessions = format!("select count(*) from pg_stat_activity where pid = {pid}");
@@ -111,7 +111,7 @@ fn sessions_that_listen_or_copy_or_sleep_are_terminated() {
     drop(server.stop());
 }
 
-/// A client that begins a COPY and sends nothing is cancelled as any statement is.
+/// A client that begins a COPY and sends nothing is cancelled like any statement.
 #[test]
 fn a_copy_that_waits_for_data_is_out_of_time() {
     let database = database();
@@ -139,8 +139,8 @@ fn drop_database_with_force_ends_an_idle_session() {
     drop(server.stop());
 }
 
-/// A row that its client never reads, and then an INSERT: the server stops without the row, and
-/// without waiting for the client.
+/// A client never reads its row, and then sends an INSERT. The server stops without sending the
+/// row, and without waiting for the client.
 #[test]
 fn a_client_that_does_not_read_keeps_nothing_from_ending() {
     let env = Env::memory();
@@ -151,7 +151,8 @@ fn a_client_that_does_not_read_keeps_nothing_from_ending() {
     let mut deaf = Client::ready(&server, "postgres");
     let pid = deaf.run("select pg_backend_pid()").expect("a number");
     deaf.send("begin; select repeat('x', 50000000); insert into t values (666); commit");
-    // Runs until the sockets are full; whether it is told before or after, it must end.
+    // The statement runs until the sockets are full. It must end whether the request comes before
+    // or after that.
     other.run(&format!("select pg_terminate_backend({pid})"));
     let gone = format!("select count(*) from pg_stat_activity where pid = {pid}");
     let began = Instant::now();
@@ -184,7 +185,8 @@ fn activity_shows_where_a_client_is() {
     drop(server.stop());
 }
 
-/// Sockets that never log in took all descriptors, and a byte now and then kept one for ever.
+/// Sockets that never logged in once took all descriptors. A single byte now and then kept one for
+/// ever.
 #[test]
 fn strangers_are_bounded_in_number_and_time() {
     let database = database();
@@ -192,14 +194,14 @@ fn strangers_are_bounded_in_number_and_time() {
     let mut known = Client::ready(&server, "postgres");
     let connect = || TcpStream::connect(server.address()).expect("it listens");
     let mut strangers: Vec<TcpStream> = (0..4).map(|_| connect()).collect();
-    // One more than half of the sockets: it is told so, and closed.
+    // One more than half of the sockets is told so and closed.
     let mut one_more = Client::connect(&server, "postgres");
     assert_eq!(one_more.last_words(), ["53300"]);
     for stranger in &mut strangers {
         stranger.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
         stranger.write_all(&[0, 0, 1, 0, 0, 3, 0, 0]).expect("it reads");
         let began = Instant::now();
-        // A byte of the packet now and then, as long as the server takes it.
+        // Send a byte of the packet now and then, as long as the server takes it.
         let ended = loop {
             assert!(began.elapsed() < LONG, "a stranger stays for ever");
             match stranger.read(&mut [0]) {
@@ -212,18 +214,18 @@ fn strangers_are_bounded_in_number_and_time() {
         };
         assert!(!matches!(ended, Ok(1..)), "it is let in: {ended:?}");
     }
-    // Their places are free again.
+    // The places of these connections are free again.
     Client::ready(&server, "postgres");
     assert_eq!(known.run("select 1").as_deref(), Some("1"));
     drop(server.stop());
 }
 
-/// `psql` asks for encryption first, and took the error for the answer: "server sent an error
+/// `psql` asks for encryption first. It once took the error for the answer: "server sent an error
 /// response during SSL exchange".
 #[test]
 fn one_too_many_is_told_so_after_its_requests_for_encryption() {
     let database = database();
-    // A session and a stranger, and there is no place any more.
+    // A session and a connection without login take all places.
     let server = start_with(&database, 2, LONG);
     let _known = Client::ready(&server, "postgres");
     let _stranger = Client::silent(&server);
@@ -239,14 +241,14 @@ fn one_too_many_is_told_so_after_its_requests_for_encryption() {
     drop(server.stop());
 }
 
-/// Those that there is no place for are bounded in number, and in time as others are.
+/// Surplus connections are limited in number, and in time like others.
 #[test]
 fn those_that_are_turned_away_are_few() {
     let database = database();
     let server = start_with(&database, 2, LONG);
     let _known = Client::ready(&server, "postgres");
     let _silent: Vec<Client> = (0..1 + 8).map(|_| Client::silent(&server)).collect();
-    // Told without being asked what it wants.
+    // This connection is refused at once, before it asks for a session.
     assert_eq!(Client::silent(&server).last_words(), ["53300"]);
     drop(server.stop());
     let server = start_with(&database, 2, Duration::from_millis(300));

@@ -13,7 +13,7 @@ fn main() -> niwaki::Result<()> {
     session.execute("create table t (a int primary key, b int, f char(84))", ())?;
     let fill = format!("insert into t select x, 0, 'x' from generate_series(1, {ROWS}) as g(x)");
     session.execute(fill.as_str(), ())?;
-    // Ten rows for each key, which name rows anywhere in the table.
+    // Each key has ten rows, which name rows anywhere in the table.
     session.execute("create table ten (k int, a int)", ())?;
     let fill = format!(
         "insert into ten select i, (i * 7919 + j * 104729) % {ROWS} + 1 from generate_series(1, {ROWS} / 10) i, generate_series(1, 10) j"

@@ -1,4 +1,4 @@
-//! What the sessions are doing, as `pg_stat_activity` shows it.
+//! Activity of each session, for the view `pg_stat_activity`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,25 +7,26 @@ use niwaki_catalog::Oid;
 use niwaki_env::hash::HashMap;
 use niwaki_env::sync::Mutex;
 
-/// Most bytes of a statement's text that are kept (`track_activity_query_size` of PostgreSQL).
+/// The most bytes of a statement's text that an activity keeps, as PostgreSQL's default for
+/// `track_activity_query_size`.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// Whether a session works or waits for its client.
+/// State of a session: it works, or it waits for its client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// No transaction is open.
     #[default]
     Idle,
-    /// A statement runs, or belongs to an implicit transaction that has not ended.
+    /// A statement runs, or has run in an implicit transaction that has not ended.
     Active,
-    /// The client has the next word in a transaction block.
+    /// A transaction block is open, and the session waits for the client's next statement.
     InTransaction,
-    /// The same, and the block can only be rolled back.
+    /// As [`State::InTransaction`], but the block can only be rolled back.
     InFailedTransaction,
 }
 
 impl State {
-    /// PostgreSQL's word.
+    /// Returns the state's name in PostgreSQL.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -36,10 +37,10 @@ impl State {
     }
 }
 
-/// Who works in a session, in the words of `pg_stat_activity.backend_type`.
+/// Kind of a session's owner, as in `pg_stat_activity.backend_type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BackendType {
-    /// A client, or the program that the library is part of.
+    /// A client, or the program that has the library linked in.
     #[default]
     Client,
     AutovacuumLauncher,
@@ -47,7 +48,7 @@ pub(crate) enum BackendType {
 }
 
 impl BackendType {
-    /// PostgreSQL's word.
+    /// Returns the kind's name in PostgreSQL.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Client => "client backend",
@@ -61,23 +62,24 @@ impl BackendType {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
     pub(crate) backend_type: BackendType,
-    /// The database that it works in.
+    /// The database that the session works in.
     pub(crate) database: Option<Oid>,
     pub(crate) state: State,
-    /// When that came, in microseconds since 1970; `None`: with the session.
+    /// When the session entered this state, in microseconds since 1970. `None`: when the session
+    /// began.
     pub(crate) state_since_us: Option<i64>,
-    /// Where its client is; `None` for one of this machine without an address.
+    /// The address of the client. `None` for a client of this machine without an address.
     pub(crate) client_address: Option<IpAddr>,
-    /// The port of its client's socket, -1 for one without; `None` without a socket.
+    /// The port of the client's socket; -1 for a socket without a port, `None` without a socket.
     pub(crate) client_port: Option<i32>,
-    /// Text of the statement that runs, or ran last, from its beginning.
+    /// The beginning of the text of the statement that runs, or ran last.
     pub(crate) query: String,
     /// The setting `application_name`.
     pub(crate) application_name: String,
 }
 
 impl Activity {
-    /// A statement with this text begins at `now_us`, in microseconds since 1970.
+    /// Notes that a statement with the text `query` begins at `now_us`, in microseconds since 1970.
     pub(crate) fn begin(&mut self, query: &str, now_us: i64) {
         self.state = State::Active;
         self.state_since_us = Some(now_us);
@@ -86,22 +88,23 @@ impl Activity {
     }
 }
 
-/// Activities by session number. A session writes its own, under a lock that only those who look take
-/// besides.
+/// Activities by session number. A session writes its own activity under a lock. Only readers of
+/// the activities take that lock too.
 #[derive(Debug, Default)]
 pub(crate) struct Activities {
     sessions: Mutex<HashMap<i32, Arc<Mutex<Activity>>>>,
 }
 
 impl Activities {
-    /// A new session's activity; it is forgotten by [`Activities::remove`].
+    /// Adds the activity of a new session. [`Activities::remove`] removes the activity.
     pub(crate) fn add(&self, session: i32, backend_type: BackendType) -> Arc<Mutex<Activity>> {
         let activity = Arc::new(Mutex::new(Activity { backend_type, ..Activity::default() }));
         self.sessions.lock().insert(session, Arc::clone(&activity));
         activity
     }
 
-    /// The session has ended. Its number may belong to a new one already, which stays.
+    /// Removes the activity of a session that has ended. If a new session already has the same
+    /// number, its activity stays.
     pub(crate) fn remove(&self, session: i32, activity: &Arc<Mutex<Activity>>) {
         let mut sessions = self.sessions.lock();
         if sessions.get(&session).is_some_and(|found| Arc::ptr_eq(found, activity)) {
@@ -109,7 +112,7 @@ impl Activities {
         }
     }
 
-    /// What a session does now; `None` for one that has just begun or ended.
+    /// Returns the activity of a session; `None` when the session has just begun or ended.
     pub(crate) fn of(&self, session: i32) -> Option<Activity> {
         let found = self.sessions.lock().get(&session).cloned();
         found.map(|activity| activity.lock().clone())

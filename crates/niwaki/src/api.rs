@@ -1,4 +1,4 @@
-//! The face for programs: statements with values in, rows with values out.
+//! Programs' interface: statements with Rust values in, rows with Rust values out.
 
 use std::ops::{Deref, DerefMut, Index};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::session::{Session, Statement};
 
 /// A Rust value that can be a parameter.
 pub trait ToValue {
-    /// The value as one of SQL type `type_oid`.
+    /// Converts to a value of SQL type `type_oid`.
     ///
     /// # Errors
     /// 22003 when it is out of range, 42804 when the types do not fit, 22P02 for text that the type
@@ -31,22 +31,22 @@ pub trait FromValue: Sized {
 
 /// Parameters of a statement: `()`, tuples of up to eight values, or a slice of values.
 pub trait Params {
-    /// How many there are.
+    /// Returns the number of parameters.
     fn count(&self) -> usize;
-    /// Number `position`, from 0.
+    /// Returns parameter number `position`, counted from 0.
     ///
     /// # Errors
     /// As [`ToValue::to_value`].
     fn value(&self, position: usize, type_oid: TypeOid, settings: &TextSettings) -> Result<Datum>;
 }
 
-/// What can be run: SQL text, or a statement that [`Session::prepare`] made.
+/// A runnable query: SQL text, or a statement that [`Session::prepare`] made.
 pub trait Query {
-    /// The prepared statement, or the text.
+    /// Returns the prepared statement, or the SQL text.
     fn source(&self) -> QuerySource<'_>;
 }
 
-/// See [`Query`].
+/// Source of a [`Query`].
 #[derive(Clone, Copy, Debug)]
 pub enum QuerySource<'q> {
     /// SQL text.
@@ -86,12 +86,12 @@ impl std::fmt::Debug for PreparedQuery {
 }
 
 impl PreparedQuery {
-    /// Types of the parameters `$1`, `$2`, ….
+    /// Returns the types of the parameters `$1`, `$2`, ….
     pub fn parameters(&self) -> &[TypeOid] {
         &self.statement.described.parameters
     }
 
-    /// Columns of the result; empty when there are no rows.
+    /// Returns the columns of the result; none when the statement gives no rows.
     pub fn columns(&self) -> &[ColumnInfo] {
         self.statement.described.columns.as_deref().unwrap_or_default()
     }
@@ -105,19 +105,19 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Columns of the rows.
+    /// Returns the columns of the rows.
     pub fn columns(&self) -> &[ColumnInfo] {
         &self.columns
     }
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
-    /// Whether there is none.
+    /// Decides whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
-    /// The rows in order.
+    /// Iterates over the rows in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Row> {
         self.rows.iter()
     }
@@ -148,10 +148,10 @@ pub struct Row {
 }
 
 impl Row {
-    /// The value of a column, by its position from 0.
+    /// Returns the value of a column, by its position from 0.
     ///
     /// # Errors
-    /// 42703 past the last column, and those of [`FromValue::from_value`].
+    /// 42703 past the last column; the errors of [`FromValue::from_value`].
     pub fn get<T: FromValue>(&self, position: usize) -> Result<T> {
         let value = self.values.get(position).ok_or_else(|| {
             SqlError::new(
@@ -163,10 +163,10 @@ impl Row {
         T::from_value(value, type_oid, &self.settings)
     }
 
-    /// The value of a column, by its name.
+    /// Returns the value of a column, by its name.
     ///
     /// # Errors
-    /// 42703 when there is no such column, and those of [`FromValue::from_value`].
+    /// 42703 when no column has this name; the errors of [`FromValue::from_value`].
     pub fn get_by_name<T: FromValue>(&self, name: &str) -> Result<T> {
         let position =
             self.columns.iter().position(|c| c.name == name).ok_or_else(|| {
@@ -175,7 +175,7 @@ impl Row {
         self.get(position)
     }
 
-    /// The values.
+    /// Returns the values of all columns.
     pub fn values(&self) -> &[Datum] {
         &self.values
     }
@@ -205,7 +205,7 @@ row_into_tuple!(A 0, B 1, C 2, D 3);
 row_into_tuple!(A 0, B 1, C 2, D 3, E 4);
 row_into_tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
 
-/// A transaction: what is run through it commits together, or is undone when it is dropped.
+/// A transaction. Its statements commit together, or are undone when the transaction is dropped.
 #[derive(Debug)]
 pub struct Transaction<'s> {
     session: &'s mut Session,
@@ -261,11 +261,12 @@ impl Drop for Transaction<'_> {
 }
 
 impl Session {
-    /// Runs a statement and returns how many rows it concerned. Without parameters the text may hold
-    /// several statements, which are one transaction; then the number is that of the last one.
+    /// Runs a statement and returns how many rows the statement concerned. Without parameters the
+    /// text may hold several statements, which are one transaction. The number is then the last
+    /// statement's.
     ///
     /// # Errors
-    /// The statement's.
+    /// The errors of the statement.
     pub fn execute(&mut self, query: impl Query, params: impl Params) -> Result<u64> {
         let mut sink = Collector::default();
         self.run_query_source(query.source(), &params, &mut sink)?;
@@ -275,7 +276,7 @@ impl Session {
     /// Runs a query and returns its rows.
     ///
     /// # Errors
-    /// The statement's.
+    /// The errors of the statement.
     pub fn query(&mut self, query: impl Query, params: impl Params) -> Result<Rows> {
         let mut sink = Collector { keep: true, ..Collector::default() };
         self.run_query_source(query.source(), &params, &mut sink)?;
@@ -293,10 +294,10 @@ impl Session {
         Ok(Rows { columns, rows })
     }
 
-    /// Runs a query that gives exactly one row.
+    /// Runs a query that must give exactly one row.
     ///
     /// # Errors
-    /// The statement's; 02000 when there is no row, 21000 when there are several.
+    /// The errors of the statement; 02000 when there is no row, 21000 when there are several.
     pub fn query_one(&mut self, query: impl Query, params: impl Params) -> Result<Row> {
         let mut rows = self.query(query, params)?.into_iter();
         let row = rows.next().ok_or_else(|| SqlError::new("02000", "the query gave no row"))?;
@@ -306,10 +307,10 @@ impl Session {
         Ok(row)
     }
 
-    /// Analyzes and plans a statement once, to be run many times.
+    /// Analyzes and plans a statement once, so that it can run many times.
     ///
     /// # Errors
-    /// Syntax and analysis.
+    /// Syntax errors and errors of the analysis.
     pub fn prepare(&mut self, sql: &str) -> Result<PreparedQuery> {
         let prepared = self.prepare_text(sql);
         match prepared {
@@ -377,7 +378,7 @@ impl Session {
         }
         let mut values = Vec::with_capacity(types.len());
         for (i, type_oid) in types.iter().enumerate() {
-            // A value of a domain is given as one of what the domain is made of.
+            // A parameter of a domain type takes a value of the domain's base type.
             let type_oid = self.text_settings().types.column_type(*type_oid).oid;
             values.push(params.value(i, type_oid, self.text_settings())?);
         }
@@ -459,7 +460,7 @@ macro_rules! integer_values {
                     TypeOid::INT8 => Datum::Int8(i64::from(*self)),
                     TypeOid::FLOAT8 => Datum::Float8(i64::from(*self) as f64),
                     TypeOid::OID => Datum::Oid(u32::try_from(*self).map_err(|_| out_of_range())?),
-                    // Numeric, text and whatever else reads a number.
+                    // Numeric, text, and every other type whose text form can be a number.
                     _ => read(&self.to_string(), type_oid, settings)?,
                 })
             }

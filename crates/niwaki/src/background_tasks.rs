@@ -1,4 +1,4 @@
-//! `niwaki_background_tasks`: what the database does by itself and failed to do.
+//! `niwaki_background_tasks`: the failures of the database's background tasks.
 
 use niwaki_catalog::Result;
 use niwaki_types::{Datum, TypeOid};
@@ -16,7 +16,7 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
     ("last_error", TypeOid::TEXT),
 ];
 
-/// One row for each task that has failed since the database was opened.
+/// Gives one row for each task that has failed since the database was opened.
 pub(crate) fn rows(database: &Database, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
     for (name, task) in database.engine().storage().background_failures() {
         row(&[

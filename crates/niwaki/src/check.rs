@@ -1,4 +1,4 @@
-//! `niwaki check`: everything is visited, every invariant tested.
+//! `niwaki check`: a visit of every relation that tests every invariant.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::session::Session;
 /// One broken invariant that [`Database::check`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Relation or file.
+    /// Relation or file that is broken.
     pub file: String,
-    /// Block, when one is concerned.
+    /// Block that is broken, if the violation concerns one.
     pub block: Option<u32>,
-    /// Item on the block, when one is concerned.
+    /// Item on the block, if the violation concerns one.
     pub item: Option<u16>,
     /// Name of the invariant (`X1`, `B2`, `checksum`, …).
     pub invariant: String,
-    /// What was found.
+    /// Description of the violation.
     pub detail: String,
 }
 
-/// What [`Database::check`] visited and found.
+/// Counts and findings of [`Database::check`].
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Tables visited.
@@ -37,8 +37,8 @@ pub struct CheckReport {
     pub indexes: usize,
     /// Blocks read.
     pub blocks: u64,
-    /// Indexes that are not valid, with their tables: nobody reads them. A statement with
-    /// CONCURRENTLY left them behind, or is at work.
+    /// Invalid indexes, with their tables. No query reads an invalid index. A statement with
+    /// CONCURRENTLY left the index behind, or is still at work.
     pub invalid_indexes: Vec<String>,
     /// Broken invariants; empty when all is well.
     pub violations: Vec<Violation>,
@@ -46,13 +46,13 @@ pub struct CheckReport {
 
 impl Database {
     /// Visits every table and index, the catalog's own included, and reports every invariant that
-    /// does not hold. Nobody else should write meanwhile.
+    /// does not hold. No other session should write meanwhile.
     ///
     /// # Errors
-    /// Read errors; damage is no error but a finding.
+    /// Read errors. Damage is a finding and no error.
     pub fn check(&self) -> Result<CheckReport> {
         let mut report = CheckReport::default();
-        // Every page of every file first: a damaged one ends the visit of its table.
+        // Every page of every file comes first, because a damaged page ends the visit of its table.
         let storage = self.engine().storage().check()?;
         report.violations.extend(storage.corruptions.iter().map(of_file));
         let databases = self.databases().all();
@@ -70,7 +70,7 @@ impl Database {
         Ok(report)
     }
 
-    /// `sound`: nothing is known to be wrong with its pages.
+    /// Checks one database. `sound` says that no damage of its pages is known.
     fn check_database(&self, database: &Arc<OpenDatabase>, sound: bool) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         let state = database.catalog().state_arc();
@@ -90,7 +90,7 @@ impl Database {
             check_table(&name, &table, &mut report)?;
         }
         let mut session = self.session_in(database)?;
-        // Rows of damaged pages say nothing reliable.
+        // Rows on damaged pages prove nothing.
         if sound && report.violations.is_empty() {
             check_enums(&mut session, &state, &mut report)?;
             check_partitions(&mut session, &state, &mut report)?;
@@ -101,11 +101,12 @@ impl Database {
         Ok(report)
     }
 
-    /// Looks for rows that refer to a row that is not there: of all foreign keys that have been proved, one such row each. Reads
-    /// the tables whole, without locks that keep anybody from writing: what is seen is one snapshot.
+    /// Looks for rows whose referenced row does not exist. Reports one such row for each foreign
+    /// key that is validated. Reads the tables whole in one snapshot, without locks that block
+    /// writers.
     ///
     /// # Errors
-    /// Read errors; such rows are no errors but findings.
+    /// Read errors. Such rows are findings and no errors.
     pub fn check_foreign_keys(&self) -> Result<Vec<Violation>> {
         let mut found = Vec::new();
         for database in self.databases().all() {
@@ -127,13 +128,14 @@ impl Database {
     }
 }
 
-/// Whether each partition has the columns and indexes of its table, and rows that belong to it.
+/// Checks that each partition has the columns and indexes of its table, and only rows that belong
+/// to the partition.
 fn check_partitions(
     session: &mut Session,
     state: &CatalogState,
     report: &mut CheckReport,
 ) -> Result<()> {
-    // Rows of damaged pages say nothing reliable.
+    // Rows on damaged pages prove nothing.
     if !report.violations.is_empty() {
         return Ok(());
     }
@@ -150,7 +152,8 @@ fn check_partitions(
     Ok(())
 }
 
-/// Whether each view can still be read: what the names in its text mean is there, and it has its columns.
+/// Checks that each view can still be read: the objects that its text names exist, and its columns
+/// are as stored.
 fn check_views(
     session: &mut Session,
     state: &CatalogState,
@@ -170,7 +173,7 @@ fn check_views(
     Ok(())
 }
 
-/// Whether each trigger can be fired, and each function be run.
+/// Checks that each trigger can fire, and that each function can run.
 fn check_triggers(
     session: &mut Session,
     state: &CatalogState,
@@ -198,7 +201,7 @@ fn check_triggers(
     Ok(())
 }
 
-/// Whether each value of an enum is a label of its type.
+/// Checks that each value of an enum is a label of its type.
 fn check_enums(
     session: &mut Session,
     state: &CatalogState,
@@ -219,7 +222,7 @@ fn check_enums(
     Ok(())
 }
 
-/// Whether each stored expression can be read, and what it names is there.
+/// Checks that each stored expression can be read, and that the objects it names exist.
 fn check_expressions(state: &CatalogState, report: &mut CheckReport) {
     for (file, detail) in crate::session::unreadable_expressions(state) {
         let (block, item, invariant) = (None, None, "T4".to_owned());
@@ -242,7 +245,8 @@ fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()
     }
 }
 
-/// Tables of the database that is always there are named alone.
+/// Adds the database's name to a violation. Tables of the first database, which always exists, keep
+/// their plain names.
 fn in_database(database: &OpenDatabase, violation: Violation) -> Violation {
     if database.oid() == FIRST_DATABASE {
         return violation;
@@ -250,7 +254,7 @@ fn in_database(database: &OpenDatabase, violation: Violation) -> Violation {
     Violation { file: format!("{}.{}", database.name(), violation.file), ..violation }
 }
 
-/// Files that relations name, with their database.
+/// Returns the files that relations name, with the name of each one's database.
 fn owned_files(databases: &Databases) -> Vec<(RelFileId, String)> {
     let of = |database: Arc<OpenDatabase>| {
         let (files, name) = (database.catalog().files(), database.name());
@@ -259,9 +263,9 @@ fn owned_files(databases: &Databases) -> Vec<(RelFileId, String)> {
     databases.all().into_iter().flat_map(of).collect()
 }
 
-/// Whether each file belongs to one relation, of one database, and whether relations and the table
-/// of files name the same files. All is read twice: what a statement creates or drops meanwhile
-/// differs.
+/// Checks that each file belongs to one relation of one database. Also checks that the relations
+/// and the table of files name the same files. Reads everything twice, because files that a
+/// statement creates or drops meanwhile differ between the two.
 fn check_owners(databases: &Databases, report: &mut CheckReport) {
     let mut violation = |file: RelFileId, detail: String| {
         report.violations.push(Violation {
@@ -295,7 +299,7 @@ fn check_owners(databases: &Databases, report: &mut CheckReport) {
     let mut nobodys: Vec<RelFileId> = known
         .into_iter()
         .filter(|(file, committed)| *committed && *file >= FIRST_FILE && !is_owned(file))
-        // What is not logged may be a temporary relation of a session.
+        // An unlogged file may belong to a temporary relation of a session.
         .filter_map(|(file, _)| known_again.get(&file).is_some_and(|&still| still).then_some(file))
         .collect();
     nobodys.sort_unstable();

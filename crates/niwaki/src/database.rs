@@ -26,7 +26,8 @@ use crate::progress::{Builds, Vacuums};
 use crate::session::Session;
 use crate::{Result, SqlError};
 
-/// How to open a database: settings by PostgreSQL's names, as `niwaki serve --set` takes them.
+/// Options for opening a database: settings by PostgreSQL's names, as `niwaki serve --set` takes
+/// them.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `(name, value)`, for instance `("shared_buffers", "256MB")`.
@@ -38,8 +39,8 @@ pub struct Options {
     when_lost: Log,
 }
 
-/// How long [`Database::close`] waits by itself: longer than any step between two looks for
-/// interrupts, short enough for a program that ends.
+/// Time that [`Database::close`] waits by default. Every step between two checks for interrupts is
+/// shorter, and a program that ends can wait this long.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Default for Options {
@@ -56,7 +57,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults: no thread of its own, as simulations need it.
+    /// Returns the defaults: no threads of the database's own, as simulations need it.
     pub fn new() -> Self {
         Self::default()
     }
@@ -68,43 +69,44 @@ impl Options {
         self
     }
 
-    /// Whether threads of the database's own write the log of asynchronous commits and pages, and
-    /// begin checkpoints. Without it the caller does: [`Database::checkpoint`]. Threads that help a statement to read a large table
-    /// come and go with it, and are there in any case (`max_parallel_workers_per_gather`).
+    /// Decides whether the database has background threads, which write pages and the log of
+    /// asynchronous commits, and begin checkpoints. Without them the caller begins checkpoints:
+    /// [`Database::checkpoint`]. Parallel workers, which help a statement to read a large table,
+    /// start and end with the statement in both cases (`max_parallel_workers_per_gather`).
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
     }
 
-    /// How long [`Database::close`] waits for transactions to end, to the millisecond; 10 seconds by
-    /// default. With zero it refuses at once.
+    /// Sets how long [`Database::close`] waits for transactions to end, to the millisecond. The
+    /// default is 10 seconds. With zero, closing refuses at once.
     #[must_use]
     pub fn close_patience(mut self, patience: Duration) -> Self {
         self.close_patience = patience;
         self
     }
 
-    /// Where to tell, line by line, what the database does by itself: nowhere by default. `write` is called by threads of the
-    /// database's own.
+    /// Sets the receiver of the lines that report the database's background work. By default there
+    /// is no receiver. Background threads of the database call `write`.
     #[must_use]
     pub fn log(mut self, write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.log = Log::new(write);
         self
     }
 
-    /// `tell` hears once, and why, that nothing is written any more: somebody removed or changed
-    /// the lock file, or a write failed that only the next start mends. Changes and checkpoints
-    /// fail from then on; a server ends its process. It is called by a thread of the database's
-    /// own, or by whoever asks for a checkpoint.
+    /// Sets a function that learns, once, why the database has stopped writing. The reason is
+    /// either a lock file that another program removed or changed, or a failed write that only the
+    /// next start repairs. From then on changes and checkpoints fail, and a server ends its
+    /// process. A background thread calls `tell`, or the thread that asked for a checkpoint.
     #[must_use]
     pub fn when_lost(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.when_lost = Log::new(tell);
         self
     }
 
-    /// Log segments of 64 KiB and relation segments of 16 pages, for a database that is created: tests
-    /// meet the ends of files often then, and open thousands of databases.
+    /// Gives a new database log segments of 64 KiB and relation segments of 16 pages. Tests then
+    /// reach the ends of files often, and can open thousands of databases.
     #[must_use]
     pub fn small_files(mut self, small_files: bool) -> Self {
         self.small_files = small_files;
@@ -112,8 +114,9 @@ impl Options {
     }
 }
 
-/// An open directory, with the databases in it (`CREATE DATABASE`), of which `postgres` is always there: a cheap handle, to be cloned and shared between threads. The last handle or
-/// session that is dropped closes the database; [`Database::close`] also reports errors.
+/// An open directory with its databases (`CREATE DATABASE`); the database `postgres` always exists.
+/// The value is a cheap handle that can be cloned and shared between threads. Dropping the last
+/// handle or session closes the database. [`Database::close`] also reports errors.
 #[derive(Clone)]
 pub struct Database {
     inner: Arc<Inner>,
@@ -132,17 +135,17 @@ struct Inner {
     launcher: Mutex<Option<LauncherThread>>,
     background: Mutex<Option<Background>>,
     gardener: Mutex<Option<GardenerThread>>,
-    /// Of [`Database::tend`].
+    /// State of the rounds that [`Database::tend`] makes.
     rounds: Mutex<Option<Gardener>>,
     helpers: Helpers,
     closes_on_drop: bool,
-    /// When it was opened, in microseconds since 1970.
+    /// When the directory was opened, in microseconds since 1970.
     opened_us: i64,
-    /// The TCP port of the server that works with it; 0 without one.
+    /// The TCP port of the server that serves this directory; 0 without a server.
     port: AtomicU16,
     sockets_max: usize,
     close_patience: Duration,
-    /// The last checkpoint is written. The closing thread holds it.
+    /// True once the last checkpoint is written. The closing thread holds the mutex.
     closed: Mutex<bool>,
 }
 
@@ -152,11 +155,12 @@ impl std::fmt::Debug for Database {
     }
 }
 
-/// What a few sessions need beside shared buffers, in bytes.
+/// Memory that a few sessions need beside shared buffers, in bytes.
 const SESSIONS_BYTES: usize = 16 << 20;
 
 impl Database {
-    /// Opens the database in a directory, creating it when absent, recovering when needed.
+    /// Opens the database in a directory. Creates the database when absent and recovers it when
+    /// needed.
     ///
     /// # Errors
     /// The directory is in use by another process, holds something else or another format version,
@@ -165,8 +169,9 @@ impl Database {
         Self::open_with(Env::os(path.as_ref()), Options::default().background(true))
     }
 
-    /// A new database in memory, gone with its last handle. It vacuums and checkpoints as one in a directory
-    /// does, and `max_wal_size` is 64 MB: the log takes memory, and nobody recovers from it.
+    /// Creates a new database in memory, which goes with its last handle. The database vacuums and
+    /// checkpoints as one in a directory does. `max_wal_size` is 64 MB, because the log takes
+    /// memory and no recovery ever reads it.
     ///
     /// # Errors
     /// The system has no thread to give (53000).
@@ -175,9 +180,9 @@ impl Database {
         Self::open_with(Env::memory(), options)
     }
 
-    /// A new database in memory without threads of its own, so that nothing happens by itself: for
-    /// tests. The log grows until the caller says [`Database::checkpoint`], and what writers leave
-    /// behind waits for [`Database::tend`] and [`Database::maintain`].
+    /// Creates a new database in memory without background threads, so that nothing happens by
+    /// itself: for tests. The log grows until the caller calls [`Database::checkpoint`]. The
+    /// versions that writers leave behind stay until [`Database::tend`] and [`Database::maintain`].
     ///
     /// # Errors
     /// None in practice.
@@ -185,10 +190,10 @@ impl Database {
         Self::open_with(Env::memory(), Options::default())
     }
 
-    /// Opens a directory to look into it, as for [`Database::check`]. Nothing there is created,
-    /// written or removed, and it may lie on a read-only file system. What recovery and sessions
-    /// change stays in memory, and goes with the last handle. No server may use the directory
-    /// meanwhile; others may look, too.
+    /// Opens a directory for reading, as for [`Database::check`]. Nothing there is created, written
+    /// or removed, so the directory may lie on a read-only file system. The changes that recovery
+    /// and sessions make stay in memory, and go with the last handle. No server may use the
+    /// directory meanwhile. Other readers may look into the directory at the same time.
     ///
     /// # Errors
     /// As [`Database::open`]; also when there is no data directory.
@@ -307,7 +312,7 @@ impl Database {
         })
     }
 
-    /// A new session for user and database `postgres`.
+    /// Opens a new session for user and database `postgres`.
     ///
     /// # Panics
     /// When there are too many sessions; [`Database::session_as`] reports that instead.
@@ -315,11 +320,12 @@ impl Database {
         self.session_as("postgres", "postgres", &[]).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// A new session, as a server opens it for a client: user, database, and the settings of the
-    /// start-up packet in their order.
+    /// Opens a new session as a server does for a client. The client gives the user, the database,
+    /// and the settings of the start-up packet in their order.
     ///
     /// # Errors
-    /// Unknown user (28000) or database (3D000), or one that lets nobody in (55000); a bad setting; too many sessions (53300).
+    /// Unknown user (28000) or database (3D000); a database that allows no connections (55000); a
+    /// bad setting; too many sessions (53300).
     pub fn session_as(
         &self,
         user: &str,
@@ -336,7 +342,7 @@ impl Database {
         }
         let mut own = self.settings_of_sessions();
         for (name, value) in &definition.settings {
-            // They were checked when they were set; one that has become bad keeps nobody out.
+            // ALTER checked these settings. A setting that has become bad blocks no login.
             let _ = own.set_at_start(name, value, false);
         }
         for (name, value) in settings {
@@ -348,7 +354,7 @@ impl Database {
         Ok(session)
     }
 
-    /// A session of the database's own, for work in one of the databases.
+    /// Opens a session for the database's own work in one of the databases.
     ///
     /// # Errors
     /// Too many sessions (53300); the database is about to go (3D000).
@@ -359,7 +365,7 @@ impl Database {
 
     fn settings_of_sessions(&self) -> Settings {
         let mut settings = self.inner.settings.for_session();
-        // Relaxed: it stands for itself, and is set before anybody can connect.
+        // Relaxed: the port orders nothing else, and is set before any session can connect.
         match self.inner.port.load(Ordering::Relaxed) {
             0 => {}
             port => settings.set_port(port),
@@ -367,12 +373,13 @@ impl Database {
         settings
     }
 
-    /// A server listens on this TCP port: the setting `port` of sessions that begin from now on.
+    /// Notes that a server listens on this TCP port, which is the setting `port` of sessions that
+    /// begin from now on.
     pub fn listens_on(&self, port: u16) {
         self.inner.port.store(port, Ordering::Relaxed);
     }
 
-    /// When it was opened, in microseconds since 1970.
+    /// Returns when the directory was opened, in microseconds since 1970.
     pub(crate) fn opened_us(&self) -> i64 {
         self.inner.opened_us
     }
@@ -393,16 +400,17 @@ impl Database {
         &self.inner.helpers
     }
 
-    /// Sessions that may be open at once (`max_connections`).
+    /// Returns how many sessions may be open at once (`max_connections`).
     pub fn max_connections(&self) -> usize {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
     }
 
-    /// Memory that the process may take, in bytes (`max_server_memory`); `None` without a limit, or
-    /// when the system does not tell what there is.
+    /// Returns the memory that the process may take, in bytes (`max_server_memory`). `None` without
+    /// a limit, or when the system does not report its memory.
     ///
     /// # Errors
-    /// `22023` for less than shared buffers and a few sessions take: every statement would fail.
+    /// `22023` for a limit below the need of shared buffers and a few sessions: every statement
+    /// would fail.
     pub fn memory_limit(&self) -> Result<Option<usize>> {
         let setting = |name| self.inner.settings.int(name);
         let blocks = usize::try_from(setting("shared_buffers")).unwrap_or(usize::MAX);
@@ -428,25 +436,26 @@ impl Database {
         }
     }
 
-    /// Connections that a server may hold at once, those that have not logged in included: beside them
-    /// descriptors are left for relation files, the log, and what else the database opens.
+    /// Returns how many connections a server may hold at once, including those that have not logged
+    /// in. The remaining descriptors serve relation files, the log, and the other files of the
+    /// database.
     pub fn sockets_max(&self) -> usize {
         self.inner.sockets_max
     }
 
-    /// How long a client may take to log in (`authentication_timeout`).
+    /// Returns how long a client may take to log in (`authentication_timeout`).
     pub fn authentication_timeout(&self) -> Duration {
         let seconds = self.inner.settings.int("authentication_timeout");
         Duration::from_secs(u64::try_from(seconds).unwrap_or(1))
     }
 
-    /// Who reads ahead, chosen when it was opened: `io_uring`, `worker` or `sync`, as the setting `io_method` has them; `sync` too
-    /// once io_uring has failed.
+    /// Returns the method of reading ahead that was chosen at opening: `io_uring`, `worker` or
+    /// `sync`, as in the setting `io_method`. The method is `sync` too once io_uring has failed.
     pub fn io_method(&self) -> String {
         self.inner.engine.storage().io_method().method.to_string()
     }
 
-    /// What was read ahead since it was opened.
+    /// Returns the statistics of reading ahead since the directory was opened.
     pub fn read_statistics(&self) -> ReadStatistics {
         self.inner.engine.storage().pool().read_statistics()
     }
@@ -461,8 +470,8 @@ impl Database {
         Ok(())
     }
 
-    /// Goes round the tables once, as the gardener's thread does: where nobody has written since the last call, what
-    /// writers left behind is seen to. For a database without threads of its own.
+    /// Cleans the tables up in one round, as the gardener's thread does. A page is visited when no
+    /// writer has changed the page since the last call. For a database without background threads.
     ///
     /// # Errors
     /// I/O and corruption; too many sessions (53300).
@@ -478,40 +487,42 @@ impl Database {
         gardener.round().map(drop)
     }
 
-    /// One round of autovacuum, and the work that it finds: each table that needs VACUUM or ANALYZE gets it, those that
-    /// somebody has locked excepted. Returns what was done. For a database without threads of its own; then `autovacuum` and
-    /// `autovacuum_naptime` do not matter.
+    /// Makes one round of autovacuum with all its work, and returns a report of each table. Each
+    /// table that needs VACUUM or ANALYZE gets it, unless another session has locked the table. For
+    /// a database without background threads. The settings `autovacuum` and `autovacuum_naptime` do
+    /// not matter here.
     ///
     /// # Errors
-    /// Too many sessions (53300). What a table met with is in its report.
+    /// Too many sessions (53300). An error of one table is in the table's report.
     pub fn maintain(&self) -> Result<Vec<AutovacuumReport>> {
         self.inner.autovacuum.round()
     }
 
-    /// The environment the database runs in.
+    /// Returns the environment that the database runs in.
     pub fn env(&self) -> &Env {
         &self.inner.env
     }
 
-    /// Asks the session with this number to cancel its statement if `secret` is its secret; the
-    /// answer to a protocol CancelRequest.
+    /// Asks the session with this number to cancel its statement, provided that `secret` is its
+    /// secret. This serves a protocol CancelRequest.
     pub fn cancel(&self, session: i32, secret: u32) {
         self.inner.transactions.cancel_request(session, secret);
     }
 
     /// Ends all work, writes a last checkpoint and marks the directory as cleanly closed.
     ///
-    /// No session and no transaction begins any more (57P03, 57P01); statements that run in other
-    /// threads end at their next look for interrupts (57P01). It waits until every transaction has
-    /// ended, as nothing may be written behind the last checkpoint. A session that is idle in a
-    /// transaction ends it when its owner uses it again, or drops it; one without a transaction is in
-    /// nobody's way, and is refused from now on. Its temporary tables are gone.
+    /// No session and no transaction begins any more (57P03, 57P01). Statements that run in other
+    /// threads end at their next check for interrupts (57P01). Closing waits until every
+    /// transaction has ended, because nothing may be written behind the last checkpoint. A session
+    /// that is idle in a transaction ends the transaction when its owner uses or drops the session.
+    /// A session without a transaction does not delay the closing, and is refused from now on. Its
+    /// temporary tables are gone.
     ///
     /// # Errors
-    /// 55006 when a transaction is still open after [`Options::close_patience`]. Then the database
-    /// is not closed: commits that were reported stay, and the next open recovers, unless the last
-    /// handle and session are dropped or it is closed again before. Write errors; the next open
-    /// recovers then, too.
+    /// 55006 when a transaction is still open after [`Options::close_patience`]. The database is
+    /// then not closed: reported commits stay. The next open recovers, unless the database is
+    /// closed again before, or its last handle and session are dropped. Write errors: after these,
+    /// too, the next open recovers.
     pub fn close(self) -> Result<()> {
         self.inner.close()
     }
@@ -532,7 +543,7 @@ impl Database {
         &self.inner.engine
     }
 
-    /// What each session is doing.
+    /// Returns the activities of the sessions.
     pub(crate) fn activities(&self) -> &Activities {
         &self.inner.activities
     }
@@ -544,13 +555,14 @@ impl Database {
 
 impl Inner {
     fn close(&self) -> Result<()> {
-        // One of several closers does the work; the others wait for it.
+        // One of several closing threads does the work, and the others wait for it.
         let mut closed = self.closed.lock();
         if *closed {
             return Ok(());
         }
         self.transactions.refuse_new_work();
-        // They work on tables, whose log the other threads write.
+        // The launcher and the gardener change tables, and the background threads write the log of
+        // that.
         drop(self.launcher.lock().take());
         drop(self.gardener.lock().take());
         self.transactions.wait_for_transactions(self.close_patience)?;
@@ -560,7 +572,7 @@ impl Inner {
         self.engine.settle()?;
         self.databases.end_temporary();
         self.engine.storage().shutdown(&[&*self.transactions])?;
-        // Sessions that are kept have no file open either.
+        // Idle sessions that their owners keep have no open files either.
         self.engine.close_temporary_files();
         self.transactions.close_files();
         *closed = true;
@@ -571,7 +583,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.closes_on_drop && !niwaki_env::sync::thread::panicking() {
-            // Nobody is left to be told; the next open recovers.
+            // An error here has no receiver. The next open recovers.
             let _ = self.close();
         }
     }
@@ -589,8 +601,9 @@ fn txn_options(settings: &Settings) -> TxnOptions {
     }
 }
 
-/// Sessions for the database's own work, beside autovacuum's workers: the gardener's thread, [`Database::tend`], the launcher,
-/// [`Database::maintain`], and some that begin while others end.
+/// Number of sessions for the database's own work, beside autovacuum's workers. They serve the
+/// gardener's thread, [`Database::tend`], the launcher and [`Database::maintain`]. A few more can
+/// begin while others end.
 const OWN_SESSIONS: usize = 10;
 
 fn map_options(settings: &Settings) -> MapOptions {
@@ -601,21 +614,24 @@ fn map_options(settings: &Settings) -> MapOptions {
     }
 }
 
-/// Descriptors that are neither relation files nor sockets: log segments, folders, streams, and what
-/// the rest of the program has.
+/// Number of descriptors that are neither relation files nor sockets: log segments, folders,
+/// streams, and the files of the rest of the program.
 const OTHER_OPEN_FILES: u64 = 64;
-/// However few the system allows, so many relation files are opened: a system that refuses says so.
+/// Least number of open relation files, even when the system allows fewer: a system that refuses a
+/// file reports it.
 const OPEN_FILES_MIN: u64 = 16;
 
-/// Blocks of the log's buffer: never fewer, and by itself never more than a segment of the log has.
+/// Least number of blocks of the log's buffer, even when the setting `wal_buffers` is lower.
 const WAL_BUFFERS_MIN: usize = 8;
+/// Most blocks of the log's buffer by default: as many as a segment of the log has.
 const WAL_BUFFERS_MAX: usize = 2048;
 
-/// Least number of connections, however few descriptors the system allows.
+/// Least number of connections, even when the system allows few descriptors.
 const SOCKETS_MIN: u64 = 4;
 
-/// As PostgreSQL: twice as many as sessions, so that those that log in, or cancel, find a place; but
-/// no more than leave the database its descriptors.
+/// Returns the most sockets of a server: twice the number of sessions, as in PostgreSQL, so that
+/// logins and cancel requests find room. The number is lower when the database would otherwise lack
+/// descriptors.
 fn sockets_max(settings: &Settings, open_files_limit: Option<u64>, relation_files: usize) -> usize {
     let wanted = 2 * u64::try_from(settings.int("max_connections")).unwrap_or(1);
     let others = relation_files as u64 + OTHER_OPEN_FILES;
@@ -623,7 +639,8 @@ fn sockets_max(settings: &Settings, open_files_limit: Option<u64>, relation_file
     usize::try_from(wanted.min(most).max(SOCKETS_MIN)).unwrap_or(usize::MAX)
 }
 
-/// `open_files_limit` is what the system allows the process.
+/// Derives the storage options. `open_files_limit` is the number of files that the system allows
+/// the process.
 fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> StorageOptions {
     let defaults = StorageOptions::default();
     let number = |name: &str| u64::try_from(settings.int(name)).unwrap_or(0);
@@ -632,7 +649,8 @@ fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> Storag
     let open_files = open_files_limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
     StorageOptions {
         shared_buffers: number("shared_buffers") as usize,
-        // As in PostgreSQL: by itself a 32nd of the pool, and what a slow sync of the log is to outlast fits.
+        // As in PostgreSQL, the default is a 32nd of the pool. A buffer of that size outlasts a
+        // slow sync of the log.
         wal_buffers: match usize::try_from(wal_buffers) {
             Ok(blocks) if blocks > 0 => blocks,
             _ => (number("shared_buffers") as usize / 32).min(WAL_BUFFERS_MAX),

@@ -1,7 +1,8 @@
-//! The databases of a directory: opening, finding, making and tidying them.
+//! The open databases of a directory.
 //!
-//! All are opened with the directory: the database's own work (the gardener, autovacuum, `check`) goes over all. Their list is in the
-//! first one's catalog, which is always there.
+//! All databases are opened with the directory, because the database's own work (the gardener,
+//! autovacuum, `check`) covers all of them. The catalog of the first database, which always exists,
+//! has the list of databases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,9 +27,9 @@ pub(crate) struct Databases {
     engine: Arc<Engine>,
     shared: Arc<SharedCatalog>,
     first: Arc<OpenDatabase>,
-    /// Files of this life have this number or a higher one.
+    /// Files that were created since the directory was opened have this number or a higher one.
     first_new: RelFileId,
-    /// All but the first.
+    /// All databases but the first.
     others: Mutex<BTreeMap<Oid, Arc<OpenDatabase>>>,
 }
 
@@ -56,22 +57,24 @@ impl Databases {
         Ok(Self { engine, shared, first, first_new, others })
     }
 
-    /// All that are open, in the order of their numbers: the one that is always there first.
+    /// Returns all open databases in the order of their numbers. The first database, which always
+    /// exists, comes first.
     pub(crate) fn all(&self) -> Vec<Arc<OpenDatabase>> {
         let others = self.others.lock();
         std::iter::once(&self.first).chain(others.values()).cloned().collect()
     }
 
-    /// What is known of the database of this name.
+    /// Returns the definition of the database of this name.
     ///
     /// # Errors
-    /// 3D000 when there is none.
+    /// 3D000 when there is no such database.
     pub(crate) fn definition(&self, name: &str) -> Result<Arc<DatabaseDefinition>> {
         let databases = self.shared.databases();
         databases.by_name(name).cloned().ok_or_else(|| no_database(name))
     }
 
-    /// Opens a database, if nobody has: one that was created after the directory was opened.
+    /// Returns an open database. Opens it first when it was created after the directory was opened
+    /// and is not open yet.
     ///
     /// # Errors
     /// Storage errors; a catalog that is damaged; too many sessions (53300).
@@ -83,7 +86,8 @@ impl Databases {
         if let Some(found) = others.get(&definition.oid) {
             return Ok(Arc::clone(found));
         }
-        // Who dropped it has taken it off the list before it was taken off here.
+        // DROP DATABASE removes the database from the shared list before it calls
+        // [`Databases::forget`].
         if self.shared.databases().get(definition.oid).is_none() {
             return Err(no_database(&definition.name).with_detail(JUST_DROPPED));
         }
@@ -92,13 +96,14 @@ impl Databases {
         Ok(opened)
     }
 
-    /// A database was dropped.
+    /// Removes a database that was dropped.
     pub(crate) fn forget(&self, oid: Oid) {
         self.others.lock().remove(&oid);
         self.engine.forget_tables(|table| of_table_number(table).0 == oid);
     }
 
-    /// The table that locks know by this number ([`table_number`](niwaki_catalog::table_number)), and its database.
+    /// Returns the database and the relation of a table number, which locks use
+    /// ([`table_number`](niwaki_catalog::table_number)).
     pub(crate) fn table(&self, number: TableId) -> Option<(Arc<OpenDatabase>, Arc<Relation>)> {
         let (database, table) = of_table_number(number);
         let open = match database {
@@ -109,8 +114,9 @@ impl Databases {
         Some((open, relation))
     }
 
-    /// New files and the catalog of a database in them, empty or with all that its template has: what is left is to say that it is there.
-    /// Nobody changes the template meanwhile.
+    /// Creates the files and the catalog of a new database: empty, or a copy of the template's. The
+    /// caller still has to enter the database in the list. No session may change the template
+    /// meanwhile.
     ///
     /// # Errors
     /// Storage errors; the session's interrupts.
@@ -135,7 +141,7 @@ impl Databases {
         Ok(definition)
     }
 
-    /// A new file with what one of a relation has.
+    /// Copies a file of a relation to a new file.
     fn copy_file(
         &self,
         transaction: &Transaction,
@@ -146,7 +152,7 @@ impl Databases {
         let to = self.engine.create_file(transaction, from.logged)?;
         let known = state.relation(relation.oid);
         if let Some(numbers) = known.and_then(|relation| relation.number_generator.as_ref()) {
-            // The file is ahead of what was given out.
+            // The file holds a number ahead of the last one given out.
             let (value, called) = numbers.state()?;
             let copy = Sequence::open(&self.engine, to, *numbers.options());
             copy.setval(transaction, value, called)?;
@@ -159,8 +165,8 @@ impl Databases {
         Ok(to)
     }
 
-    /// The files that the table of files names, and of each whether it is logged and its creation is
-    /// known to have committed, so that a relation must have it.
+    /// Returns the files that the table of files names. The flag is true when a relation must have
+    /// the file: the file is logged, and its creation is known to have committed.
     pub(crate) fn settled_files(&self) -> impl Iterator<Item = (RelFileId, bool)> {
         let files = self.engine.storage().known_files();
         files.into_iter().map(|(file, creator)| (file.id, file.logged && self.committed(creator)))
@@ -171,10 +177,10 @@ impl Databases {
         creator == Xid::INVALID || matches!(status(), XidStatus::Committed(_))
     }
 
-    /// Empties unlogged relations and removes files that no relation has: those of transactions
-    /// that a crash cut off. A file of a transaction that committed has a relation, or was dropped,
-    /// and then the log says so: any other is moved aside, and `log` hears of it. Returns whether
-    /// one was.
+    /// Empties unlogged relations and removes the files that no relation has. Such a file belongs
+    /// to a transaction that a crash cut off. When the creating transaction has committed, the file
+    /// has a relation, or was dropped and the log says so. Any other file is moved aside, and `log`
+    /// reports that. Returns whether a file was moved aside.
     ///
     /// # Errors
     /// Storage errors.
@@ -200,7 +206,7 @@ impl Databases {
         for id in listed.iter().copied().filter(nobodys) {
             let in_vain = match created.get(&id) {
                 Some((file, creator)) => !file.logged || !self.committed(*creator),
-                // The log had not yet said that it was created when the crash came.
+                // At the crash the log had no record yet that the file was created.
                 None => storage.is_blank(id)?,
             };
             if in_vain || seeded_bug!("nobodys_files_are_removed") {
@@ -210,15 +216,16 @@ impl Databases {
             moved = true;
             self.move_aside(id, log)?;
         }
-        // Moved aside by a start that ended before the table of files was written without them.
+        // An earlier start moved these aside, and ended before the table of files was written
+        // without them.
         for id in created.into_keys().filter(nobodys).filter(|id| !listed.contains(id)) {
             storage.drop_file(RelFile { id, logged: true })?;
         }
         Ok(moved)
     }
 
-    /// Moves unlogged files aside that no relation has, when the directory was closed: versions of
-    /// before left those of temporary relations there. Returns whether one was moved.
+    /// Moves the unlogged files aside that no relation has, in a directory that was closed. Older
+    /// versions left the files of temporary relations there. Returns whether a file was moved.
     ///
     /// # Errors
     /// Storage errors.
@@ -230,22 +237,23 @@ impl Databases {
         Ok(!nobodys.is_empty())
     }
 
-    /// Removes the files of temporary relations: the databases are about to be closed, no transaction
-    /// is open and none begins. Of what is not logged, and was created in this life, only they have
-    /// files that no relation of a catalog names.
+    /// Removes the files of temporary relations. The databases are about to be closed, no
+    /// transaction is open, and none begins. Only temporary relations have unlogged files of this
+    /// opening that no relation of a catalog names.
     pub(crate) fn end_temporary(&self) {
         let of_this_life = |file: &RelFile| file.id >= self.first_new;
         for file in self.unnamed_unlogged().into_iter().filter(of_this_life) {
             self.engine.forget(file.id);
-            // What cannot be removed now is an orphan, as at the end of a session.
+            // A file that cannot be removed now is an orphan, as at the end of a session.
             let _ = self.engine.storage().drop_file(file);
         }
     }
 
-    /// Files that are not logged, and that no relation of a catalog has; none if some catalog is
-    /// not open, as that of a database that was created a moment ago, or could not be opened then.
+    /// Returns the unlogged files that no relation of a catalog has. Returns none when some
+    /// database is not open: it was created a moment ago, or could not be opened then.
     fn unnamed_unlogged(&self) -> Vec<RelFile> {
-        // In this order: one that is on the list by now and is opened later is missed below.
+        // The order matters: a database that is on the list now and opened later is missing from
+        // `open`.
         let listed = self.shared.databases();
         let open = self.all();
         if listed.iter().any(|listed| open.iter().all(|open| open.oid() != listed.oid)) {
@@ -278,14 +286,15 @@ fn files_of(relation: &RelationDefinition) -> impl Iterator<Item = RelFileId> {
     relation.files().map(RelFileId)
 }
 
-/// Fills the catalog of the first database when the directory is new, or a crash cut that off.
+/// Fills the catalog of the first database when the directory is new, or when a crash cut the
+/// filling off.
 fn fill_first(engine: &Arc<Engine>) -> Result<()> {
     let transactions = engine.transactions();
     let session = transactions.register_session()?;
     let begin = || transactions.begin(&session, BeginOptions::default());
     let storage = engine.storage();
     let first = DatabaseDefinition::first();
-    // A file of them that is not there, and should be, ends this here.
+    // A missing file that should exist ends the start here with an error.
     let mut filled = true;
     for file in first.files.all() {
         filled &= storage.file_exists(file.id)?;
@@ -296,7 +305,7 @@ fn fill_first(engine: &Arc<Engine>) -> Result<()> {
         transaction.commit(Durability::Async)?;
     }
     if !filled && !storage.is_new() && !seeded_bug!("catalog_is_filled_again") {
-        // Nothing is made anew in place of definitions that cannot be read.
+        // Never create a new catalog in place of definitions that cannot be read.
         let message = "the catalog of database \"postgres\" is empty, and the directory is not new";
         let detail = "The files base/2.main, base/3.main or base/4.main were damaged or replaced.";
         return Err(SqlError::new("XX001", message)
@@ -307,8 +316,8 @@ fn fill_first(engine: &Arc<Engine>) -> Result<()> {
         let transaction = begin()?;
         let xid = transaction.write_xid()?;
         for file in first.files.all() {
-            // Files of an earlier attempt that was cut off are empty, or hold rows of a transaction
-            // that never committed.
+            // The files of an earlier attempt that was cut off are empty, or hold rows of a
+            // transaction that never committed.
             if !storage.file_exists(file.id)? {
                 storage.create_file(file, xid)?;
             }
@@ -341,8 +350,9 @@ mod tests {
     use super::*;
     use crate::{Database, Options};
 
-    /// A database was created while all were closed, or while there was no room for a session to
-    /// open it. The closing took its unlogged tables for temporary ones, and removed their files.
+    /// A database may be created while all databases are closed, or while no session is free to
+    /// open it. Closing once took the unlogged tables of such a database for temporary ones and
+    /// removed their files.
     #[test]
     fn unlogged_tables_of_a_database_that_is_not_open_outlast_a_close() {
         let env = Env::memory();
@@ -363,7 +373,7 @@ mod tests {
         assert_eq!(database.check().unwrap().violations, []);
     }
 
-    /// A directory that a version of before closed beside a session with a temporary table.
+    /// An older version closed the directory while a session had a temporary table.
     #[test]
     fn what_an_earlier_life_left_of_temporary_relations_is_moved_aside() {
         let env = Env::memory();

@@ -1,7 +1,8 @@
-//! The gardener's own thread: rounds over the tables whose writers have gone (niwaki-table's `rounds.rs`).
+//! The gardener's thread, which cleans up in rounds the tables whose writers have gone
+//! (niwaki-table's `rounds.rs`).
 //!
-//! Only tables that were changed are visited, until nothing is left to do in them: what an idle database costs does not
-//! depend on how many tables it has.
+//! The rounds visit only changed tables, until nothing is left to do in them. The cost of an idle
+//! database therefore does not depend on its number of tables.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,49 +19,54 @@ use niwaki_txn::{BeginOptions, Durability, SessionControl, TableId, TableLockMod
 use crate::databases::Databases;
 use crate::{Result, SqlError};
 
-/// Between rounds, when there is more to do and when there is not.
+/// Pause between rounds when more work is waiting.
 const SHORT: Duration = Duration::from_millis(50);
+/// Pause between rounds when no work is waiting.
 const LONG: Duration = Duration::from_millis(500);
-/// For the thread, a page is quiet when nobody has changed it for so long, twice that at most.
+/// Time that a page must stay unchanged before the thread takes it for quiet. The real wait is up
+/// to twice that.
 const QUIET: Duration = Duration::from_secs(1);
-/// So many tables that were changed before anybody knows them are remembered: those of transactions that have not committed,
+/// Most numbers of changed tables that no catalog knows yet. Their transactions have not committed,
 /// or never will.
 const UNKNOWN_MAX: usize = 1024;
 
-/// Goes round the tables of all databases.
+/// Cleans up the tables of all databases in rounds.
 pub(crate) struct Gardener {
     engine: Arc<Engine>,
     databases: Arc<Databases>,
     session: Arc<SessionControl>,
-    /// Tables with something to do, by number (`table_number`).
+    /// Tables with work to do, by number (`table_number`).
     tables: HashMap<TableId, Visited>,
-    /// Tables that were changed, and are in no catalog.
+    /// Changed tables that no catalog has.
     unknown: BTreeSet<TableId>,
     quiet_for: Duration,
-    /// Where the log ended, a while ago, and when that was on the monotonic clock.
+    /// End of the log one quiet period ago or longer. A page without later changes is quiet.
     quiet: Lsn,
+    /// A later end of the log, with the time on the monotonic clock at which it was read.
     marked: (Duration, Lsn),
 }
 
-/// What is known of a table that is visited.
+/// State of a table that the rounds visit.
 #[derive(Debug, Default)]
 struct Visited {
     rounds: Rounds,
-    /// The last round found nothing left to do. If the next one says the same, it was the last: a change that was made when
-    /// the table was taken from the list of those changed may not have come to it again.
+    /// The last round found nothing left to do. Only a second such round in a row is the last one.
+    /// A change may happen while the table is being taken from the list of changed tables. Such a
+    /// change may not have put the table on the list again.
     rested: bool,
 }
 
-/// What became of a visit.
+/// Outcome of a visit.
 enum Visit {
-    /// There was a round.
+    /// The visit made a round.
     Made(Round),
-    /// Somebody is in the way.
+    /// Another transaction holds the table's lock.
     Locked,
 }
 
 impl Gardener {
-    /// For these tables. A page is visited when nobody has changed it between two rounds that are so far apart.
+    /// Creates a gardener for these databases. A page is visited when it stays unchanged between
+    /// two rounds that are `quiet_for` apart.
     ///
     /// # Errors
     /// Too many sessions (53300).
@@ -76,10 +82,11 @@ impl Gardener {
         Ok(Self { engine, databases, session, tables, unknown, quiet_for, quiet, marked })
     }
 
-    /// One round over each table that may need one and that nobody holds against writers. Whether the next should come soon.
+    /// Makes one round over each table that may need one and that no transaction locks against
+    /// writers. Returns whether the next round should come soon.
     ///
     /// # Errors
-    /// Storage's, of the first table that had one; the others were visited all the same.
+    /// The first storage error of a table. The other tables are visited all the same.
     pub(crate) fn round(&mut self) -> Result<bool> {
         let storage = self.engine.storage();
         let now = storage.env().clock.monotonic();
@@ -101,14 +108,14 @@ impl Gardener {
                         }
                     }
                 }
-                // It is visited again: then the error is told again.
+                // The next round visits the table again and reports the error again.
                 Err(error) => result = result.and(Err(error)),
             }
         }
         result.map(|()| soon)
     }
 
-    /// Takes over the tables that were changed, and leaves those that have gone.
+    /// Takes the changed tables over from the engine, and forgets the tables that are gone.
     fn find_changed(&mut self) {
         let databases = &self.databases;
         self.tables.retain(|table, _| databases.table(*table).is_some());
@@ -122,13 +129,13 @@ impl Gardener {
                 self.unknown.insert(table);
             }
         }
-        // The oldest have waited longest in vain.
+        // The oldest tables have waited longest without a catalog entry.
         while self.unknown.len() > UNKNOWN_MAX {
             self.unknown.pop_first();
         }
     }
 
-    /// One round over a table, if it is still there and nobody is in the way.
+    /// Makes one round over a table, if it still exists and no other transaction blocks its lock.
     fn visit(&mut self, number: TableId) -> Result<Visit> {
         let transactions = self.engine.transactions();
         let transaction = transactions.begin(&self.session, BeginOptions::default())?;
@@ -139,7 +146,7 @@ impl Gardener {
             TableLockMode::RowExclusive,
             WaitPolicy::Skip,
         )? {
-            // As it is now that the lock is held.
+            // Read the catalog only now, while the lock is held.
             let found = self.databases.table(number);
             if let Some(table) = found.as_ref().and_then(|(_, table)| table.table.as_ref()) {
                 let visited = self.tables.entry(number).or_default();
@@ -151,7 +158,7 @@ impl Gardener {
     }
 }
 
-/// The running thread; it ends with this handle.
+/// Handle of the running thread. Dropping the handle stops the thread.
 pub(crate) struct GardenerThread {
     signal: Arc<Signal>,
     thread: Option<JoinHandle<()>>,
@@ -164,7 +171,7 @@ impl fmt::Debug for GardenerThread {
 }
 
 impl GardenerThread {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
     /// The system has no thread to give (53000); too many sessions (53300).
@@ -175,10 +182,10 @@ impl GardenerThread {
         let storage = Arc::clone(gardener.engine.storage());
         let body = move || {
             let mut pause = LONG;
-            // Ends when the handle says stop.
+            // Ends: `wait` returns true when the handle is dropped.
             while !told.wait(pause) {
                 let soon = storage.attempt("the gardener", || match gardener.round() {
-                    // The database closes.
+                    // The database is being closed.
                     Err(error) if error.sqlstate == "57P01" => Ok(false),
                     round => round,
                 });
@@ -196,7 +203,7 @@ impl Drop for GardenerThread {
     fn drop(&mut self) {
         self.signal.set_stop(true);
         if let Some(thread) = self.thread.take() {
-            // It says nothing when it ends.
+            // The thread returns no result.
             let _ = thread.join();
         }
     }

@@ -1,31 +1,33 @@
-//! Threads that help statements to read, as many as settings and processors allow.
+//! Parallel workers of statements, limited by settings and processors.
 
 use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering};
 use niwaki_env::sync::thread;
 
-/// Counts those of a database.
+/// Counts the running parallel workers of a database.
 #[derive(Debug)]
 pub(crate) struct Helpers {
     running: Arc<AtomicUsize>,
-    /// More than there are processors besides the session's own would wait for each other.
+    /// Most threads that may run at once: one per processor, without the session's own. More
+    /// threads would wait for each other.
     processors: usize,
 }
 
 impl Helpers {
-    /// None is running.
+    /// Creates the counter, with no running workers.
     pub(crate) fn new() -> Self {
         Self { running: Arc::default(), processors: thread::processors() - 1 }
     }
 
-    /// For a session that may have as many as `of_all` leaves, with those of all others.
+    /// Returns the limit of a session whose setting allows `of_all` workers of all sessions
+    /// together.
     pub(crate) fn limited(&self, of_all: usize) -> LimitedHelpers<'_> {
         LimitedHelpers { helpers: self, of_all }
     }
 }
 
-/// What a session may have of them.
+/// A session's share of the parallel workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitedHelpers<'h> {
     helpers: &'h Helpers,
@@ -33,10 +35,10 @@ pub(crate) struct LimitedHelpers<'h> {
 }
 
 impl LimitedHelpers<'_> {
-    /// Counts up to `wanted` more; `None` if there can be none now.
+    /// Counts up to `wanted` more workers; `None` if no worker is free now.
     pub(crate) fn take(&self, wanted: usize) -> Option<HelperPermit> {
         let Helpers { running, processors } = self.helpers;
-        // Relaxed: it counts, and orders nothing.
+        // Relaxed: the counter orders nothing else.
         let mut now = running.load(Ordering::Relaxed);
         loop {
             let threads = wanted.min(*processors).min(self.of_all.saturating_sub(now));
@@ -52,7 +54,7 @@ impl LimitedHelpers<'_> {
     }
 }
 
-/// So many threads may run as long as it lives.
+/// Permission to run this number of threads, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HelperPermit {
     running: Arc<AtomicUsize>,

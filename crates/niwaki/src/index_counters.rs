@@ -1,6 +1,6 @@
-//! `niwaki_stat_indexes`: what each index did since it was opened or built anew.
+//! `niwaki_stat_indexes`: counters of each index since the index was opened or rebuilt.
 //!
-//! One list has the view's columns and where each value comes from, so that they cannot differ.
+//! One list has the view's columns with the source of each value, so that the two cannot differ.
 
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_types::{Datum, TypeOid};
@@ -8,7 +8,8 @@ use niwaki_types::{Datum, TypeOid};
 /// Name of the view.
 pub(crate) const STAT_INDEXES: &str = "niwaki_stat_indexes";
 
-/// What tells the index; then the counters; then [`PAGES`], [`LATCH_HOLD`] and [`VALID`].
+/// Columns that identify the index. The counters follow, then [`PAGES`], [`LATCH_HOLD`] and
+/// [`VALID`].
 const NAMES: [(&str, TypeOid); 5] = [
     ("relid", TypeOid::OID),
     ("indexrelid", TypeOid::OID),
@@ -63,34 +64,36 @@ const COUNTERS: &[Counter] = &[
     ("unique_entries_visited", |s| s.unique_entries),
 ];
 
-/// What it is like now.
+/// The present size of the index.
 const PAGES: [(&str, TypeOid); 2] = [("pages", TypeOid::INT8), ("free_pages", TypeOid::INT8)];
 
+/// Histogram: how long passes of deletion or deduplication held the latch of a full leaf.
 const LATCH_HOLD: (&str, TypeOid) = ("latch_hold_us", TypeOid::TEXT);
 
-/// False while it is built or dropped concurrently, and of what such a statement left behind.
+/// False while the index is built or dropped concurrently, and after such a statement failed.
 const VALID: (&str, TypeOid) = ("valid", TypeOid::BOOL);
 
-/// The view's columns.
+/// Returns the view's columns.
 pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
     let counters = COUNTERS.iter().map(|&(name, _)| (name, TypeOid::INT8));
     NAMES.into_iter().chain(counters).chain(PAGES).chain([LATCH_HOLD, VALID]).collect()
 }
 
-/// A row: the index's names, as many as [`NAMES`], then what it counted, and what it is like now.
+/// Returns a row: the values of [`NAMES`], the counters, and the present size and state.
 pub(crate) fn row(names: [Datum; 5], index: &Index, valid: bool) -> Vec<Datum> {
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
     let stats = index.stats();
     let counters = COUNTERS.iter().map(|(_, read)| number(read(&stats)));
-    // Its file may have gone a moment ago.
+    // The index's file may have been removed a moment ago.
     let blocks = index.blocks().map_or(Datum::Null, |blocks| number(blocks.into()));
     let pages = [blocks, number(index.free_pages() as u64)];
     let held = Datum::Text(histogram(&index.latch_hold()).as_str().into());
     names.into_iter().chain(counters).chain(pages).chain([held, Datum::Bool(valid)]).collect()
 }
 
-/// The buckets that have passes, as `limit:passes` with the limit in microseconds that they took less
-/// than: `1:17 2:4 16:1`. What the last bucket has took longer than all limits: `max:1`.
+/// Lists the filled buckets as `limit:passes`. Passes of a bucket took less than its limit, in
+/// microseconds: `1:17 2:4 16:1`. The last bucket has the passes that took longer than all limits:
+/// `max:1`.
 fn histogram(buckets: &[u64]) -> String {
     let last = buckets.len().saturating_sub(1);
     let filled = buckets.iter().enumerate().filter(|&(_, &passes)| passes > 0);

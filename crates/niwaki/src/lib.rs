@@ -40,5 +40,5 @@ pub use result::{ExecuteOutcome, ResultFormats, ResultSink};
 pub use session::{Prepared, Session, Terminator};
 pub use system::type_length;
 
-/// Result of everything in this crate.
+/// Result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;

@@ -1,16 +1,16 @@
-//! Where a database tells what nobody asked it: what it does by itself, and how that failed.
+//! Receiver of a database's unrequested reports: its background work and the failures of that work.
 
 use std::fmt;
 use std::sync::Arc;
 
 type Write = dyn Fn(&str) + Send + Sync;
 
-/// A place for lines of text; by default there is none.
+/// A receiver of text lines. By default there is none.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Option<Arc<Write>>);
 
 impl Log {
-    /// Each line is given to `write`, without an end of line.
+    /// Creates a log that passes each line to `write`, without an end of line.
     pub(crate) fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(write)))
     }

@@ -1,5 +1,5 @@
-//! VACUUM and ANALYZE of one table, in a transaction that the caller opens and commits: for statements and for those who
-//! maintain tables without one.
+//! VACUUM and ANALYZE of one table, in a transaction that the caller opens and commits. Statements
+//! and autovacuum use it.
 
 use std::sync::Arc;
 
@@ -12,19 +12,20 @@ use niwaki_vacuum::{ColumnStatistics, LockedTable, VacuumOptions, VacuumSummary}
 
 use crate::Result;
 
-/// A table that is held against other maintenance, until the transaction ends.
+/// A table that is locked against other maintenance until the transaction ends.
 #[derive(Debug)]
 pub(crate) struct MaintainedTable {
     relation: Arc<Relation>,
     table: Arc<Table>,
-    /// Nobody asked for it.
+    /// Autovacuum does the work, not a statement.
     automatic: bool,
 }
 
-/// Takes the lock of those who maintain a table, SHARE UPDATE EXCLUSIVE; false under [`WaitPolicy::Skip`] when it is not free.
+/// Takes the lock for maintenance of a table, SHARE UPDATE EXCLUSIVE. Returns false under
+/// [`WaitPolicy::Skip`] when the lock is not free.
 ///
 /// # Errors
-/// Those of the wait: deadlock, the session's interrupts, 55P03.
+/// The errors of a lock wait: deadlock, the session's interrupts, 55P03.
 pub(crate) fn lock_to_maintain(
     transaction: &Transaction,
     table: TableId,
@@ -39,11 +40,11 @@ pub(crate) fn lock_to_maintain(
 }
 
 impl MaintainedTable {
-    /// Locks a table in SHARE UPDATE EXCLUSIVE mode. `None` when it has gone, and under [`WaitPolicy::Skip`] when it is
-    /// not free.
+    /// Locks a table in SHARE UPDATE EXCLUSIVE mode. Returns `None` when the table is gone, and
+    /// under [`WaitPolicy::Skip`] when the lock is not free.
     ///
     /// # Errors
-    /// Those of the wait: deadlock, the session's interrupts, 55P03.
+    /// The errors of a lock wait: deadlock, the session's interrupts, 55P03.
     pub(crate) fn lock(
         transaction: &Transaction,
         catalog: &mut CatalogTransaction,
@@ -52,7 +53,7 @@ impl MaintainedTable {
     ) -> Result<Option<Self>> {
         let id = catalog.catalog().table_number(oid);
         let locked = lock_to_maintain(transaction, id, policy)?;
-        // As it is now that the lock is held.
+        // Read the catalog only now, while the lock is held.
         let found = catalog.state().relation(oid).filter(|_| locked).cloned();
         Ok(found.and_then(|relation| {
             let table = relation.table.clone()?;
@@ -60,21 +61,21 @@ impl MaintainedTable {
         }))
     }
 
-    /// The same, for autovacuum: it counts as such.
+    /// Marks the work as autovacuum's, so that it is counted there.
     pub(crate) fn automatic(self) -> Self {
         Self { automatic: true, ..self }
     }
 
-    /// The table, as it was when it was locked.
+    /// Returns the relation as it was when it was locked.
     pub(crate) fn relation(&self) -> &Arc<Relation> {
         &self.relation
     }
 
-    /// VACUUM: removes what no snapshot sees, and stores how large the table is, which
+    /// Runs VACUUM. Removes the versions that no snapshot sees, and stores the table's size, which
     /// [`MaintainedTable::analyze`] may correct.
     ///
     /// # Errors
-    /// Storage's; the session's interrupts. What was done to pages stays done.
+    /// Storage errors; the session's interrupts. Changes of pages stay done.
     pub(crate) fn vacuum(
         &self,
         transaction: &Transaction,
@@ -95,8 +96,9 @@ impl MaintainedTable {
         Ok(summary)
     }
 
-    /// How many rows there are after a vacuum. Of pages that it left out nobody can say how many rows each has; but what was
-    /// inserted and deleted since the rows were counted is known, if that was after the start.
+    /// Estimates the number of rows after a vacuum. The row counts of skipped pages are unknown.
+    /// The rows inserted and deleted since the last count are known, if that count was after the
+    /// start.
     fn rows_after(&self, summary: &VacuumSummary) -> f64 {
         let known = &self.relation.stats;
         let since = self.table.maintenance_stats();
@@ -106,10 +108,10 @@ impl MaintainedTable {
         summary.estimate_rows((known.tuples, known.pages))
     }
 
-    /// ANALYZE: stores what the planner asks about the table's contents.
+    /// Runs ANALYZE: stores the statistics that the planner reads.
     ///
     /// # Errors
-    /// Storage's; the session's interrupts.
+    /// Storage errors; the session's interrupts.
     pub(crate) fn analyze(
         &self,
         transaction: &Transaction,
@@ -127,7 +129,7 @@ impl MaintainedTable {
         Ok(())
     }
 
-    /// Stores statistics, if they say something new.
+    /// Stores statistics if they are new.
     fn store(
         &self,
         transaction: &Transaction,
@@ -146,7 +148,7 @@ impl MaintainedTable {
     }
 }
 
-/// What the catalog keeps of a column's statistics: values as index keys, cut short.
+/// Converts a column's statistics to their stored form: values as index keys, cut short.
 fn column_stats(oid: TypeOid, found: &ColumnStatistics) -> ColumnStats {
     let key = |value: &Datum| {
         let mut bytes = Vec::new();

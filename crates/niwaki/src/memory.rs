@@ -1,4 +1,4 @@
-//! `niwaki_memory`: what the process has on the account of memory, and in memory.
+//! `niwaki_memory`: memory of the process, as accounted and as resident.
 
 use niwaki_catalog::Result;
 use niwaki_env::memory;
@@ -15,7 +15,7 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
     ("allowed", TypeOid::INT8),
 ];
 
-/// One row.
+/// Gives the view's one row.
 pub(crate) fn rows(row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
     let (used, allowed) = memory::used();
     let bytes = |bytes: usize| Datum::Int8(i64::try_from(bytes).unwrap_or(i64::MAX));

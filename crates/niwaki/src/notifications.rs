@@ -1,9 +1,12 @@
-//! NOTIFY: messages of transactions that committed, to sessions that listen.
+//! NOTIFY: messages of committed transactions for the sessions that listen.
 //!
-//! A transaction with messages waits, as the last thing before its commit, until it is the next to deliver
-//! (`LockManager::acquire_notifications`), and delivers between the moment its commit is seen and the release of its locks: so
-//! every session gets messages in the order of commits. They wait in memory, bounded for all sessions together; who would go past the
-//! bound cannot commit (54000). A session that listens and never takes its messages is what fills the queue.
+//! A transaction with messages waits, as the last step before its commit, until it is the next to
+//! deliver (`LockManager::acquire_notifications`). It delivers after its commit is visible and
+//! before its locks are released. So every session gets messages in the order of commits.
+//!
+//! Messages wait in memory, under one bound for all sessions together. A transaction that would
+//! exceed the bound cannot commit (54000). A session that listens and never takes its messages can
+//! fill the queue.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -20,7 +23,7 @@ use crate::Result;
 const CHANNEL_BYTES_MAX: usize = 63;
 /// Longest payload, in bytes.
 const PAYLOAD_BYTES_MAX: usize = 7999;
-/// Bytes that all messages that wait may have together.
+/// Most bytes of all waiting messages together.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// A message from another session, or from this one.
@@ -39,16 +42,16 @@ impl Notification {
         size_of::<Self>() + self.allocated()
     }
 
-    /// Of them, what was allocated for it alone.
+    /// Returns the heap bytes that were allocated for this message alone.
     fn allocated(&self) -> usize {
         self.channel.capacity() + self.payload.capacity()
     }
 }
 
-/// Called when a session has a message. It must not block.
+/// Called when a message arrives for a session. The function must not block.
 pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// The sessions that listen, and what waits for them.
+/// Sessions that listen, with the messages that wait for them.
 #[derive(Default)]
 pub(crate) struct Notifications {
     inner: Mutex<Inner>,
@@ -57,13 +60,13 @@ pub(crate) struct Notifications {
 #[derive(Default)]
 struct Inner {
     listeners: HashMap<i32, Listener>,
-    /// Of all messages that wait.
+    /// Total size of all waiting messages.
     bytes: usize,
 }
 
 struct Listener {
     session: Weak<SessionControl>,
-    /// In the order in which they were listened to.
+    /// Channels in the order of their LISTEN statements.
     channels: Vec<String>,
     waiting: VecDeque<Notification>,
     waker: Option<Waker>,
@@ -76,18 +79,18 @@ impl std::fmt::Debug for Notifications {
 }
 
 impl Notifications {
-    /// How full the queue is, from 0 to 1.
+    /// Returns how full the queue is, from 0 to 1.
     pub(crate) fn usage(&self) -> f64 {
         self.inner.lock().bytes as f64 / QUEUE_BYTES_MAX as f64
     }
 
-    /// The channels that a session listens to.
+    /// Returns the channels that a session listens to.
     pub(crate) fn channels(&self, backend: i32) -> Vec<String> {
         let inner = self.inner.lock();
         inner.listeners.get(&backend).map(|l| l.channels.clone()).unwrap_or_default()
     }
 
-    /// The next message of a session.
+    /// Takes the next message of a session.
     pub(crate) fn take(&self, backend: i32) -> Option<Notification> {
         let mut inner = self.inner.lock();
         let next = inner.listeners.get_mut(&backend)?.waiting.pop_front()?;
@@ -96,14 +99,14 @@ impl Notifications {
         Some(next)
     }
 
-    /// Has `waker` called whenever a session that listens gets messages.
+    /// Sets the function that is called whenever messages arrive for a listening session.
     pub(crate) fn wake_by(&self, backend: i32, waker: Waker) {
         if let Some(listener) = self.inner.lock().listeners.get_mut(&backend) {
             listener.waker = Some(waker);
         }
     }
 
-    /// A session ended.
+    /// Removes a session that has ended, with its messages.
     pub(crate) fn forget(&self, backend: i32) {
         let mut inner = self.inner.lock();
         if let Some(listener) = inner.listeners.remove(&backend) {
@@ -113,7 +116,10 @@ impl Notifications {
         }
     }
 
-    /// Fails when these messages do not fit. The caller is the next to deliver, so they fit until then.
+    /// Fails when these messages do not fit. The caller is the next to deliver, so no other
+    /// delivery takes the room found here. Listeners that are added before the delivery are not
+    /// counted: the ones of this transaction's own LISTEN, and of transactions that commit a LISTEN
+    /// meanwhile.
     fn reserve(&self, sent: &[Message], backend: i32) -> Result<()> {
         let inner = self.inner.lock();
         let copies = |message: &Message| {
@@ -130,7 +136,7 @@ impl Notifications {
         Ok(())
     }
 
-    /// A transaction committed: what it says about channels holds from now on, and its messages are delivered.
+    /// Applies a committed transaction's LISTEN and UNLISTEN statements, and delivers its messages.
     fn committed(&self, session: &Arc<SessionControl>, pending: &Pending) {
         let backend = session.backend();
         let mut woken = Vec::new();
@@ -212,12 +218,12 @@ enum ChannelChange {
     UnlistenAll,
 }
 
-/// What a transaction says about channels, and sends: nothing of it happens before its commit.
+/// LISTEN, UNLISTEN and NOTIFY statements of a transaction. They take effect only at the commit.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     changes: Vec<ChannelChange>,
     sent: Vec<Message>,
-    /// What was sent, to send nothing twice.
+    /// Messages of `sent`, to send no message twice.
     known: HashSet<Message>,
 }
 
@@ -226,17 +232,17 @@ impl Pending {
         self.changes.is_empty() && self.sent.is_empty()
     }
 
-    /// Whether it listens to a channel.
+    /// Decides whether the transaction has executed a LISTEN.
     pub(crate) fn listens(&self) -> bool {
         self.changes.iter().any(|change| matches!(change, ChannelChange::Listen(_)))
     }
 
-    /// A place to return to.
+    /// Returns a mark for [`Pending::rollback_to`].
     pub(crate) fn mark(&self) -> (usize, usize) {
         (self.changes.len(), self.sent.len())
     }
 
-    /// Forgets what came after the mark.
+    /// Forgets the changes and messages that came after the mark.
     pub(crate) fn rollback_to(&mut self, (changes, sent): (usize, usize)) {
         self.changes.truncate(changes);
         for message in self.sent.drain(sent.min(self.sent.len())..) {
@@ -252,7 +258,7 @@ impl Pending {
         self.changes.push(ChannelChange::Listen(channel.to_owned()));
     }
 
-    /// `None`: all channels.
+    /// Adds an UNLISTEN. `None` means all channels.
     pub(crate) fn unlisten(&mut self, channel: Option<&str>) {
         self.changes.push(match channel {
             Some(channel) => ChannelChange::Unlisten(channel.to_owned()),
@@ -260,10 +266,10 @@ impl Pending {
         });
     }
 
-    /// Sends a message at the commit, unless the transaction sends the same already.
+    /// Adds a message for the commit, unless the transaction sends the same message already.
     ///
     /// # Errors
-    /// 22023 for a channel or payload that is too long, or no channel.
+    /// 22023 for an empty channel name, and for a channel name or payload that is too long.
     pub(crate) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
         let invalid = |message: &str| Err(SqlError::new("22023", message));
         if channel.is_empty() {
@@ -282,10 +288,10 @@ impl Pending {
         Ok(())
     }
 
-    /// Before the commit: waits until the transaction is the next to deliver, if it has messages.
+    /// Prepares the commit: waits until the transaction is the next to deliver, if it has messages.
     ///
     /// # Errors
-    /// Those of a wait; 54000 when the queue is full.
+    /// The errors of a lock wait; 54000 when the queue is full.
     pub(crate) fn before_commit(
         &self,
         transaction: &niwaki_txn::Transaction,
@@ -298,7 +304,7 @@ impl Pending {
         notifications.reserve(&self.sent, transaction.session().backend())
     }
 
-    /// The commit is seen; its locks are still held.
+    /// Delivers. The commit is visible, and the transaction still holds its locks.
     pub(crate) fn committed(&self, session: &Arc<SessionControl>, notifications: &Notifications) {
         notifications.committed(session, self);
     }

@@ -1,4 +1,4 @@
-//! A database that is open, and who is connected to it.
+//! An open database with its connected sessions.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,9 +13,10 @@ use crate::notifications::Notifications;
 use crate::statistics::DatabaseCounters;
 use crate::{Result, SqlError};
 
-/// A database that is to go waits so long, and so often, for sessions that are about to end, as PostgreSQL does: clients disconnect, and
-/// say so at once.
+/// Longest single wait for sessions to end before a database can be closed.
 const NAP: Duration = Duration::from_millis(100);
+/// Number of such waits, as in PostgreSQL: 5 seconds together. Clients disconnect and report it at
+/// once.
 const PATIENCE_NAPS: u32 = 50;
 
 /// A database that is open.
@@ -25,26 +26,27 @@ pub(crate) struct OpenDatabase {
     notifications: Notifications,
     statistics: DatabaseCounters,
     connections: Mutex<Connections>,
-    /// Signalled when one ends.
+    /// Signalled when a connection ends.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Connections {
     sessions: HashMap<i32, Weak<SessionControl>>,
-    /// As long as somebody keeps it closed, nobody new comes in.
+    /// Number of statements that keep the database closed. While there is one, no new session
+    /// connects.
     closed_by: u32,
 }
 
 pub(crate) const JUST_DROPPED: &str = "It seems to have just been dropped or renamed.";
 
-/// 3D000.
+/// Returns the error 3D000.
 pub(crate) fn no_database(name: &str) -> SqlError {
     SqlError::new("3D000", format!("database \"{name}\" does not exist"))
 }
 
 impl OpenDatabase {
-    /// With nobody connected.
+    /// Creates an open database without connections.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
         Self {
             catalog,
@@ -55,35 +57,35 @@ impl OpenDatabase {
         }
     }
 
-    /// Its catalog.
+    /// Returns the database's catalog.
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// Its number.
+    /// Returns the database's number.
     pub(crate) fn oid(&self) -> Oid {
         self.catalog.state().database_oid()
     }
 
-    /// Its name now.
+    /// Returns the database's present name.
     pub(crate) fn name(&self) -> String {
         self.catalog.state().database().map(|database| database.name.clone()).unwrap_or_default()
     }
 
-    /// Messages between its sessions.
+    /// Returns the messages between the database's sessions.
     pub(crate) fn notifications(&self) -> &Notifications {
         &self.notifications
     }
 
-    /// What is counted of it.
+    /// Returns the database's statistics.
     pub(crate) fn statistics(&self) -> &DatabaseCounters {
         &self.statistics
     }
 
-    /// Connects a session, which finds the database under this name.
+    /// Connects a session that found the database by this name.
     ///
     /// # Errors
-    /// 3D000 when the database is about to go.
+    /// 3D000 when the database is about to be dropped.
     pub(crate) fn connect(
         self: &Arc<Self>,
         session: &Arc<SessionControl>,
@@ -98,11 +100,13 @@ impl OpenDatabase {
         Ok(Connection { database: Arc::clone(self), backend })
     }
 
-    /// Lets nobody in any more, and waits until nobody is there but who waits, whose session this is; with `force` it tells everybody to go.
-    /// `what` it is called in the error.
+    /// Lets no new session in, and waits until no session but `session`, the waiting one, is
+    /// connected. With `force` it terminates the other sessions. The error calls the database
+    /// `what`.
     ///
     /// # Errors
-    /// 55006 when somebody stays; the waiter's interrupts. Then who comes is let in again.
+    /// 55006 when a session stays; the interrupts of the waiting session. After an error new
+    /// sessions are let in again.
     pub(crate) fn close(
         self: &Arc<Self>,
         session: &SessionControl,
@@ -138,10 +142,10 @@ impl OpenDatabase {
         Ok(closed)
     }
 
-    /// Whether a session is connected, for what has to be done without any.
+    /// Refuses when any session is connected, for work that needs none.
     ///
     /// # Errors
-    /// 55006 when one is.
+    /// 55006 when a session is connected.
     pub(crate) fn refuse_connected(&self) -> Result<()> {
         match self.connections.lock().sessions.len() {
             0 => Ok(()),
@@ -150,7 +154,7 @@ impl OpenDatabase {
     }
 }
 
-/// 55006.
+/// Returns the error 55006.
 fn in_use(what: &str, name: &str, count: usize) -> SqlError {
     let message = format!("{what} \"{name}\" is being accessed by other users");
     let (is, sessions) = if count == 1 { ("is", "session") } else { ("are", "sessions") };
@@ -158,7 +162,7 @@ fn in_use(what: &str, name: &str, count: usize) -> SqlError {
         .with_detail(format!("There {is} {count} other {sessions} using the database."))
 }
 
-/// A session's connection to its database; it ends with this.
+/// A session's connection to its database. Dropping the value disconnects.
 #[derive(Debug)]
 pub(crate) struct Connection {
     database: Arc<OpenDatabase>,
@@ -179,7 +183,8 @@ impl Drop for Connection {
     }
 }
 
-/// A database that nobody is connected to, nor can be as long as one of these is there, unless it is gone.
+/// A database without connections. As long as this value lives, no session can connect, and after
+/// [`ClosedDatabase::gone`] none ever can.
 #[derive(Debug)]
 pub(crate) struct ClosedDatabase {
     database: Arc<OpenDatabase>,
@@ -187,7 +192,7 @@ pub(crate) struct ClosedDatabase {
 }
 
 impl ClosedDatabase {
-    /// The database was dropped.
+    /// Notes that the database was dropped.
     pub(crate) fn gone(mut self) {
         self.is_gone = true;
     }

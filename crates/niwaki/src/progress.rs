@@ -1,4 +1,5 @@
-//! What runs for long: index builds for `pg_stat_progress_create_index`, vacuums for `pg_stat_progress_vacuum`.
+//! Long operations under way: index builds for `pg_stat_progress_create_index`, vacuums for
+//! `pg_stat_progress_vacuum`.
 
 use std::sync::Arc;
 
@@ -7,17 +8,17 @@ use niwaki_env::sync::Mutex;
 use niwaki_table::BuildProgress;
 use niwaki_vacuum::VacuumProgress;
 
-/// What one of them is about.
+/// Session and relations of one index build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Build {
     pub(crate) backend: i32,
     pub(crate) database: Oid,
     pub(crate) command: &'static str,
-    /// Table and index, when they are known.
+    /// Table and index, once they are known.
     pub(crate) relations: Option<(Oid, Oid)>,
 }
 
-/// What a vacuum is about.
+/// Session and table of one vacuum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vacuuming {
     pub(crate) backend: i32,
@@ -32,7 +33,7 @@ pub(crate) type Vacuums = Running<Vacuuming, VacuumProgress>;
 /// One index build.
 pub(crate) type ProgressEntry = Entry<Build, BuildProgress>;
 
-/// All of one kind: the last number given, and what is under way.
+/// Running operations of one kind, with the last number given out.
 #[derive(Debug)]
 pub(crate) struct Running<A, P>(Mutex<(u64, Vec<One<A, P>>)>);
 
@@ -43,7 +44,7 @@ struct One<A, P> {
     progress: Arc<P>,
 }
 
-/// A place in the list; it leaves with this handle.
+/// An operation's place in the list. Dropping the handle removes it.
 #[derive(Debug)]
 pub(crate) struct Entry<A, P> {
     all: Arc<Running<A, P>>,
@@ -58,7 +59,7 @@ impl<A, P> Default for Running<A, P> {
 }
 
 impl<A: Copy, P: Default> Running<A, P> {
-    /// Enters one.
+    /// Adds an operation to the list.
     pub(crate) fn begin(self: &Arc<Self>, about: A) -> Entry<A, P> {
         let progress = Arc::new(P::default());
         let mut list = self.0.lock();
@@ -69,21 +70,21 @@ impl<A: Copy, P: Default> Running<A, P> {
         Entry { all: Arc::clone(self), number, progress }
     }
 
-    /// All that are under way.
+    /// Returns all operations under way.
     pub(crate) fn all(&self) -> Vec<(A, Arc<P>)> {
         self.0.lock().1.iter().map(|one| (one.about, Arc::clone(&one.progress))).collect()
     }
 }
 
 impl<A, P> Entry<A, P> {
-    /// What it tells itself.
+    /// Returns the progress that the operation reports itself.
     pub(crate) fn progress(&self) -> &Arc<P> {
         &self.progress
     }
 }
 
 impl ProgressEntry {
-    /// Names what is built.
+    /// Sets the table and the index that are built.
     pub(crate) fn concerns(&self, table: Oid, index: Oid) {
         let mut list = self.all.0.lock();
         if let Some(one) = list.1.iter_mut().find(|one| one.number == self.number) {

@@ -1,6 +1,7 @@
-//! `niwaki_stat_read_ahead`: what streams read since the database was opened, and what reading ahead was worth.
+//! `niwaki_stat_read_ahead`: reads of streams since the database was opened, and the gain of
+//! reading ahead.
 //!
-//! One list has the view's columns and where each value comes from, so that they cannot differ.
+//! One list has the view's columns with the source of each value, so that the two cannot differ.
 
 use niwaki_catalog::Result;
 use niwaki_storage::ReadStatistics;
@@ -11,7 +12,7 @@ use crate::database::Database;
 /// Name of the view.
 pub(crate) const READ_AHEAD: &str = "niwaki_stat_read_ahead";
 
-/// Who reads; then the counters.
+/// The method of reading. The counters follow.
 const METHOD: (&str, TypeOid) = ("io_method", TypeOid::TEXT);
 
 type Counter = (&'static str, TypeOid, fn(&ReadStatistics) -> Datum);
@@ -36,18 +37,18 @@ fn number(value: u64) -> Datum {
     Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Null without any.
+/// Returns the mean; null when the count is zero.
 fn mean(sum: u64, count: u64) -> Datum {
     if count == 0 { Datum::Null } else { Datum::Float8(sum as f64 / count as f64) }
 }
 
-/// The view's columns.
+/// Returns the view's columns.
 pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
     let counters = COUNTERS.iter().map(|&(name, oid, _)| (name, oid));
     std::iter::once(METHOD).chain(counters).collect()
 }
 
-/// The one row.
+/// Gives the view's one row.
 pub(crate) fn rows(database: &Database, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
     let statistics = database.read_statistics();
     let method = std::iter::once(Datum::text(&database.io_method()));

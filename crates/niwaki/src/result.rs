@@ -1,4 +1,4 @@
-//! Where a session sends what a client sees, and in which formats.
+//! Output of a session: the results for its client and their formats.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use niwaki_sql::{ColumnInfo, RowSink, SqlError};
 
 use crate::Result;
 
-/// How executing a portal ended.
+/// Outcome of executing a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecuteOutcome {
-    /// The statement is done; [`ResultSink::complete`] was called.
+    /// The statement is done. [`ResultSink::complete`] was called.
     Complete,
-    /// The row limit was reached; executing the portal again goes on.
+    /// The row limit was reached. Executing the portal again continues.
     Suspended,
-    /// The portal's statement was empty; [`ResultSink::empty_query`] was called.
+    /// The portal's statement was empty. [`ResultSink::empty_query`] was called.
     Empty,
 }
 
-/// The format codes of a portal's columns: 0 for text, 1 for binary. Any other is refused with the
+/// Format codes of a portal's columns: 0 for text, 1 for binary. Any other code is refused with the
 /// first row, as in PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultFormats {
     /// All columns have this code.
     All(i16),
-    /// Each column has its own.
+    /// Each column has its own code.
     Each(Arc<[i16]>),
 }
 
@@ -34,15 +34,15 @@ impl Default for ResultFormats {
 }
 
 impl ResultFormats {
-    /// The formats that Bind asks for by no code (text), one for all columns, or one for each.
+    /// Collects the format codes of Bind: none (text), one for all columns, or one for each.
     pub fn of_codes(mut codes: impl Iterator<Item = i16> + Clone) -> Self {
         let each = codes.clone();
         let first = codes.next().unwrap_or(0);
-        // Nearly always the same one, which takes no memory.
+        // Nearly always all codes are equal, and `All` takes no heap memory.
         if codes.all(|code| code == first) { Self::All(first) } else { Self::Each(each.collect()) }
     }
 
-    /// The code of a column, counted from 0.
+    /// Returns the code of a column, counted from 0.
     #[inline]
     pub fn of(&self, column: usize) -> i16 {
         match self {
@@ -51,10 +51,10 @@ impl ResultFormats {
         }
     }
 
-    /// Judges the codes that a row of `columns` columns is sent in.
+    /// Checks the codes for rows of `columns` columns.
     ///
     /// # Errors
-    /// 22023 for one that is neither 0 nor 1.
+    /// 22023 for a code that is neither 0 nor 1.
     #[inline]
     pub fn check(&self, columns: usize) -> Result<()> {
         let codes: &[i16] = match self {
@@ -68,62 +68,63 @@ impl ResultFormats {
     }
 }
 
-/// Receives what statements produce, in the order in which a client must see it. Rows come through
-/// [`RowSink::row`], valid during the call only.
+/// Receives the results of statements, in the order in which a client must see them. Rows come
+/// through [`RowSink::row`], and are valid during the call only.
 pub trait ResultSink: RowSink {
-    /// Rows of this shape follow. Called by simple queries only; the extended protocol asks
+    /// Announces rows of this shape. Only simple queries call it; the extended protocol asks
     /// [`crate::Session::portal_columns`].
     ///
     /// # Errors
-    /// Whatever the receiver meets; the statement fails with it.
+    /// Any error of the receiver. The statement fails with it.
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<()>;
-    /// As [`ResultSink::columns`], of rows that the client gets in binary form: those of a BINARY cursor.
+    /// As [`ResultSink::columns`], for rows that the client gets in binary form: rows of a BINARY
+    /// cursor.
     ///
     /// # Errors
-    /// Those of [`ResultSink::columns`].
+    /// The errors of [`ResultSink::columns`].
     fn binary_columns(&mut self, columns: &[ColumnInfo]) -> Result<()> {
         self.columns(columns)
     }
-    /// The statement that begins now should give all its rows or, if it fails, neither rows nor their
+    /// Announces a statement that should give all its rows or, if it fails, neither rows nor their
     /// description. The receiver may ignore that once it has passed too much on.
     fn whole_or_nothing(&mut self) {}
-    /// A statement is done; `tag` is the text of CommandComplete, for instance `INSERT 0 1`.
+    /// Ends a statement. `tag` is the text of CommandComplete, for instance `INSERT 0 1`.
     fn complete(&mut self, tag: &str);
-    /// The query string held no statement.
+    /// Ends a query string that held no statement.
     fn empty_query(&mut self);
-    /// A notice or warning.
+    /// Passes on a notice or warning.
     fn notice(&mut self, notice: &SqlError);
-    /// A reported setting changed.
+    /// Passes on a change of a reported setting.
     fn parameter_status(&mut self, name: &str, value: &str);
-    /// How values are to be shown as text from now on (`TimeZone`, `extra_float_digits`, …); called
-    /// before the first rows of a session and after each change.
+    /// Sets how values are shown as text from now on (`TimeZone`, `extra_float_digits`, …). The
+    /// session calls it before its first rows and after each change.
     fn text_settings(&mut self, settings: &niwaki_types::TextSettings) {
         let _ = settings;
     }
-    /// Whether the COPY that begins next is in the binary format.
+    /// Announces whether the next COPY is in the binary format.
     fn copy_format(&mut self, binary: bool) {
         let _ = binary;
     }
-    /// COPY FROM STDIN begins: the client is told to send data for this many columns.
+    /// Begins COPY FROM STDIN: asks the client to send data for this many columns.
     ///
     /// # Errors
-    /// When the receiver cannot deliver COPY data.
+    /// The receiver cannot deliver COPY data.
     fn copy_in(&mut self, columns: usize) -> Result<()>;
-    /// Appends more COPY data to `buffer`; false when the client said that there is no more.
+    /// Appends more COPY data to `buffer`. Returns false when the client has sent all data.
     ///
     /// # Errors
     /// The client gave up (57014), or is gone.
     fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> Result<bool>;
-    /// COPY TO STDOUT begins.
+    /// Begins COPY TO STDOUT.
     ///
     /// # Errors
-    /// When the receiver cannot take COPY data.
+    /// The receiver cannot take COPY data.
     fn copy_out_begin(&mut self, columns: usize) -> Result<()>;
-    /// One line of COPY data, its newline included.
+    /// Passes on one line of COPY data, its newline included.
     ///
     /// # Errors
-    /// Whatever the receiver meets; the statement fails with it.
+    /// Any error of the receiver. The statement fails with it.
     fn copy_out(&mut self, line: &[u8]) -> Result<()>;
-    /// COPY TO STDOUT is complete.
+    /// Ends COPY TO STDOUT.
     fn copy_out_end(&mut self);
 }

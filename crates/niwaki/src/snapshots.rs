@@ -1,4 +1,4 @@
-//! `niwaki_snapshots`: who holds what.
+//! `niwaki_snapshots`: the open snapshots, with the versions that each of them keeps from removal.
 
 use std::sync::Arc;
 
@@ -26,8 +26,9 @@ pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
     ("query", TypeOid::TEXT),
 ];
 
-/// A row for each open snapshot, oldest first. What it holds is what passes over pages have left to it alone, in
-/// the tables of this catalog: nothing is read for it.
+/// Gives a row for each open snapshot, oldest first. A snapshot's counts are the versions and bytes
+/// that passes over pages could not remove because of this snapshot alone. They cover the tables of
+/// this catalog. No page is read for them.
 pub(crate) fn rows(
     database: &Database,
     state: &CatalogState,

@@ -1,7 +1,7 @@
-//! What is counted of each database, and since when views show it.
+//! Statistics of each database, and the starting point from which views show them.
 //!
-//! Counters of tables, indexes and files only ever grow: autovacuum works with them. So
-//! `pg_stat_reset()` remembers what they said, and views show the difference:
+//! Counters of tables, indexes and files only ever grow, because autovacuum works with them. So
+//! `pg_stat_reset()` remembers their values, and views show the difference:
 //!
 //! ```text
 //!  counters   ──────┬──────────────────────┬──────► only ever grow
@@ -17,9 +17,9 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_nbtree::Index;
 use niwaki_table::{Table, TempCounts};
 
-/// Numbers of `pg_stat_database`, in the order of its columns: commits, rollbacks, blocks read and
-/// hit, rows returned, fetched, inserted, updated and deleted, temporary files and their bytes,
-/// deadlocks, sessions, sessions killed.
+/// Numbers of `pg_stat_database`, in the order of its columns. They are: commits, rollbacks, blocks
+/// read and hit, rows returned, fetched, inserted, updated and deleted. Then come temporary files
+/// and their bytes, deadlocks, sessions, and sessions killed.
 pub(crate) type DatabaseNumbers = [u64; 14];
 /// Numbers of `pg_stat_user_tables`: sequential scans and their rows, index scans and their rows,
 /// rows inserted, updated, updated within their chain, deleted.
@@ -29,7 +29,7 @@ pub(crate) type IndexNumbers = [u64; 2];
 /// Numbers of a file: blocks read, blocks found in the pool.
 pub(crate) type FileNumbers = [u64; 2];
 
-/// What a table counted since it was opened.
+/// Returns a table's counters since it was opened.
 pub(crate) fn of_table(table: &Table) -> TableNumbers {
     let stats = table.stats();
     [
@@ -44,16 +44,16 @@ pub(crate) fn of_table(table: &Table) -> TableNumbers {
     ]
 }
 
-/// What an index counted since it was opened.
+/// Returns an index's counters since it was opened.
 pub(crate) fn of_index(index: &Index) -> IndexNumbers {
     let stats = index.stats();
     [stats.scans, stats.entries_read]
 }
 
-/// What counters said at the last `pg_stat_reset()`, by the numbers of their objects.
+/// Values of the counters at the last `pg_stat_reset()`, by the numbers of their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Reset {
-    /// When that was, in microseconds since 2000.
+    /// Time of the reset, in microseconds since 2000.
     pub(crate) at_us: Option<i64>,
     pub(crate) database: DatabaseNumbers,
     pub(crate) tables: HashMap<u32, TableNumbers>,
@@ -61,11 +61,11 @@ pub(crate) struct Reset {
     pub(crate) files: HashMap<u64, FileNumbers>,
 }
 
-/// Cache lines that hold the counters of transactions: up to this number of sessions, none waits for
-/// the line of another.
+/// Number of cache lines for the transaction counters. Up to this number of sessions, each session
+/// has a line of its own.
 const SHARDS: usize = 16;
 
-/// Transactions of some sessions that ended.
+/// Counts of ended transactions, for the sessions that share this line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Ended {
@@ -73,8 +73,8 @@ struct Ended {
     rollbacks: AtomicU64,
 }
 
-/// Counters of one database since it was opened. Relaxed throughout: nothing else is ordered by a
-/// statistic.
+/// Counters of one database since it was opened. All accesses are relaxed, because statistics order
+/// nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseCounters {
     ended: [Ended; SHARDS],
@@ -86,7 +86,8 @@ pub(crate) struct DatabaseCounters {
 }
 
 impl DatabaseCounters {
-    /// A transaction of a session ended; `deadlocks` ended waits of the session.
+    /// Counts an ended transaction of a session. `deadlocks` is the number of the session's waits
+    /// that ended in a deadlock.
     pub(crate) fn transaction_ended(&self, session: i32, committed: bool, deadlocks: u64) {
         let ended = &self.ended[session.unsigned_abs() as usize % SHARDS];
         let counter = if committed { &ended.commits } else { &ended.rollbacks };
@@ -96,22 +97,23 @@ impl DatabaseCounters {
         }
     }
 
-    /// A client's session began.
+    /// Counts a client's session that began.
     pub(crate) fn session_began(&self) {
         self.sessions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A client's session ended because somebody told it to.
+    /// Counts a client's session that ended because it was told to.
     pub(crate) fn session_killed(&self) {
         self.killed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts temporary files of statements.
+    /// Returns the counters of the statements' temporary files.
     pub(crate) fn temp(&self) -> &Arc<TempCounts> {
         &self.temp
     }
 
-    /// All numbers since it was opened, with those of its tables and files, which the caller knows.
+    /// Returns all numbers since the database was opened. The caller gives the numbers of
+    /// tables and files.
     pub(crate) fn numbers(&self, blocks: FileNumbers, rows: [u64; 5]) -> DatabaseNumbers {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let [blocks_read, blocks_hit] = blocks;
@@ -134,38 +136,39 @@ impl DatabaseCounters {
         ]
     }
 
-    /// From now on views show what comes after these numbers.
+    /// Makes views show only the growth beyond these numbers.
     pub(crate) fn reset(&self, reset: Reset) {
         *self.reset.lock() = reset;
     }
 
-    /// When that was last, in microseconds since 2000.
+    /// Returns the time of the last reset, in microseconds since 2000.
     pub(crate) fn reset_at_us(&self) -> Option<i64> {
         self.reset.lock().at_us
     }
 
-    /// Of the database's numbers, what views show.
+    /// Returns the database's numbers as views show them.
     pub(crate) fn shown(&self, now: DatabaseNumbers) -> DatabaseNumbers {
         since(now, Some(&self.reset.lock().database))
     }
 
-    /// The same for a table.
+    /// Returns a table's numbers as views show them.
     pub(crate) fn shown_of_table(&self, oid: u32, now: TableNumbers) -> TableNumbers {
         since(now, self.reset.lock().tables.get(&oid))
     }
 
-    /// The same for an index.
+    /// Returns an index's numbers as views show them.
     pub(crate) fn shown_of_index(&self, oid: u32, now: IndexNumbers) -> IndexNumbers {
         since(now, self.reset.lock().indexes.get(&oid))
     }
 
-    /// The same for a file.
+    /// Returns a file's numbers as views show them.
     pub(crate) fn shown_of_file(&self, file: u64, now: FileNumbers) -> FileNumbers {
         since(now, self.reset.lock().files.get(&file))
     }
 }
 
-/// What was counted since then. A counter that says less now has begun anew, or lost an object.
+/// Returns the growth from `then` to `now`. A counter that is lower now has begun anew, or lost an
+/// object; its present value counts.
 fn since<const N: usize>(now: [u64; N], then: Option<&[u64; N]>) -> [u64; N] {
     let Some(then) = then else { return now };
     let mut difference = now;
@@ -195,7 +198,7 @@ mod tests {
         assert_eq!(counters.reset_at_us(), Some(9));
     }
 
-    /// The line of a counter that all commits of a database shared was felt by each of them.
+    /// Once all commits of a database shared one cache line of counters, and each commit felt it.
     #[test]
     fn sessions_count_their_transactions_on_lines_of_their_own() {
         assert!(size_of::<Ended>() >= 64);

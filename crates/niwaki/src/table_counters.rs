@@ -1,6 +1,6 @@
-//! `niwaki_stat_tables`: how updates of each table went, and what became of the versions they left.
+//! `niwaki_stat_tables`: counters of each table's updates, and of the versions that updates left.
 //!
-//! One list has the view's columns and where each value comes from, so that they cannot differ.
+//! One list has the view's columns with the source of each value, so that the two cannot differ.
 
 use niwaki_table::{Table, TableStats};
 use niwaki_types::{Datum, TypeOid};
@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 /// Name of the view.
 pub(crate) const STAT_TABLES: &str = "niwaki_stat_tables";
 
-/// What tells the table; then the counters; then [`WAITING`].
+/// Columns that identify the table. The counters follow, then [`WAITING`].
 const NAMES: [(&str, TypeOid); 3] =
     [("relid", TypeOid::OID), ("schemaname", TypeOid::NAME), ("relname", TypeOid::NAME)];
 
@@ -43,16 +43,16 @@ const COUNTERS: &[Counter] = &[
     ("round_passes", |s| s.round_passes),
 ];
 
-/// The one that goes down too.
+/// The only value that also goes down.
 const WAITING: (&str, TypeOid) = ("gardener_waiting", TypeOid::INT8);
 
-/// The view's columns.
+/// Returns the view's columns.
 pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
     let counters = COUNTERS.iter().map(|&(name, _)| (name, TypeOid::INT8));
     NAMES.into_iter().chain(counters).chain([WAITING]).collect()
 }
 
-/// A row: the table's number and names, as many as [`NAMES`], then what it counted.
+/// Returns a row: the values of [`NAMES`], then the table's counters.
 pub(crate) fn row(names: [Datum; 3], table: &Table) -> Vec<Datum> {
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
     let stats = table.stats();

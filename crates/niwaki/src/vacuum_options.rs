@@ -1,4 +1,4 @@
-//! How a table is vacuumed, by the settings, what the statement says and what the table says.
+//! Options of a vacuum, from the settings, the statement and the table.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use niwaki_storage::ReadAhead;
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_vacuum::{CostOptions, IndexCleanup, VacuumOptions};
 
-/// By the settings of a session.
+/// Takes the options from the settings of a session.
 pub(crate) fn by_settings(settings: &Settings) -> VacuumOptions {
     let number = |name| u32::try_from(settings.int(name)).unwrap_or(0);
     let hot = settings.hot();
@@ -35,14 +35,14 @@ pub(crate) fn by_settings(settings: &Settings) -> VacuumOptions {
     }
 }
 
-/// Of autovacuum: its own settings where it has some; -1 is no own.
+/// Takes autovacuum's options from its own settings; -1 there means the general setting.
 pub(crate) fn by_settings_of_autovacuum(settings: &Settings) -> VacuumOptions {
     let all = by_settings(settings);
     let delay = settings.float("autovacuum_vacuum_cost_delay");
     let memory = usize::try_from(settings.int("autovacuum_work_mem"));
     let limit = u32::try_from(settings.int("autovacuum_vacuum_cost_limit")).unwrap_or(0);
     VacuumOptions {
-        // Its workers are threads of their own already.
+        // Autovacuum's workers are threads of their own already.
         index_workers: 0,
         memory_bytes: memory.map_or(all.memory_bytes, |kilobytes| kilobytes.saturating_mul(1024)),
         cost: CostOptions {
@@ -54,7 +54,7 @@ pub(crate) fn by_settings_of_autovacuum(settings: &Settings) -> VacuumOptions {
     }
 }
 
-/// Of autovacuum, for a table that says something itself.
+/// Takes autovacuum's options for a table, which may have options of its own.
 pub(crate) fn of_autovacuum(all: &VacuumOptions, table: &RelationOptions) -> VacuumOptions {
     let own = |name| table.get(name).and_then(|text| text.parse::<f64>().ok());
     let options = of_table(all.clone(), table);
@@ -72,7 +72,7 @@ pub(crate) fn of_autovacuum(all: &VacuumOptions, table: &RelationOptions) -> Vac
     }
 }
 
-/// What a table says itself.
+/// Applies the table's own options.
 pub(crate) fn of_table(options: VacuumOptions, table: &RelationOptions) -> VacuumOptions {
     let index_cleanup = match table.get("vacuum_index_cleanup") {
         Some("on") => IndexCleanup::On,
@@ -83,7 +83,7 @@ pub(crate) fn of_table(options: VacuumOptions, table: &RelationOptions) -> Vacuu
     VacuumOptions { index_cleanup, truncate, ..options }
 }
 
-/// What the statement VACUUM says, which comes before what the table says.
+/// Takes the options of a VACUUM statement, which override the table's.
 pub(crate) fn of_statement(
     settings: &Settings,
     vacuum: &Vacuum,
@@ -109,13 +109,14 @@ pub(crate) fn of_statement(
     }
 }
 
-/// How far VACUUM and ANALYZE read ahead, and how much of the pool they use, by the settings and the statement.
+/// Returns how far VACUUM and ANALYZE read ahead, and how much of the pool they use, by the
+/// settings and the statement.
 fn read_ahead_of(settings: &Settings, statement: &Vacuum) -> ReadAhead {
     let all = by_settings(settings).read_ahead;
     ReadAhead { ring: statement.buffer_usage_limit.map_or(all.ring, ring_pages), ..all }
 }
 
-/// `vacuum_buffer_usage_limit` in pages.
+/// Converts `vacuum_buffer_usage_limit` to pages.
 fn ring_pages(kilobytes: i64) -> u32 {
     u32::try_from(kilobytes / (PAGE_SIZE as i64 / 1024)).unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! What PostgreSQL has and Niwaki has not is refused as such; what neither has is unknown.
+//! Features of PostgreSQL that Niwaki lacks are refused as unsupported. Features of neither are
+//! unknown.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Tables that need VACUUM or ANALYZE get it without being asked.
+//! Automatic VACUUM and ANALYZE of the tables that need them.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn each(session: &mut Session, statements: &[&str]) {
     }
 }
 
-/// One round; what was done, as lines.
+/// Runs one round of autovacuum. Returns its work as lines.
 fn maintain(database: &Database) -> String {
     let shown = |report: &AutovacuumReport| {
         let words = [(report.vacuumed, "VACUUM "), (report.analyzed, "ANALYZE ")];
@@ -32,7 +32,7 @@ fn maintain(database: &Database) -> String {
     lines.join("\n")
 }
 
-/// 5,000 rows on some 80 pages, with statistics.
+/// Creates 5,000 rows on some 80 pages, with statistics.
 fn filled(database: &Database, table: &str) -> Session {
     let mut session = database.session();
     each(
@@ -49,14 +49,15 @@ fn filled(database: &Database, table: &str) -> Session {
     session
 }
 
-/// 6,000 rows on more pages than ANALYZE reads: it takes a random choice.
+/// Inserts 6,000 rows on more pages than ANALYZE reads, so that ANALYZE takes a random sample.
 fn large(session: &mut Session, table: &str) {
     let fill =
         format!("insert into {table} select g, repeat('n', 900) from generate_series(1, 6000) g");
     each(session, &[&format!("create table {table} (id int, note text)"), &fill]);
 }
 
-/// Live and dead rows, rows inserted since the last vacuum and changed since the last ANALYZE, by pg_stat_user_tables.
+/// Returns live rows, dead rows, rows inserted since the last VACUUM and rows changed since the
+/// last ANALYZE, from pg_stat_user_tables.
 fn numbers(session: &mut Session) -> String {
     run(
         session,
@@ -96,7 +97,7 @@ fn what_copy_loads_is_analyzed_and_shown_to_all() {
     assert_eq!(numbers(&mut session), "5000|0|5000|5000");
     assert_eq!(maintain(&database), "VACUUM ANALYZE public.t");
     assert_eq!(numbers(&mut session), "5000|0|0|0");
-    // The heap grows by several pages at a time; those behind the last row have nothing to show.
+    // The heap grows by several pages at a time. The pages behind the last row are empty.
     let hidden = "select count(*) from pg_visibility_map('t') where not all_visible";
     let hidden: u32 = run(&mut session, hidden).parse().unwrap();
     assert!(hidden <= 8, "{hidden}");
@@ -209,7 +210,7 @@ fn a_broken_table_keeps_no_other_waiting() {
     assert!(logged.len() == 2 && logged[0].contains("\"postgres.public.broken\""), "{logged:?}");
 }
 
-/// Counters begin at zero; the map and the sizes do not.
+/// Counters begin at zero after a start. The visibility map and the sizes do not.
 #[test]
 fn after_a_start_what_is_durable_tells() {
     let env = Env::memory();
@@ -268,17 +269,17 @@ fn the_view_has_the_columns_of_postgresql() {
     let automatic = "2026-01-01 00:01:00+00|2026-01-01 01:01:00+00|2026-01-01 00:01:00+00|\
                      2026-01-01 01:01:00+00|2|1|1|1";
     assert_eq!(run(&mut session, times), automatic);
-    // Those of PostgreSQL 15, in its order.
+    // The columns of PostgreSQL 15, in its order.
     let columns = "select string_agg(attname, ' ' order by attnum) from pg_attribute \
                    where attrelid = 'pg_stat_user_tables'::regclass and attnum > 0";
     let expected = "relid schemaname relname seq_scan seq_tup_read idx_scan idx_tup_fetch n_tup_ins n_tup_upd n_tup_del n_tup_hot_upd n_live_tup n_dead_tup n_mod_since_analyze n_ins_since_vacuum last_vacuum last_autovacuum last_analyze last_autoanalyze vacuum_count autovacuum_count analyze_count autoanalyze_count";
     assert_eq!(run(&mut session, columns), expected);
 }
 
-/// Ten hours of updates and of rows that come and go, a round each minute.
+/// Ten hours of updates, inserts and deletes, with a round each minute.
 #[test]
 fn hours_of_work_keep_statistics_fresh_and_vacuums_few() {
-    // It moves at each reading too: vacuum rests (`autovacuum_vacuum_cost_delay`).
+    // The clock also moves at each reading, because VACUUM sleeps (`autovacuum_vacuum_cost_delay`).
     let clock = Arc::new(ManualClock::ticking(Duration::from_millis(1)));
     let mut env = Env::memory();
     env.clock = Arc::clone(&clock) as Arc<_>;
@@ -308,7 +309,8 @@ fn hours_of_work_keep_statistics_fresh_and_vacuums_few() {
         assert!(live.abs_diff(5000) <= 60, "{fields:?}");
         assert!(dead <= 1050 + 120 && modified <= 550 + 120, "{fields:?}");
     }
-    // 55,000 changes, 43,000 dead versions at most: each vacuum sees to 1,000 at least, and each ANALYZE to 500.
+    // There are 55,000 changes and at most 43,000 dead versions. Each VACUUM removes at least 1,000
+    // versions, and each ANALYZE follows at least 500 changes.
     let counted = run(&mut session, counts);
     let (t, idle) = counted.split_once('\n').unwrap();
     assert_eq!(idle, "0|0|2");
@@ -319,7 +321,7 @@ fn hours_of_work_keep_statistics_fresh_and_vacuums_few() {
     assert_eq!(run(&mut session, "select count(*) from t"), "5000");
 }
 
-/// Threads of its own, and the log.
+/// A database with background threads and a log.
 #[test]
 fn a_database_with_threads_does_it_by_itself() {
     let (told, hears) = std::sync::mpsc::channel();
@@ -333,7 +335,7 @@ fn a_database_with_threads_does_it_by_itself() {
     let mut session = database.session();
     let launcher = "select datname, usename, state, state_change, query from pg_stat_activity \
                     where backend_type = 'autovacuum launcher'";
-    // The thread may not have come so far yet.
+    // The launcher's thread may not have started yet.
     while run(&mut session, launcher) != "NULL|NULL|NULL|NULL|" {
         thread::yield_now();
     }
@@ -345,13 +347,13 @@ fn a_database_with_threads_does_it_by_itself() {
             "delete from t where id % 2 = 0",
         ],
     );
-    // It may have analyzed it before.
+    // The worker may have analyzed the table before.
     while !hears
         .recv_timeout(Duration::from_secs(120))
         .unwrap()
         .starts_with("automatic vacuum of table \"postgres.public.t\": ")
     {}
-    // Ends: ANALYZE follows, in this round or the next.
+    // Ends: ANALYZE follows in this round or the next.
     let analyzed = "select autoanalyze_count > 0 from pg_stat_user_tables";
     while run(&mut session, analyzed) != "t" {
         thread::yield_now();
@@ -363,12 +365,12 @@ fn a_database_with_threads_does_it_by_itself() {
     assert_eq!(run(&mut database.session(), launcher), "");
 }
 
-/// Stops whoever asks for a random number, once, until it is opened.
+/// Random number generator that stops its next caller, once armed, until the gate is opened.
 #[derive(Debug)]
 struct Gate {
     rng: SeededRng,
     armed: AtomicBool,
-    /// Somebody came, and it is open.
+    /// First flag: a caller has come. Second flag: the gate is open.
     state: Mutex<(bool, bool)>,
     changed: Condvar,
 }
@@ -379,7 +381,7 @@ impl Gate {
         Arc::new(Self { rng: SeededRng::new(7), armed: AtomicBool::new(false), state, changed })
     }
 
-    /// Waits until somebody has come to it.
+    /// Waits until a caller has come to the gate.
     fn until_reached(&self) {
         let mut state = self.state.lock();
         while !state.0 {
@@ -408,7 +410,7 @@ impl Rng for Gate {
     }
 }
 
-/// A second passes with each look at it; looks of the thread named here are counted.
+/// Clock that moves by a second at each reading, and counts the readings of the named thread.
 #[derive(Debug)]
 struct CountingClock {
     clock: ManualClock,
@@ -430,7 +432,7 @@ impl Clock for CountingClock {
     }
 }
 
-/// A definition of a table that autovacuum is at waits for deadlock_timeout, no longer.
+/// A definition of a table that autovacuum works on waits for deadlock_timeout and no longer.
 #[test]
 fn a_definition_does_not_wait_for_it() {
     let gate = Gate::new();
@@ -449,7 +451,7 @@ fn a_definition_does_not_wait_for_it() {
         gate.armed.store(true, Ordering::Release);
         thread::spawn(move || maintain(&database))
     };
-    // The first who come are sessions that get a secret.
+    // The first callers are sessions that get a secret.
     loop {
         gate.until_reached();
         if run(&mut session, held) == "1" {
@@ -473,7 +475,8 @@ fn a_definition_does_not_wait_for_it() {
     while run(&mut session, waits) == "0" {
         thread::yield_now();
     }
-    // Each look takes it over deadlock_timeout: it has asked the worker to let go when it looks again.
+    // Each reading moves the clock past deadlock_timeout. By the next reading, the waiting thread
+    // has asked the worker to give way.
     let before = clock.looks.load(Ordering::Acquire);
     while clock.looks.load(Ordering::Acquire) < before + 2 {
         thread::yield_now();
@@ -485,7 +488,7 @@ fn a_definition_does_not_wait_for_it() {
     assert_eq!(run(&mut session, shown), "");
 }
 
-/// Nothing that it does keeps the database from being closed.
+/// Running autovacuum does not prevent a close of the database.
 #[test]
 fn a_close_ends_what_runs() {
     let gate = Gate::new();
@@ -498,19 +501,20 @@ fn a_close_ends_what_runs() {
     drop(session);
     gate.armed.store(true, Ordering::Release);
     gate.until_reached();
-    // A worker, perhaps not at the table yet.
+    // A worker runs, perhaps not on the table yet.
     let closer = thread::spawn(move || database.close());
     gate.open();
     closer.join().unwrap().unwrap();
 }
 
-/// A program that worked in memory for hours ran out of it: its log had no checkpoint, and its
-/// tables no vacuum.
+/// A program that worked in memory for hours once ran out of memory: its log had no checkpoint, and
+/// its tables no vacuum.
 #[test]
 fn a_database_in_memory_sees_to_itself() {
     let own = "select count(*) from pg_stat_activity where backend_type <> 'client backend'";
     let database = Database::in_memory().unwrap();
-    // The gardener and the launcher of autovacuum. Those who write checkpoints come with them.
+    // The gardener and the launcher of autovacuum. The threads that write checkpoints come with
+    // them.
     assert_eq!(run(&mut database.session(), own), "2");
     assert_eq!(run(&mut database.session(), "show max_wal_size"), "64MB");
     let database = Database::in_memory_without_threads().unwrap();

@@ -1,4 +1,5 @@
-//! Updates that split index pages only because an old snapshot keeps versions: they are counted, and slowed if that is wanted.
+//! Updates that split index pages only because an old snapshot keeps versions. They are counted,
+//! and slowed down if the setting says so.
 
 mod common;
 
@@ -11,7 +12,8 @@ use niwaki_env::Env;
 use niwaki_env::clock::ManualClock;
 use niwaki_env::sync::thread;
 
-/// Each update of a row makes a new root, which every index gets an entry for; the pages of the indexes are nearly full.
+/// Creates a table with nearly full index pages. Each update creates a new chain root, and every
+/// index gets an entry for it.
 fn filled(env: Env, delay: &str) -> Database {
     let options = Options::new().set("version_split_delay", delay);
     let database = Database::open_with(env, options).unwrap();
@@ -26,7 +28,7 @@ fn filled(env: Env, delay: &str) -> Database {
     database
 }
 
-/// Each row is updated, in statements of their own.
+/// Updates each row in a statement of its own.
 fn update_all(session: &mut Session) {
     for id in 1..=3000 {
         let sql = format!("update t set note = repeat('m', 200) where id = {id}");
@@ -44,7 +46,7 @@ fn counted(session: &mut Session) -> (i64, i64, i64) {
     (numbers[0], numbers[1], numbers[2])
 }
 
-/// Its clock moves a second at each look: nobody waits.
+/// Returns an environment whose clock moves a second at each reading, so that no wait takes time.
 fn ticking() -> Env {
     Env { clock: Arc::new(ManualClock::ticking(Duration::from_secs(1))), ..Env::memory() }
 }
@@ -59,12 +61,12 @@ fn splits_for_versions_that_a_report_keeps_are_counted() {
         let sum = "select count(*), sum(k) from t";
         run(&mut report, "begin isolation level repeatable read");
         let before = run(&mut report, sum);
-        // What comes first meets a snapshot that is not old yet.
+        // The first updates meet a snapshot that is not old yet.
         update_all(&mut session);
         update_all(&mut session);
         let (held, hinted, delays) = counted(&mut session);
         assert!(held > 0 && held <= hinted, "{held} of {hinted}");
-        // One update may split a page of each index, and rests once.
+        // One update may split a page of each index, and sleeps once.
         match delay {
             "0" => assert_eq!(delays, 0),
             _ => assert!(((held + 1) / 2..=held).contains(&delays), "{delays} for {held}"),
@@ -78,17 +80,17 @@ fn splits_for_versions_that_a_report_keeps_are_counted() {
     }
 }
 
-/// The rest is a wait as any other: cancel ends it, and the statement with it.
+/// The delay is a wait like any other: a cancel ends it, and the statement with it.
 #[test]
 fn a_rest_can_be_cancelled() {
-    // Long enough to be noticed if nothing ended it.
+    // Long enough to be noticed if the cancel did not end it.
     let database = filled(Env::memory(), "10s");
     let (mut session, mut watcher) = (database.session(), database.session());
     let mut report = database.session();
     run(&mut report, "begin isolation level repeatable read; select count(*) from t");
     let pid = run(&mut session, "select pg_backend_pid()");
     let updates = thread::spawn(move || {
-        // Two rounds: the snapshot must be an old one.
+        // Two rounds, because the snapshot must be an old one.
         for id in (1..=3000).cycle().take(9000) {
             let answer =
                 run(&mut session, &format!("update t set note = repeat('m', 200) where id = {id}"));
@@ -106,7 +108,7 @@ fn a_rest_can_be_cancelled() {
     let (id, answer) = updates.join().unwrap();
     assert!(answer.contains("57014"), "{id}: {answer}");
     assert_eq!(counted(&mut watcher).2, 1);
-    // No latch was held: others go on at the same pages.
+    // The waiting session held no latch: others can use the same pages.
     let mut other = database.session();
     assert_eq!(run(&mut other, &format!("select count(*) from t where id = {id}")), "1");
     let blocks = run(&mut other, "select niwaki_check('t')");

@@ -1,9 +1,10 @@
-//! Closing a database beside work.
+//! Closing a database while sessions work.
 //!
-//! A host closed its database while its threads worked, and after the next start found rows whose
-//! transactions had never committed: a transaction got its number behind what the last checkpoint
-//! knew of numbers, and the next start gave the number to one that committed (W2, S1). Closing waits
-//! for every transaction now, or refuses; behind it nothing begins and nothing is written.
+//! A host program closed its database while its threads worked. After the next start it found rows
+//! whose transactions had never committed. A transaction had got its number after the last
+//! checkpoint recorded the numbers. The next start gave that number to another transaction, which
+//! committed (W2, S1). Now closing waits for every transaction or refuses. After it no transaction
+//! begins, and nothing is written.
 
 mod killed;
 
@@ -23,7 +24,8 @@ fn count(db: &Database, sql: &str) -> i64 {
     db.session().query_one(sql, ()).expect("a row").get(0).expect("a number")
 }
 
-/// Unrelated commits take the numbers that come next: a row of one that was given twice shows.
+/// Checks for rows of uncommitted transactions. Unrelated commits take the next numbers, so a row
+/// of a number that was given twice becomes visible.
 fn assert_no_ghosts(env: &Env) {
     let db = open(env);
     for round in 0..2 {
@@ -58,14 +60,14 @@ fn an_open_transaction_is_waited_for_and_then_refused() {
         refused.message,
         "cannot close the database: 1 of its sessions have an open transaction"
     );
-    // Nobody begins anything meanwhile, and what was open has no future.
+    // Meanwhile no session begins a transaction, and the open transaction fails.
     assert_eq!(db.session_as("postgres", "postgres", &[]).expect_err("closing").sqlstate, "57P03");
     let begun = idle.execute("insert into t values (2, 'uncommitted')", ());
     assert_eq!(begun.expect_err("closing").sqlstate, "57P01");
     let went_on = open.execute("insert into t values (3, 'uncommitted')", ());
     assert_eq!(went_on.expect_err("closing").sqlstate, "57P01");
     drop(open);
-    // A session without a transaction is in nobody's way.
+    // A session without a transaction does not delay the close.
     db.clone().close().expect("no transaction is open");
     db.clone().close().expect("it is closed already");
     let late = idle.execute("insert into t values (4, 'uncommitted')", ());
@@ -75,8 +77,9 @@ fn an_open_transaction_is_waited_for_and_then_refused() {
     assert_no_ghosts(&env);
 }
 
-/// Handles that outlive the close kept the directory locked: the next start of a server whose last
-/// connection's thread was still ending failed. What they do later must not reach the files.
+/// Handles that outlived the close once kept the directory locked. The next start of a server
+/// failed while the thread of its last connection was still ending. Later calls through such
+/// handles must not reach the files.
 #[test]
 fn a_closed_directory_opens_beside_its_old_handles() {
     let env = Env::memory();
@@ -95,8 +98,8 @@ fn a_closed_directory_opens_beside_its_old_handles() {
     assert_eq!(count(&open(&env), "select count(*) from other where a = -1"), 1);
 }
 
-/// A handle that is forgotten with its transaction keeps the shutdown from being whole: the next
-/// start then recovers, as after a crash.
+/// A handle that is leaked with its transaction prevents a clean shutdown. The next start then
+/// recovers, as after a crash.
 #[test]
 fn a_forgotten_transaction_leaves_a_directory_that_recovers() {
     let env = Env::memory();
@@ -108,7 +111,7 @@ fn a_forgotten_transaction_leaves_a_directory_that_recovers() {
     db.session().execute("insert into other values (-1)", ()).expect("it is inserted");
     assert_eq!(db.clone().close().expect_err("it is open").sqlstate, "55006");
     std::mem::forget((forgotten, db));
-    // What a process leaves that ends now.
+    // The files that a process leaves when it is killed now.
     let after = killed::copied(&env);
     assert_no_ghosts(&after);
     let db = open(&after);
@@ -116,7 +119,7 @@ fn a_forgotten_transaction_leaves_a_directory_that_recovers() {
     assert_eq!(count(&db, "select count(*) from pg_class where relname = 'in_vain'"), 0);
 }
 
-/// A program that kept a session of each database that it had closed ran out of descriptors.
+/// A program that kept a session of each closed database once ran out of descriptors.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_database_has_no_file_open() {
@@ -126,7 +129,7 @@ fn a_closed_database_has_no_file_open() {
     let open_files = || {
         let all = std::fs::read_dir("/proc/self/fd").unwrap();
         let named = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-        // Descriptors in reserve are of a file of the system's.
+        // Descriptors held in reserve are open on a file of the system.
         named.filter(|path| path.starts_with(&folder) || path.ends_with("null")).count()
     };
     let before = open_files();
@@ -175,7 +178,7 @@ fn threads_that_work_until_they_are_refused_leave_nothing_uncommitted() {
         })
         .collect();
     (0..4).for_each(|_| told.recv().expect("all of them work"));
-    // Ends: a worker that is told to end rolls back, and begins nothing.
+    // Ends: a worker that is told to end rolls back, and begins nothing more.
     while let Err(refused) = db.clone().close() {
         assert_eq!(refused.sqlstate, "55006");
         thread::yield_now();

@@ -1,5 +1,5 @@
-//! Composite types where more than one statement is concerned: COPY, parameters, other sessions, a data directory that is
-//! opened again, and what is refused.
+//! Composite types across statements: COPY, parameters, other sessions, reopened data directories,
+//! and refused statements.
 
 mod common;
 

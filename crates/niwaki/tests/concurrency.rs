@@ -1,5 +1,5 @@
-//! Two sessions on the same rows: READ COMMITTED judges the newest version again, REPEATABLE READ
-//! refuses, locks are waited for, skipped or refused.
+//! Two sessions on the same rows. READ COMMITTED re-evaluates conditions on the newest version, and
+//! REPEATABLE READ refuses. Statements wait for locks, skip locked rows or refuse.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -9,7 +9,7 @@ use common::run;
 use niwaki::{Database, Session};
 use waiting::blocked_until;
 
-/// A table of three rows, and two sessions.
+/// Creates a table of three rows, and two sessions.
 fn sessions() -> (Database, Session, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
@@ -20,8 +20,8 @@ fn sessions() -> (Database, Session, Session) {
     (database, first, second)
 }
 
-/// Runs `statement` in `waiter` while `holder` has an open transaction that it must wait for; then
-/// `holder` commits. Returns what the statement gave, and the session.
+/// Runs `statement` in `waiter` while `holder` has an open transaction that the statement must wait
+/// for. Then `holder` commits. Returns the result of the statement, and the session.
 fn blocked_by(
     database: &Database,
     holder: &mut Session,
@@ -92,7 +92,7 @@ fn locked_rows_are_skipped_or_refused() {
         run(&mut b, "select id from t where id = 2 for update nowait"),
         "error 55P03: could not obtain lock on row in relation \"t\""
     );
-    // A key share lock goes along with an update of other columns, but not with FOR UPDATE.
+    // A key share lock is compatible with an update of other columns, but not with FOR UPDATE.
     run(&mut a, "commit; begin; update t set v = 1 where id = 2");
     assert_eq!(run(&mut b, "select id from t where id = 2 for key share nowait"), "2");
     run(&mut a, "commit");
@@ -102,7 +102,7 @@ fn locked_rows_are_skipped_or_refused() {
 fn a_statement_does_not_meet_its_own_changes() {
     let (_database, mut a, _b) = sessions();
     run(&mut a, "create index t_v on t (v)");
-    // Through the index on the column it changes, forward: each row is met once.
+    // The update scans the index on the column that it changes, forward: each row must be met once.
     run(&mut a, "set enable_seqscan = off");
     assert_eq!(run(&mut a, "update t set v = v + 15 where v > 0 returning id"), "1\n2\n3");
     assert_eq!(run(&mut a, "insert into t select id + 100, v from t; select count(*) from t"), "6");
@@ -167,7 +167,7 @@ fn at_repeatable_read_a_row_that_is_not_seen_is_in_the_way() {
     assert_eq!(run(&mut b, "select v from t where id = 1"), "11");
 }
 
-/// The same with a table `u` that `t.v` is joined with.
+/// Does the same with a table `u` that `t.v` is joined with.
 fn joined_sessions() -> (Database, Session, Session) {
     let (database, mut first, second) = sessions();
     let setup = "create table u (k int primary key, w text); \
@@ -176,7 +176,7 @@ fn joined_sessions() -> (Database, Session, Session) {
     (database, first, second)
 }
 
-/// Ways to join that must not matter.
+/// Methods of joining, which must not change the result.
 const METHODS: [&str; 3] = [
     "set enable_hashjoin = off; set enable_mergejoin = off",
     "set enable_nestloop = off; set enable_mergejoin = off",
@@ -188,7 +188,7 @@ fn joins_are_judged_on_the_newest_version() {
     for method in METHODS {
         let (database, mut a, mut b) = joined_sessions();
         run(&mut b, method);
-        // The row of `u` stays the one that was found: the new value does not match it.
+        // The joined row of `u` stays the one that was found: the new value does not match it.
         run(&mut a, "begin; update t set v = 20 where id = 1");
         let (found, b) = blocked_by(
             &database,
@@ -251,7 +251,7 @@ fn semi_and_anti_joins_are_judged_on_the_newest_version() {
             b,
             "delete from t where not exists (select from u where u.k = t.v) returning id",
         );
-        // In the order of the method.
+        // The order depends on the method.
         assert!(matches!(found.as_str(), "1\n2" | "2\n1"), "{method}: {found}");
         assert_eq!(run(&mut b, "select id, v from t"), "3|11", "{method}");
     }

@@ -1,4 +1,5 @@
-//! COPY with files of the server's: what is written reads back, in each format, and what cannot be opened is told.
+//! COPY with files of the server. Written files read back in each format, and files that cannot be
+//! opened are reported.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::run;
 use niwaki::Database;
 
-/// A folder of the test's own, gone with it.
+/// A folder of the test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -24,7 +25,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Left behind it does no harm.
+        // A folder that stays does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -102,7 +103,7 @@ fn what_cannot_be_opened_is_told() {
     assert_eq!(std::fs::read_to_string(&inside).unwrap(), "kept\n");
 }
 
-/// A device that is always full.
+/// The device is always full.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_told() {

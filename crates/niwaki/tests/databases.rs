@@ -1,5 +1,6 @@
-//! Several databases in one directory: each has its own tables, locks of clients, channels and settings, and all are seen to; who is
-//! connected keeps his; at every change of the disk, a crash leaves a database whole or not there.
+//! Several databases in one directory. Each has its own tables, client locks, channels and
+//! settings, and the background work covers all of them. Connected sessions keep their database.
+//! After a crash at any change of the disk, a database exists wholly or not at all.
 
 mod common;
 #[path = "common/crashes.rs"]
@@ -51,7 +52,7 @@ fn each_has_its_own_objects() {
         ),
         "shop"
     );
-    // A table is named with its own database or none.
+    // A qualified table name must name the session's own database or none.
     assert_eq!(run(&mut shop, "select count(*) from shop.public.t"), "2");
     for sql in ["select * from postgres.public.t", "drop table postgres.public.t"] {
         let error =
@@ -137,10 +138,10 @@ fn who_is_connected_keeps_a_database() {
     let used = "error 55006: database \"d\" is being accessed by other users\ndetail: There is 1 other session using the database.";
     assert_eq!(run(&mut first, "alter database d rename to e"), used);
     assert_eq!(run(&mut first, "drop database d"), used);
-    // It lets others in again.
+    // The database accepts connections again.
     assert_eq!(refused(&database, "d"), "let in");
     assert_eq!(run(&mut inside, "create table t (a int); begin; insert into t values (1)"), "");
-    // Whoever is told to go goes with his next statement, or when his client is gone.
+    // A terminated session ends at its next statement, or when its client is gone.
     let other = thread::spawn(move || {
         while !inside.is_terminated() {
             thread::yield_now();
@@ -204,7 +205,7 @@ fn all_databases_are_seen_to() {
     database.tend().unwrap();
 }
 
-/// Objects of each kind that has files or is named by others.
+/// Objects of each kind that has files or that other objects name.
 const FILLED: &str = "
     create type hue as enum ('red', 'blue');
     create domain positive as int check (value > 0);
@@ -257,7 +258,7 @@ fn a_template_is_copied() {
     assert_eq!(run(&mut first, "create database b template a"), "");
     let mut copy = connect(&database, "b").unwrap();
     assert_eq!(answers(&mut copy), expected);
-    // From now on they have nothing to do with one another.
+    // From now on the two databases are independent.
     assert_eq!(run(&mut copy, "insert into item (shop) values (1) returning id"), "2001");
     assert_eq!(
         run(
@@ -277,7 +278,7 @@ fn a_template_is_copied() {
     assert_eq!(run(&mut source, "drop table item, shop cascade"), "");
     assert_eq!(run(&mut copy, "select count(*), max(id) from shop"), "100|100");
     drop((source, copy));
-    // One's own session does not count.
+    // The session that runs the statement does not count.
     assert_eq!(run(&mut first, "create table own (a int); insert into own values (5)"), "");
     assert_eq!(run(&mut first, "create database c template postgres"), "");
     assert_eq!(run(&mut connect(&database, "c").unwrap(), "select * from own"), "5");
@@ -301,7 +302,7 @@ fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
     Database::open_with(Env { vfs, ..Env::memory() }, options)
 }
 
-/// What each database says of itself.
+/// Returns the catalog's description of each database.
 fn contents(database: &Database) -> String {
     let said = "select datname, datallowconn, shobj_description(oid, 'pg_database') from pg_database order by 1";
     let mut all = run(&mut database.session(), said);
@@ -315,7 +316,7 @@ fn contents(database: &Database) -> String {
     all
 }
 
-/// In the database named, in this order; each leaves another answer of [`contents`].
+/// Statements, each in the named database, in this order. Each changes the answer of [`contents`].
 const STATEMENTS: &[(&str, &str)] = &[
     ("postgres", "create database one"),
     ("one", "create table t (a int primary key, b text); insert into t values (1, 'x')"),
@@ -344,7 +345,7 @@ fn every_moment_recovers() {
     vfs.record();
     let database = open(Arc::new(vfs.clone())).unwrap();
     let begin = vfs.changes();
-    // What there may be: before and after each statement, and when it was acknowledged.
+    // Allowed states: before and after each statement, with the time of its acknowledgement.
     let mut states = vec![(begin, contents(&database))];
     for (name, statement) in STATEMENTS {
         let mut session = connect(&database, name).unwrap();
@@ -361,11 +362,11 @@ fn every_moment_recovers() {
             let report = database.check().unwrap();
             assert!(report.violations.is_empty(), "{what}: {:#?}", report.violations);
             let found = contents(&database);
-            // The last one that was acknowledged by then, or the one that was being made.
+            // The last state acknowledged by then, or the state of the statement that was running.
             let done = states.iter().rposition(|(end, _)| *end <= at).unwrap_or(0);
             let allowed = &states[done..(done + 2).min(states.len())];
             assert!(allowed.iter().any(|(_, state)| *state == found), "{what}: {found}");
-            // Whatever was cut off is in nobody's way.
+            // Remains of an interrupted statement block no later one.
             let mut session = database.session();
             assert_eq!(run(&mut session, "create database another"), "", "{what}");
             let mut another = connect(&database, "another").unwrap();

@@ -1,11 +1,12 @@
-//! One SELECT of 18 kB ended the server: a chain of WITH queries took more stack than a session's
-//! thread has. Every recursion looked at its own budget, or at none. Now all of them ask
-//! `niwaki_env::stack`, which knows where the stack ends, and adds to it.
+//! Deeply nested and very long statements. One SELECT of 18 kB once ended the server: a chain of
+//! WITH queries took more stack than a session's thread has. Every recursion checked its own
+//! budget, or none. Now all of them ask `niwaki_env::stack`, which knows where the stack ends, and
+//! adds to it.
 //!
-//! Each construct of the grammar that can hold itself, or stand in a long row, is made deep and
-//! long here, and taken through each way that a statement goes: run, explained, prepared, stored as
-//! a view and shown, run by a function. The statements run in a process of their own, on threads
-//! with small and large stacks: whatever they are answered with, the process lives.
+//! Here each construct of the grammar that can nest or stand in a long list is made deep and long.
+//! Each runs through all paths of a statement: executed, explained, prepared, stored as a view and
+//! shown, called by a function. The statements run in a process of their own, on threads with small
+//! and large stacks. Whatever the answers are, the process must survive.
 
 mod common;
 
@@ -16,33 +17,34 @@ use common::run;
 use niwaki::{Database, Session};
 use niwaki_env::sync::thread;
 
-/// Says to a process that it is the one that may die, and with which stack, in bytes.
+/// Environment variable that makes a process the one that may die, and sets its stack in bytes.
 const STACK: &str = "NIWAKI_DEEP_STACK";
 
-/// Levels of the statements, unless [`LEVELS`] says others.
+/// Levels of the statements, unless [`LEVELS`] sets others.
 const LEVELS_OF_CI: [usize; 2] = [30, 300];
 
-/// Levels for a longer run, for instance `3000,20000,100000`.
+/// Environment variable with levels for a longer run, for instance `3000,20000,100000`.
 const LEVELS: &str = "NIWAKI_DEEP_LEVELS";
 
-/// Only the construct of this name, for a longer run.
+/// Environment variable with the name of the only construct to test, for a longer run.
 const ONLY: &str = "NIWAKI_DEEP_ONLY";
 
-/// Links of the chains of objects, unless [`LEVELS`] says others.
+/// Links of the chains of objects, unless [`LEVELS`] sets others.
 const LINKS_OF_CI: usize = 100;
 
-/// Levels of an expression that is put into others like it.
+/// Levels of an expression that is nested in others like it.
 const SIGNS: usize = 300;
 
-/// Texts beyond this are run and explained only, so that all of them take no minute.
+/// Length in bytes above which texts are only executed and explained, so that the whole takes less
+/// than a minute.
 const LONG_BYTES: usize = 50_000;
 
-/// `open` and `close` that many times around `inner`.
+/// Puts `open` and `close` that many times around `inner`.
 fn around(levels: usize, open: &str, inner: &str, close: &str) -> String {
     format!("select {}{inner}{}", open.repeat(levels), close.repeat(levels))
 }
 
-/// A chain of WITH queries, each of which reads the one before it.
+/// Builds a chain of WITH queries. Each reads the one before it.
 fn chain(levels: usize, first: &str, next: &str) -> String {
     let mut text = format!("with {first}");
     for level in 1..levels {
@@ -52,7 +54,7 @@ fn chain(levels: usize, first: &str, next: &str) -> String {
     format!("{text} select count(*) from x{}", levels - 1)
 }
 
-/// A row of joins, each with the table before it.
+/// Builds a row of joins, each with the table before it.
 fn joined(levels: usize, kind: &str, table: &str) -> String {
     let mut text = format!("select count(*) from {table} t0");
     for level in 1..levels {
@@ -61,14 +63,14 @@ fn joined(levels: usize, kind: &str, table: &str) -> String {
     text
 }
 
-/// Joins in brackets: each on the right of the one before.
+/// Builds joins in brackets: each on the right of the one before.
 fn joined_to_the_right(levels: usize, kind: &str) -> String {
     let opened: String = (0..levels).map(|n| format!("t t{n} {kind} (")).collect();
     let closed: String = (0..levels).rev().map(|n| format!(") on t{n}.a = t{}.a", n + 1)).collect();
     format!("select count(*) from {opened}t t{levels} cross join t u{closed}")
 }
 
-/// What PostgreSQL 15 answers, so that it must be answered here.
+/// Returns the queries that PostgreSQL 15 answers. Niwaki must answer them too.
 fn answered() -> Vec<(&'static str, String)> {
     vec![
         ("with", chain(1_000, "x0 as (select 1 as a)", "x{n} as (select a from x{p})")),
@@ -106,7 +108,7 @@ fn answered() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Queries in FROM, each of which has a deep expression over the one inside it.
+/// Builds queries in FROM, each with a deep expression over the query inside it.
 fn signs_in_from(levels: usize) -> String {
     let signs = "- ".repeat(SIGNS);
     (0..levels).fold("select a from t".to_owned(), |inside, _| {
@@ -114,9 +116,10 @@ fn signs_in_from(levels: usize) -> String {
     })
 }
 
-/// Each construct by name, as a query of so many levels.
+/// Returns each construct by name, as a query of `n` levels.
 fn queries(n: usize) -> Vec<(&'static str, String)> {
-    // Planning looks at pairs of tables; 500 joins are among what must be answered.
+    // Planning considers pairs of tables. A query with 500 joins is among those that must be
+    // answered.
     let tables = n.min(60);
     let mut all = vec![
         ("signs in FROM", signs_in_from(n)),
@@ -376,7 +379,7 @@ fn queries(n: usize) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Statements that are no queries, of so many levels.
+/// Returns statements of `n` levels that are no queries.
 fn changes(n: usize) -> Vec<(&'static str, String)> {
     vec![
         ("insert", format!("insert into u select 1{}", " union all select 1".repeat(n))),
@@ -506,9 +509,9 @@ fn changes(n: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Objects, each of which stands on the one before: how the first is made, how the next, and what
-/// is asked then. `{n}` is a link's number, `{p}` the one before it, `{signs}` what makes an
-/// expression deep by itself.
+/// Returns chains of objects. Each object depends on the one before. A chain has its first
+/// statement, the next ones, and the queries on the chain. `{n}` is a link's number, `{p}` the
+/// number of the one before. `{signs}` makes an expression deep by itself.
 fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'static str])> {
     vec![
         (
@@ -670,7 +673,7 @@ fn objects() -> Vec<(&'static str, &'static str, &'static str, &'static [&'stati
     ]
 }
 
-/// A process that may die: what is told of what it did, and how it does it.
+/// The part of the process that may die: it runs the statements and prints their answers.
 struct Child {
     _database: Database,
     session: Session,
@@ -690,7 +693,7 @@ impl Child {
         Self { _database: database, session, only: std::env::var(ONLY).ok() }
     }
 
-    /// Runs a text. The answer is rows, or an error that is no fault of ours.
+    /// Runs a text. The answer must be rows, or an error other than an internal one.
     fn answer(&mut self, name: &str, text: &str) -> bool {
         eprintln!("{name}: {} bytes", text.len());
         let found = run(&mut self.session, text);
@@ -702,8 +705,8 @@ impl Child {
         failed.is_none()
     }
 
-    /// Runs a statement that may leave a block or objects behind, and shows that the session goes
-    /// on.
+    /// Runs a statement that may leave a block or objects behind, and checks that the session can
+    /// go on.
     fn goes_on(&mut self, name: &str, text: &str, clean: &str) {
         self.answer(name, text);
         let left = run(&mut self.session, &format!("rollback; {clean}"));
@@ -711,12 +714,12 @@ impl Child {
         assert_eq!(run(&mut self.session, "select 1"), "1", "{name}");
     }
 
-    /// A query, in each way that it can be asked.
+    /// Runs a query in each way that a query can be executed.
     fn query(&mut self, name: &str, text: &str) {
         self.goes_on(name, text, "");
         self.goes_on(&format!("{name}, explained"), &format!("explain verbose {text}"), "");
         if text.len() > LONG_BYTES {
-            // The other ways meet nothing new.
+            // The other ways would meet nothing new.
             return;
         }
         let prepared = format!("prepare p as {text}; execute p; explain execute p");
@@ -764,7 +767,7 @@ impl Child {
         }
     }
 
-    /// A chain of objects: made, used and dropped.
+    /// Creates, uses and drops a chain of objects.
     fn objects(&mut self, name: &str, links: usize, (first, next): (&str, &str), asked: &[&str]) {
         let signs = "- ".repeat(SIGNS);
         assert!(self.answer(name, &first.replace("{signs}", &signs)), "{name}");
@@ -774,7 +777,7 @@ impl Child {
             let text = text.replace("{signs}", &signs);
             let found = run(&mut self.session, &text);
             if found.starts_with("error") {
-                // A limit: the links before it are used.
+                // A limit was reached: the links before it are used.
                 eprintln!("    link {link}: {found}");
                 break;
             }
@@ -784,12 +787,12 @@ impl Child {
             self.answer(name, &text.replace("{n}", &last.to_string()));
         }
         assert_eq!(run(&mut self.session, "select 1"), "1", "{name}");
-        // Names are made again by the next kind of object.
+        // The next kind of object uses the same names.
         *self = Self::new();
     }
 }
 
-/// Runs all of it, in a process that may die.
+/// Runs all statements in a process that may die.
 fn in_child() {
     let mut child = Child::new();
     if child.only.is_none() {
@@ -812,7 +815,7 @@ fn the_process_survives_every_deep_statement() {
         return;
     }
     let name = "the_process_survives_every_deep_statement";
-    // Both at once: each has one thread that works.
+    // Both processes run at once, because each has one working thread.
     let children = [256 << 10, 8 << 20].map(|bytes: usize| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         let child = child.args(["--exact", name, "--nocapture"]).env(STACK, bytes.to_string());

@@ -1,5 +1,5 @@
-//! Crash images of definitions: at every change of the file system, with unsynced writes kept, lost and torn, the database
-//! opens, its catalog is of one moment, and constraints hold.
+//! Crash images of definitions, at every change of the file system, with unsynced writes kept, lost
+//! and torn. The database must open, its catalog must be of one moment, and constraints must hold.
 
 mod common;
 #[path = "common/crashes.rs"]
@@ -18,7 +18,7 @@ fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
     Database::open_with(Env { vfs, ..Env::memory() }, options)
 }
 
-/// Each leaves another answer to [`SHAPE`], or other rows.
+/// Statements. Each changes the answer to [`SHAPE`], or the rows.
 const STATEMENTS: &[&str] = &[
     "create view v as select id, v * 2 as twice from p where v > 10",
     "create view w (a, b) as select v.id, p.v from v join p using (id) where exists (select from v v2 where v2.id = p.id)",
@@ -117,31 +117,31 @@ const STATEMENTS: &[&str] = &[
     "drop table parents cascade",
 ];
 
-/// What the catalog says of the tables.
+/// Query for the catalog's description of the tables.
 const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(c.oid, attnum), \
      obj_description(c.oid, 'pg_class'), relkind, relispopulated, pg_get_expr(relpartbound, c.oid), \
      (select count(*) from pg_index join pg_inherits on inhrelid = indexrelid where indrelid = c.oid) from pg_class c join pg_attribute a on a.attrelid = c.oid \
      where c.oid >= 16384 and relkind in ('r', 'p', 'v', 'm') order by c.oid, attnum";
 
-/// What it says of domains.
+/// Query for the catalog's description of domains.
 const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_constraintdef(c.oid) \
      from pg_type t left join pg_constraint c on contypid = t.oid where typtype = 'd' order by 1, 4";
 
-/// What it says of defaults, checks and indexes.
+/// Query for the catalog's description of defaults, checks and indexes.
 const EXPRESSIONS: &str = "select adrelid::regclass::text, adnum, pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid >= 16384 \
      union all select conrelid::regclass::text, 0, pg_get_constraintdef(oid) from pg_constraint where contype = 'c' and conrelid >= 16384 \
      union all select indrelid::regclass::text, -1, pg_get_indexdef(indexrelid) from pg_index where indrelid >= 16384 order by 1, 2, 3";
 
-/// What it says of composite types.
+/// Query for the catalog's description of composite types.
 const COMPOSITES: &str = "select typname, attnum, attname, format_type(atttypid, atttypmod), obj_description(t.oid) \
      from pg_type t join pg_attribute on attrelid = typrelid where typtype = 'c' order by typname, attnum";
 
-/// What it says of functions and triggers.
+/// Query for the catalog's description of functions and triggers.
 const ROUTINES: &str = "select proname, pronamespace::regnamespace, prosrc, provolatile, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), obj_description(p.oid, 'pg_proc'), \
      tgname, tgrelid::regclass, tgenabled, obj_description(t.oid, 'pg_trigger'), pg_get_triggerdef(t.oid) \
      from pg_proc p left join pg_trigger t on tgfoid = p.oid where p.oid >= 16384 order by 1, 8";
 
-/// The rows of whatever tables there are.
+/// Returns the rows of all existing tables.
 fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
@@ -171,16 +171,17 @@ fn every_moment_of_a_definition_recovers() {
     let setup = "create table p (id int primary key, v int); insert into p values (1, 10), (2, 20), (3, 30)";
     assert_eq!(run(&mut session, setup), "");
     let begin = vfs.changes();
-    // What there may be: the state before and after each statement, and when it was acknowledged.
+    // Allowed states: before and after each statement, with the time of its acknowledgement.
     let mut states = vec![(begin, rows(&database))];
     for statement in STATEMENTS {
-        // One transaction each, several statements or not.
+        // Each text is one transaction, whether it has one statement or several.
         assert_eq!(run(&mut session, statement), "", "{statement}");
         states.push((vfs.changes(), rows(&database)));
     }
     drop(session);
     drop(database);
-    // Every third moment: the whole takes seconds, and all are met over the seeds of the suites.
+    // Every third moment suffices: all moments take seconds, and the seeds of the suites cover
+    // them.
     let images = each_image(
         &vfs,
         |at| at >= begin && at.is_multiple_of(3),
@@ -190,7 +191,7 @@ fn every_moment_of_a_definition_recovers() {
             assert!(report.violations.is_empty(), "{what}: {:#?}", report.violations);
             assert_eq!(database.check_foreign_keys().unwrap(), Vec::new(), "{what}");
             let found = rows(&database);
-            // The last one that was acknowledged by then, or the one that was being made.
+            // The last state acknowledged by then, or the state of the statement that was running.
             let done = states.iter().rposition(|(end, _)| *end <= at).unwrap_or(0);
             let allowed = &states[done..(done + 2).min(states.len())];
             assert!(

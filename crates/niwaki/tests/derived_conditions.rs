@@ -1,5 +1,6 @@
-//! What follows from conditions and is asked of indexes leaves out no row: random texts and patterns, and columns that are conditions,
-//! by index and by all rows, with constants and with parameters.
+//! Conditions that are derived from others, and given to indexes, lose no row. The test uses random
+//! texts and patterns, and columns that are conditions. It compares index scans with full scans,
+//! with constants and with parameters.
 
 mod common;
 
@@ -9,7 +10,8 @@ use niwaki_env::rng::SeededRng;
 
 const ROWS: u64 = 400;
 const QUERIES: u64 = 300;
-/// What texts are made of: few, so that they begin alike, and what patterns and orders treat in their own way.
+/// Characters of the texts. They are few, so that texts have equal beginnings, and patterns or
+/// orders treat some of them specially.
 const CHARACTERS: [&str; 9] = ["a", "b", "%", "_", "\\", "é", "\u{7f}", "\u{d7ff}", "\u{10ffff}"];
 
 fn text(rng: &SeededRng, longest: u64) -> String {
@@ -25,7 +27,7 @@ fn pattern(rng: &SeededRng) -> String {
     if rng.below(3) > 0 {
         pattern.push('%');
     }
-    // One that ends so is an error, if a row is compared with it.
+    // A pattern with this end is an error if a row is compared with it.
     if pattern.chars().rev().take_while(|character| *character == '\\').count() % 2 == 1 {
         pattern.push('a');
     }
@@ -55,7 +57,7 @@ fn database() -> Database {
     database
 }
 
-/// How rows are to be found.
+/// Sets the method of finding rows.
 fn find(session: &mut Session, by_index: bool, bitmaps: bool) {
     let sql = format!(
         "set enable_seqscan = {}; set enable_indexscan = {by_index}; set enable_bitmapscan = {}",
@@ -101,7 +103,8 @@ fn no_row_is_left_out() {
     assert!(found_some > 50, "{found_some} queries found something");
 }
 
-/// Values of a range's bounds, some of which are NULL: each execution of a prepared statement gives what a query with the values gives.
+/// Random bounds of ranges; some are NULL. Each execution of a prepared statement must give the
+/// same as a query with the values.
 #[test]
 fn plans_for_values_give_what_queries_give() {
     let database = database();

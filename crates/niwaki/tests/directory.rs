@@ -1,5 +1,6 @@
-//! Whose a data directory is. Without its lock file a second server got in, and both wrote; a folder
-//! with other files became a data directory; others on the machine could read one.
+//! Ownership of a data directory. Without its lock file a second server once got in, and both
+//! wrote. A folder with other files became a data directory. Other users of the machine could read
+//! one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use niwaki::{Database, Options};
 use niwaki_env::Env;
 
-/// A folder that goes with the test.
+/// A folder of the test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +58,7 @@ fn without_its_lock_file_a_database_ends_and_nobody_gets_in() {
         let said = error.message.matches("in use").count();
         assert_eq!(said, 1, "{change}: {error}");
         if change == "removed" {
-            // Whoever was refused has left its own lock file.
+            // The refused process has left its own lock file.
             fs::remove_file(&lock).unwrap();
         }
         let error = db.checkpoint().unwrap_err();
@@ -69,12 +70,12 @@ fn without_its_lock_file_a_database_ends_and_nobody_gets_in() {
         db.session().query("select * from t", ()).unwrap();
         assert!(db.close().is_err(), "{change}");
         assert_eq!(heard.lock().unwrap().len(), 1, "{change}: it is said once");
-        // What was committed is there.
+        // Committed rows must be there.
         open(&path).unwrap().session().query("select * from t", ()).unwrap();
     }
 }
 
-/// Names in the folder of temporary files.
+/// Returns the names in the folder of temporary files.
 fn temporary(path: &Path) -> Vec<std::ffi::OsString> {
     let entries = fs::read_dir(path.join("tmp")).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
@@ -82,8 +83,8 @@ fn temporary(path: &Path) -> Vec<std::ffi::OsString> {
     names
 }
 
-/// A sort that had no room in memory wrote into a folder that may have been another process's by
-/// then, and a cursor that ended removed the file of that name.
+/// A sort without room in memory once wrote into a folder that may have belonged to another process
+/// by then. A cursor that ended removed the file of that name.
 #[test]
 fn without_its_lock_file_a_database_spills_nothing() {
     let folder = Folder::new("spill");
@@ -108,8 +109,8 @@ fn without_its_lock_file_a_database_spills_nothing() {
     assert_eq!(temporary(&path), held);
 }
 
-/// A session that a program kept of a database that it had closed removed a temporary file of the
-/// next one when it ended.
+/// A program kept a session of a database that it had closed. At its end, the session once removed
+/// a temporary file of the next opening.
 #[test]
 fn a_closed_database_removes_no_temporary_file_of_the_next_one() {
     let folder = Folder::new("next");
@@ -121,7 +122,7 @@ fn a_closed_database_removes_no_temporary_file_of_the_next_one() {
         session.execute(&format!("declare c scroll cursor with hold for {rows}"), ()).unwrap();
         session
     };
-    // What makes a directory may use up names.
+    // Creating a directory may use up names of temporary files.
     open(&path).unwrap().close().unwrap();
     let first = open(&path).unwrap();
     let kept = with_held_rows(&first);

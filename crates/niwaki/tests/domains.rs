@@ -1,4 +1,4 @@
-//! Domains where more than one statement is concerned: COPY, parameters, other sessions, and what is refused.
+//! Domains across statements: COPY, parameters, other sessions, and refused statements.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn parameters_are_of_the_domain_and_results_of_its_base_type() {
     session.execute(insert, (5,)).unwrap();
     let error = session.execute(insert, (-5,)).unwrap_err();
     assert_eq!((error.sqlstate, error.constraint.as_deref()), ("23514", Some("positive_check")));
-    // A client may give the domain's number for a parameter that is used as something else.
+    // A client may give the domain's number for a parameter whose use needs another type.
     session.parse("plus", "select $1 + 1", &[domain.0]).unwrap();
     assert_eq!(session.statement("plus").unwrap().parameters[0], domain);
     assert_eq!(run(&mut session, "execute plus (1)"), "2");
@@ -80,7 +80,7 @@ fn a_new_constraint_waits_for_writers_and_reaches_prepared_statements() {
     assert_eq!(run(&mut first, "delete from t"), "");
     assert_eq!(run(&mut first, "begin; insert into t values (1)"), "");
     let alter = "alter domain positive add constraint small check (value < 100)";
-    // The writer may have a value that nobody else sees.
+    // The writer may have a value that no other session sees.
     assert_eq!(run(&mut second, "set lock_timeout = '20ms'"), "");
     assert!(run(&mut second, alter).starts_with("error 55P03"));
     assert_eq!(run(&mut first, "insert into t values (500); commit"), "");

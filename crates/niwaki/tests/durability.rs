@@ -1,4 +1,4 @@
-//! What a crash, or a clean end, leaves of definitions and rows.
+//! Definitions and rows after a crash, and after a clean end.
 
 mod killed;
 
@@ -21,14 +21,15 @@ fn one(db: &Database, sql: &str) -> String {
     }
 }
 
-/// The handle goes without being closed: the next open finds what a killed process leaves.
+/// Drops the handle without closing it. The next opening finds the files that a killed process
+/// leaves.
 fn reopen(db: Database, env: &Env) -> Database {
     drop(db);
     Database::open_with(env.clone(), Options::new()).unwrap()
 }
 
-/// After a crash a sequence gave numbers again: those logged ahead were counted by the steps of before
-/// ALTER SEQUENCE.
+/// After a crash a sequence once gave numbers again. The numbers logged ahead were counted by the
+/// increment before ALTER SEQUENCE.
 #[test]
 fn a_sequence_that_was_altered_gives_no_number_twice() {
     let env = Env::memory();
@@ -63,7 +64,7 @@ fn committed_work_survives_and_other_work_does_not() {
     s.execute("insert into u select generate_series(1, 100)", ()).unwrap();
     s.execute("update t set b = 'changed' where id = 7", ()).unwrap();
     s.execute("delete from t where id = 8", ()).unwrap();
-    // Open at the moment of the crash.
+    // This transaction is open at the moment of the crash.
     s.execute("begin", ()).unwrap();
     s.execute("create table gone (a int)", ()).unwrap();
     s.execute("insert into t (b) values ('gone')", ()).unwrap();
@@ -88,7 +89,7 @@ fn committed_work_survives_and_other_work_does_not() {
     assert_eq!(report.violations, []);
     assert_eq!((report.tables, report.indexes), (3, 5));
 
-    // A clean end, and again.
+    // A clean end, and one more opening.
     db.close().unwrap();
     let db = Database::open_with(env.clone(), Options::new()).unwrap();
     assert_eq!(one(&db, "select count(*) from t"), "300");
@@ -98,8 +99,8 @@ fn committed_work_survives_and_other_work_does_not() {
     assert_eq!(db.check().unwrap().violations, []);
 }
 
-/// The crashed handle's memory is never given back, as little as a killed process gives it back;
-/// only its lock on the directory goes.
+/// Leaks the crashed handle's memory, as a killed process does not return it either. Only its lock
+/// on the directory goes.
 fn reopen_forgotten(db: Database, env: &Env) -> (Database, Env) {
     std::mem::forget(db);
     crash_copy(env)
@@ -110,8 +111,8 @@ fn crash_copy(env: &Env) -> (Database, Env) {
     (Database::open_with(other.clone(), Options::new()).unwrap(), other)
 }
 
-/// What was known about the room of pages is lost with the process; it is found again before the file
-/// grows. Without vacuum dead line pointers take some.
+/// A killed process loses its knowledge of the free space of pages. That knowledge must come back
+/// before the file grows. Without vacuum, dead line pointers take some space.
 #[test]
 fn a_table_with_as_many_rows_as_ever_keeps_its_size_however_often_it_is_killed() {
     let rows = |from| {
@@ -128,7 +129,7 @@ fn a_table_with_as_many_rows_as_ever_keeps_its_size_however_often_it_is_killed()
         run(&db, &rows(1));
         let first = size(&db);
         for round in 0..6 {
-            // All rows, or each other one.
+            // Delete all rows, or every second one.
             let step = 1 + round % 2;
             run(&db, &format!("delete from q where id % {step} = 0"));
             if vacuum {
@@ -149,8 +150,9 @@ fn a_table_with_as_many_rows_as_ever_keeps_its_size_however_often_it_is_killed()
     }
 }
 
-/// The sync of a table's file fails, which ends the process. The next one starts on the same machine,
-/// whose memory calls the lost writes clean, and makes a checkpoint; then the power goes.
+/// The sync of a table's file fails, which ends the process. The next process starts on the same
+/// machine, whose page cache calls the lost writes clean, and makes a checkpoint. Then the power
+/// fails.
 #[test]
 fn changes_outlive_a_failed_sync_and_a_restart_on_the_same_machine() {
     let open = |vfs: Arc<dyn Vfs>| {

@@ -1,5 +1,5 @@
-//! Foreign keys beside others: whoever inserts a referring row and whoever deletes the row that it refers to cannot both have
-//! their way, whatever the isolation level and whoever comes first.
+//! Foreign keys in concurrent sessions. One session inserts a referring row, and another deletes
+//! the referenced row. At most one of them succeeds, whatever the isolation level and the order.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -58,7 +58,7 @@ fn changes_that_leave_the_key_alone_are_in_nobodys_way() {
     assert_eq!(run(&mut a, "begin; insert into c (id, p) values (2, 1)"), "");
     assert_eq!(run(&mut b, "update p set v = 12 where id = 1"), "");
     assert_eq!(run(&mut a, "commit"), "");
-    // An older snapshot sees the row before it was changed: its key is the same.
+    // An older snapshot sees the referenced row before its change. The key is the same.
     assert_eq!(run(&mut a, "begin isolation level repeatable read; select count(*) from c"), "2");
     assert_eq!(run(&mut b, "update p set v = 13 where id = 1"), "");
     assert_eq!(run(&mut a, "insert into c (id, p) values (3, 1)"), "");
@@ -77,7 +77,7 @@ fn a_cascade_reaches_rows_that_were_inserted_meanwhile() {
 
 #[test]
 fn repeatable_read_refuses_what_it_does_not_see() {
-    // A row that refers and was committed after the snapshot: NO ACTION sees it, CASCADE gives up.
+    // A referring row was committed after the snapshot: NO ACTION sees it, CASCADE gives up.
     for (column, expected) in [("p", "23503"), ("q", "40001")] {
         let (_, mut a, mut b) = sessions();
         let begin = "begin isolation level repeatable read; select count(*) from c";
@@ -87,7 +87,7 @@ fn repeatable_read_refuses_what_it_does_not_see() {
         assert_eq!(state_of(&found), expected, "{found}");
         assert_eq!(run(&mut a, "rollback"), "");
     }
-    // The row that is referred to was deleted, or inserted, after the snapshot.
+    // The referenced row was deleted, or inserted, after the snapshot.
     let (_, mut a, mut b) = sessions();
     assert_eq!(run(&mut a, "begin isolation level repeatable read; select count(*) from c"), "0");
     assert_eq!(run(&mut b, "delete from p where id = 1; insert into p values (4, 40)"), "");
@@ -104,7 +104,7 @@ fn repeatable_read_refuses_what_it_does_not_see() {
 fn a_deferred_check_is_made_by_the_commit() {
     let (database, mut a, b) = sessions();
     assert_eq!(run(&mut a, "begin; insert into c (id, r) values (1, 1)"), "");
-    // Nothing is locked yet: the other one has its way.
+    // Nothing is locked yet, so the other session can delete the row.
     let mut b = b;
     assert_eq!(run(&mut b, "delete from p where id = 1"), "");
     let found = run(&mut a, "commit");
@@ -113,7 +113,7 @@ fn a_deferred_check_is_made_by_the_commit() {
     drop(database);
 }
 
-/// What gives a COPY this data.
+/// Returns a client that sends this COPY data.
 fn lines(data: &[u8]) -> Lines {
     let mut lines = Lines::default();
     lines.copy.extend_from_slice(data);
@@ -152,8 +152,9 @@ fn a_key_is_proved_by_all_committed_rows() {
     assert_eq!(state_of(&found), "23503", "{found}");
 }
 
-/// A key that came with ATTACH PARTITION, or with ADD FOREIGN KEY, let an orphan in: a DELETE that
-/// names a partition of the referenced table locks that partition alone, and the proof did not.
+/// Validation by ATTACH PARTITION or ADD FOREIGN KEY once let an orphan in. A DELETE that names a
+/// partition of the referenced table locks that partition alone, and the validation did not lock
+/// it.
 #[test]
 fn a_key_waits_for_a_deletion_from_a_referenced_partition() {
     let keys = [
@@ -179,7 +180,7 @@ fn the_check_finds_rows_without_their_referenced_row() {
     let (database, mut a, _) = sessions();
     assert_eq!(run(&mut a, "insert into c values (1, 1, 2, 3)"), "");
     assert_eq!(database.check_foreign_keys().unwrap(), Vec::new());
-    // What is not proved may be wrong, and is not reported.
+    // A key that is not validated may be violated, and is not reported.
     assert_eq!(
         run(
             &mut a,
@@ -191,7 +192,8 @@ fn the_check_finds_rows_without_their_referenced_row() {
     assert_eq!(database.check_foreign_keys().unwrap(), Vec::new());
 }
 
-/// A row that is to go to another partition, and that a trigger keeps out there, is gone: who refers to it is asked.
+/// An UPDATE moves a row to another partition, and a trigger there rejects it: the row is gone. Its
+/// referring rows must be checked.
 #[test]
 fn a_row_that_is_lost_between_partitions_is_deleted() {
     let (_, mut a, _) = sessions();
@@ -216,8 +218,8 @@ fn a_row_that_is_lost_between_partitions_is_deleted() {
     assert_eq!(run(&mut a, "select count(*) from shop"), "0");
 }
 
-/// A row could not leave a partition that a foreign key references itself (0A000). To that foreign
-/// key it is deleted, and an UPDATE to one of the whole table.
+/// A row once could not leave a partition that a foreign key references directly (0A000). For that
+/// foreign key the move is a DELETE. For a foreign key to the whole table it is an UPDATE.
 #[test]
 fn a_row_leaves_a_referenced_partition_as_if_deleted() {
     let (_, mut a, _) = sessions();
@@ -239,7 +241,7 @@ fn a_row_leaves_a_referenced_partition_as_if_deleted() {
     assert_eq!(run(&mut a, cascading), "");
     assert_eq!(run(&mut a, "update region set id = 17 where id = 7"), "");
     assert_eq!(run(&mut a, "select count(*) from near"), "0");
-    // One between the partition and the table of the statement still cannot be left.
+    // A row still cannot leave a referenced table between its partition and the statement's table.
     let middle = "create table top (id int primary key) partition by range (id); \
          create table top_1 partition of top for values from (1) to (10) partition by range (id); \
          create table top_1_1 partition of top_1 for values from (1) to (10); \

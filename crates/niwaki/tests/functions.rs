@@ -1,5 +1,5 @@
-//! Functions in SQL where more than one statement is concerned: plans that call one that is replaced or dropped, sessions,
-//! recursion, cancellation, memory, what is seen of changes; and what is refused.
+//! SQL functions across statements: plans that call a replaced or dropped function, other sessions,
+//! recursion, cancellation, memory, visibility of changes, and refused statements.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -20,14 +20,14 @@ fn session(statements: &[&str]) -> (Database, Session) {
 
 const PLUS: &str = "create function plus(a int) returns int language sql as 'select a + 1'";
 
-/// What a statement fails with, without its hints.
+/// Returns the error of a statement, without its hints.
 fn failure(session: &mut Session, statement: &str) -> String {
     let found = run(session, statement);
     assert!(found.starts_with("error"), "{statement}: {found}");
     found.lines().next().unwrap_or_default().to_owned()
 }
 
-/// One that does not stand in the place of its calls.
+/// A function that is not inlined.
 const OF_TABLE: &str =
     "create function of_table(k int) returns int language sql as 'select v from t where id = k'";
 
@@ -57,7 +57,7 @@ fn prepared_statements_follow_their_functions() {
     );
     assert_eq!(run(&mut a, PLUS), "");
     assert_eq!(run(&mut b, "execute p (2)"), "-19|3");
-    // A table that a body reads, and another takes the place of.
+    // Another table takes the place of one that a body reads.
     assert_eq!(run(&mut a, "begin; drop table t; create table t (id int, v int); commit"), "");
     assert_eq!(run(&mut b, "execute p (2)"), "NULL|3");
     assert_eq!(run(&mut a, "drop table t"), "");
@@ -93,7 +93,7 @@ fn tables_of_bodies_are_locked_like_those_of_the_statement() {
     assert_eq!(run(&mut a, "begin; alter table t add column w int; update t set v = 11"), "");
     let (found, b) = blocked_until(&database, &mut a, "commit", b, "select of_table(1)");
     assert_eq!(found, "11");
-    // A definition that another transaction has not committed yet is not seen, and not waited for by its callers.
+    // Callers neither see an uncommitted definition of another transaction, nor wait for it.
     let replaced =
         "begin; create or replace function of_table(k int) returns int language sql as 'select 0'";
     assert_eq!(run(&mut a, replaced), "");
@@ -101,7 +101,7 @@ fn tables_of_bodies_are_locked_like_those_of_the_statement() {
     assert_eq!(run(&mut b, "select of_table(1)"), "11");
     assert_eq!(run(&mut a, "commit"), "");
     assert_eq!(run(&mut b, "select of_table(1)"), "0");
-    // Two sessions that replace one function come one after the other.
+    // Two sessions that replace one function run one after the other.
     assert_eq!(run(&mut a, replaced), "");
     let statement =
         "create or replace function of_table(k int) returns int language sql as 'select 2'";
@@ -151,7 +151,7 @@ fn rows_are_bounded() {
         "create function many(n int) returns setof text language sql as \
          'select repeat(''x'', 1000) from generate_series(1, n)'",
     ]);
-    // In FROM they go to a temporary file.
+    // In FROM the rows go to a temporary file.
     assert_eq!(
         run(&mut session, "select count(*), sum(length(many)) from many(20000)"),
         "20000|20000000"
@@ -175,14 +175,14 @@ fn each_statement_sees_what_its_volatility_allows() {
     ]);
     let insert = "insert into t select g, now_there() * 100 + there_before() from generate_series(11, 13) g returning v";
     assert_eq!(run(&mut session, insert), "303\n403\n503");
-    // Each of them is another statement: it sees what those before it did.
+    // Each call is a statement of its own, and sees the changes of the calls before it.
     assert_eq!(run(&mut session, "select bump(1), bump(1), bump(1)"), "1|2|3");
-    // The calling statement itself goes on with what it saw.
+    // The calling statement keeps its own snapshot.
     assert_eq!(
         run(&mut session, "select id, v, bump(id) from t where id < 4 order by id"),
         "1|3|4\n2|0|1\n3|0|1"
     );
-    // A FROM item is asked once.
+    // A FROM item is evaluated once.
     let once = "select g, b from generate_series(1, 2) g, bump(2) b order by g";
     assert_eq!(run(&mut session, once), "1|2\n2|2");
     let twice = "error 27000: tuple to be updated was already modified by an operation triggered by the current command";
@@ -192,7 +192,7 @@ fn each_statement_sees_what_its_volatility_allows() {
     let repeatable =
         "begin isolation level repeatable read; select bump(1), bump(1), now_there(); commit";
     assert_eq!(run(&mut session, repeatable), "5|6|6");
-    // What failed is undone, what the function did with it.
+    // A failed statement is undone, the changes of its function included.
     let failed = "insert into t select 20, bump(1) / 0";
     assert_eq!(run(&mut session, failed), "error 22012: division by zero");
     assert_eq!(run(&mut session, "select v from t where id = 1"), "6");
@@ -236,7 +236,7 @@ fn what_is_not_there_is_refused_by_name() {
     }
 }
 
-/// What a foreign key does may fire a trigger that calls a function that does the same again.
+/// A foreign key's action may fire a trigger that calls a function that does the same again.
 #[test]
 fn changes_without_end_are_stopped() {
     let (_database, mut session) = session(&[

@@ -1,4 +1,5 @@
-//! What the last writers of a table left behind goes although nobody writes it any more, without VACUUM.
+//! Cleanup after the last writers of a table, without VACUUM, when no session writes the table
+//! again.
 
 mod common;
 
@@ -6,7 +7,7 @@ use common::run;
 use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
 
-/// Forty pages and more: the table has a visibility map.
+/// Creates a table with a visibility map: it has forty pages and more.
 fn filled() -> (Database, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let session = fill(&database);
@@ -25,15 +26,15 @@ fn fill(database: &Database) -> Session {
     session
 }
 
-/// Rounds until nothing is left to do.
+/// Runs rounds until nothing is left to do.
 fn tend(database: &Database) {
     (0..6).for_each(|_| database.tend().unwrap());
 }
 
-/// Pages that not all see all of.
+/// Query for the pages that are not all-visible.
 const HIDDEN: &str = "select blkno from pg_visibility_map('t') where not all_visible";
 
-/// Rows that an index-only scan of everything asks for in the heap.
+/// Returns the heap fetches of an index-only scan of all rows.
 fn heap_fetches(session: &mut Session) -> String {
     for setting in ["enable_seqscan", "enable_bitmapscan"] {
         run(session, &format!("set {setting} = off"));
@@ -57,7 +58,7 @@ fn pages_that_nobody_changes_any_more_are_shown_to_all() {
     tend(&database);
     assert_eq!(run(&mut session, HIDDEN), "");
     assert_eq!(heap_fetches(&mut session), "0", "freshly loaded, never vacuumed");
-    // Rows that move, as the pages are full, and rows that get another key.
+    // Some rows move, because the pages are full, and some rows get another key.
     run(&mut session, "update t set note = repeat('m', 60) where id % 100 = 0");
     run(&mut session, "update t set k = k + 20000 where id % 97 = 0");
     run(&mut session, "delete from t where id % 89 = 0");
@@ -87,7 +88,8 @@ fn what_an_old_snapshot_sees_stays_until_it_ends() {
     assert_eq!(heap_fetches(&mut session), "0");
 }
 
-/// A queue beside a report: no snapshot sees the jobs that came and went since it began, and nobody comes by their pages again.
+/// A queue beside a report. The report's snapshot sees none of the jobs that came and went since it
+/// began, and no session visits their pages again.
 #[test]
 fn what_came_and_went_behind_an_old_snapshot_goes() {
     let (database, mut session) = filled();
@@ -103,7 +105,7 @@ fn what_came_and_went_behind_an_old_snapshot_goes() {
     let gone = "select pruned_by_interval from niwaki_stat_tables where relname = 't'";
     let pruned = run(&mut session, gone).parse::<u32>().unwrap();
     tend(&database);
-    // Of those that share a page with rows that stay, there may be too few for a pass.
+    // Of the versions that share a page with rows that stay, there may be too few for a pass.
     let pruned = run(&mut session, gone).parse::<u32>().unwrap() - pruned;
     assert!((2950..=3000).contains(&pruned), "{pruned}");
     assert_eq!(run(&mut report, sum), before);
@@ -115,7 +117,7 @@ fn what_came_and_went_behind_an_old_snapshot_goes() {
     run(&mut report, "commit");
 }
 
-/// A transaction that makes its indexes and changes keys then, as a migration does.
+/// A transaction that creates its indexes and then changes keys, as a migration does.
 #[test]
 fn what_a_transaction_leaves_that_makes_its_indexes_is_seen_to() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -134,7 +136,7 @@ fn what_a_transaction_leaves_that_makes_its_indexes_is_seen_to() {
     assert_eq!(database.check().unwrap().violations, []);
 }
 
-/// Where somebody writes all the time, something always waits to be seen to.
+/// While a session writes all the time, some leaves always wait for cleanup.
 #[test]
 fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
     let (database, mut session) = filled();
@@ -147,7 +149,7 @@ fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
     let waiting = "select gardener_waiting from niwaki_stat_tables where relname = 't'";
     let mut id = 0;
     for round in 1..=12 {
-        // More than the last time: what has waited for a round is seen to.
+        // One more round than the last time: entries that have waited for a round are removed.
         for _ in 0..2 * round {
             id += 4;
             run(&mut session, &format!("delete from t where id = {id}"));
@@ -160,8 +162,9 @@ fn leaves_of_an_index_that_grows_at_its_end_are_packed_while_somebody_writes() {
     assert_eq!(run(&mut session, LEFT), "0|0|0");
 }
 
-/// A report right behind the end of an old snapshot meets, on each page, what this one kept. Its passes leave more entries behind than
-/// there is room for, if nothing holds them back, and no writer is there to take them away.
+/// Right after the end of an old snapshot, a report meets on each page the versions that the
+/// snapshot kept. Unless they are held back, its passes leave more stale entries than the queue can
+/// hold, and no writer is there to remove them.
 #[test]
 fn a_report_does_not_have_entries_forgotten() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -213,7 +216,8 @@ fn it_is_in_nobodys_way() {
     assert_eq!(sessions, "2", "it is no client");
 }
 
-/// What the map costs is measured against looking at its pages; answers are the same.
+/// The cost of the resident visibility map is measured against reading its pages. The answers must
+/// be the same.
 #[test]
 fn the_map_is_the_same_on_its_pages_alone() {
     let options = Options::new().set("visibility_map_pin", "per_access");
@@ -235,7 +239,7 @@ fn the_map_is_the_same_on_its_pages_alone() {
     assert_eq!(run(&mut session, memory), "256");
 }
 
-/// Whoever turns the map off, and on again, is told no less of what changed meanwhile.
+/// The visibility map misses no changes that were made while it was turned off.
 #[test]
 fn without_a_map_what_it_said_before_is_taken_back() {
     let env = Env::memory();
@@ -264,7 +268,8 @@ fn without_a_map_what_it_said_before_is_taken_back() {
     assert!(blocks.parse::<u32>().is_ok(), "{blocks}");
 }
 
-/// 1.0 and 1.00 are one key, stored as other bytes: the entry of the version that went is the newer one's.
+/// 1.0 and 1.00 are one key in different bytes. The entry of the removed version then belongs to
+/// the newer version.
 #[test]
 fn a_key_written_otherwise_keeps_its_entry() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -296,16 +301,16 @@ fn a_key_written_otherwise_keeps_its_entry() {
     assert_eq!(run(&mut session, LEFT), "0|0|0", "nothing is left for VACUUM");
 }
 
-/// Nothing settled any more in a table with an index that a statement with CONCURRENTLY had left
-/// behind: dead line pointers and mixed chains stayed until VACUUM, and the index was named nowhere
-/// but in `pg_index`.
+/// A failed CONCURRENTLY statement once left an index behind, and the table was never clean again.
+/// Dead line pointers and chains with several keys stayed until VACUUM. Only `pg_index` showed the
+/// index.
 #[test]
 fn an_index_that_was_left_behind_keeps_nothing_from_settling() {
     let (database, mut session) = filled();
-    // All notes are the same: nothing is built.
+    // All notes are equal, so the build fails.
     let unique = run(&mut session, "create unique index concurrently t_note on t (note)");
     assert!(unique.contains("could not create unique index"), "{unique}");
-    // A reader holds the table, so the drop waits, and gives up while the index still takes
+    // A reader locks the table, so the drop waits, and gives up while the index still takes
     // entries.
     let mut reader = database.session();
     run(&mut reader, "begin; select count(*) from t");
@@ -327,7 +332,7 @@ fn an_index_that_was_left_behind_keeps_nothing_from_settling() {
     tend(&database);
     assert_eq!(run(&mut session, LEFT), "0|0|0");
     assert_eq!(database.check().unwrap().violations, []);
-    // They are as good as new afterwards.
+    // Afterwards these indexes are as good as new ones.
     run(&mut session, "delete from t where note = repeat('n', 60)");
     for index in ["t_note", "t_k"] {
         assert_eq!(run(&mut session, &format!("reindex index {index}")), "");

@@ -1,23 +1,25 @@
-//! What the gardener costs, counted in pages, and what maintenance by itself leaves of a table from which much was deleted.
+//! Costs of the gardener, counted in pages, and the size of a table after mass deletion and
+//! automatic maintenance.
 
 mod common;
 
 use common::run;
 use niwaki::{Database, Session};
 
-/// Runs a statement that answers nothing.
+/// Runs a statement that returns nothing.
 fn exec(session: &mut Session, sql: &str) {
     assert_eq!(run(session, sql), "", "{sql}");
 }
 
-/// Rows of the tables here: each has some 170 pages and four indexes, on a key in order, two in random order, and long ones.
+/// Rows of the tables here. Each table has some 170 pages and four indexes: one on a key in order,
+/// two in random order, and one on long keys.
 const ROWS: i64 = 20_000;
 
 fn filled() -> (Database, Session) {
     filled_with(64)
 }
 
-/// With so long keys in the index of long ones.
+/// Creates the table with keys of `long` bytes in the index of long ones.
 fn filled_with(long: usize) -> (Database, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
@@ -39,7 +41,7 @@ fn filled_with(long: usize) -> (Database, Session) {
     (database, session)
 }
 
-/// Rounds until nothing is left to do.
+/// Runs rounds until nothing is left to do.
 fn tend(database: &Database) {
     (0..12).for_each(|_| database.tend().unwrap());
 }
@@ -51,7 +53,7 @@ fn of_table<const N: usize>(session: &mut Session, columns: [&str; N]) -> [i64; 
     })
 }
 
-/// What a number of all indexes of the table adds up to.
+/// Returns the sums of some counters over all indexes of the table.
 fn of_indexes<const N: usize>(session: &mut Session, columns: [&str; N]) -> [i64; N] {
     columns.map(|column| {
         let sql = format!("select sum({column}) from niwaki_stat_indexes where relname = 't'");
@@ -66,7 +68,7 @@ fn checked(session: &mut Session) {
 
 const VISITS: [&str; 2] = ["gardener_leaf_pages", "gardener_inner_pages"];
 
-/// One row in two hundred, anywhere: one on a page, and one on each leaf.
+/// Deletes one row in two hundred, anywhere: one on a page, and one on each leaf.
 #[test]
 fn deleted_rows_cost_two_pages_a_row_and_index_at_most() {
     let (database, mut session) = filled();
@@ -75,43 +77,48 @@ fn deleted_rows_cost_two_pages_a_row_and_index_at_most() {
     tend(&database);
     let told = ["gardener_told", "gardener_forgotten", "gardener_waiting", "line_pointers_freed"];
     assert_eq!(of_table(&mut session, told), [100, 0, 0, 100]);
-    // The pass over their pages saw that nobody has their keys; no row came to their line pointers since.
+    // The pass over the pages saw that no version has the keys. No new row took the line pointers
+    // since.
     let done = ["gardener_deleted", "gardener_heap_pages"];
     assert_eq!(of_table(&mut session, done), [400, 0]);
     let [leaf, inner] = of_indexes(&mut session, VISITS);
     assert!((200..=400).contains(&leaf), "{leaf}");
-    // All these indexes have one inner page: a look at it for each leaf, and one more where a batch begins.
+    // Each of these indexes has one inner page. It is visited once for each leaf, and once more at
+    // the beginning of a batch.
     assert!((leaf..leaf + 4 * 3).contains(&inner), "{inner} for {leaf}");
     assert!(leaf + inner <= 2 * 400, "{leaf} + {inner}");
     assert_eq!(of_indexes(&mut session, ["gardener_deleted"]), [400]);
     checked(&mut session);
 }
 
-/// The same, seen to by those who write next.
+/// Does the same, with cleanup by the next writers.
 #[test]
 fn writers_that_tend_visit_as_few() {
     let (_database, mut session) = filled();
     exec(&mut session, "delete from t where id % 10 = 7");
-    // Readers' passes come to pages that run short of room, which these are.
+    // Readers' passes run on pages with little free space, and these pages have little.
     assert_eq!(run(&mut session, "select count(*) from t"), "18000");
-    // The last page has room.
+    // The last page has free space, so it gets no pass.
     let [told, waiting] = of_table(&mut session, ["gardener_told", "gardener_waiting"]);
     assert!((1980..=2000).contains(&told) && waiting == 4 * told, "{told}, {waiting}");
-    // Each takes some of what waits; no insertion needs more than its own page of the heap.
+    // Each writer removes some waiting entries. No insertion needs more than its own page of the
+    // heap.
     for id in 1..=160 {
         exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", ROWS + id));
     }
     let [deleted, heap] = of_table(&mut session, ["gardener_deleted", "gardener_heap_pages"]);
-    // What waits for one index may be too little for a visit.
+    // The entries that wait for one index may be too few for a visit.
     assert!((3 * told..=4 * told).contains(&deleted), "{deleted}");
-    // Where a row came to a line pointer that shares its count with an entry's root.
+    // These heap visits come from rows in line pointers that share their counter with an entry's
+    // root.
     assert!(heap <= deleted / 100, "{heap} of {deleted}");
     let [leaf, inner] = of_indexes(&mut session, VISITS);
     assert!(leaf + inner + heap <= 2 * deleted + 4, "{leaf} + {inner} + {heap} for {deleted}");
     checked(&mut session);
 }
 
-/// An update that changes one key of four: its old version's entry goes, and of the other indexes no page is visited.
+/// An update changes one key of four. Only the old version's entry in that index is removed, and no
+/// page of the other indexes is visited.
 #[test]
 fn an_updated_key_costs_its_own_index_alone() {
     let (database, mut session) = filled();
@@ -127,7 +134,7 @@ fn an_updated_key_costs_its_own_index_alone() {
     let rows = of_table(&mut session, ["heap_only"])[0];
     assert_eq!(of(&mut session, "t_a"), format!("100|t"));
     let others = of_table(&mut session, ["gardener_deleted"])[0] - 100;
-    // A row that found no room on its page left an entry in each.
+    // A row that found no room on its page left an entry in each index.
     assert_eq!(others, 3 * (100 - rows));
     if rows == 100 {
         assert_eq!(of(&mut session, "t_c"), "0|f");
@@ -135,7 +142,7 @@ fn an_updated_key_costs_its_own_index_alone() {
     checked(&mut session);
 }
 
-/// Pages of each index in use, and as many as REINDEX makes then.
+/// Returns each index's pages in use, and its pages after a REINDEX.
 fn sizes(session: &mut Session) -> Vec<(f64, f64)> {
     let used = "select pages - free_pages from niwaki_stat_indexes where relname = 't' \
                 order by indexrelname";
@@ -179,13 +186,15 @@ fn most_rows_deleted_and_seen_to_by_autovacuum_alone() {
         let report = database.maintain().unwrap();
         assert!(report.iter().any(|of| of.table == "t" && of.vacuumed), "{report:?}");
         assert_eq!(of_table(&mut session, ["line_pointers_freed", "gardener_deleted"]), [0, 0]);
-        // Of what vacuum was about nobody is told besides, but for the first pages, when it might have left the indexes out.
+        // The gardener's queue gets no rows of the vacuum. The exception is rows of the first
+        // pages, when VACUUM might have left the indexes out.
         assert!(of_table(&mut session, ["gardener_told"])[0] < 16_000 / 20);
         assert_small(&mut session);
     }
 }
 
-/// Readers prune faster than anybody tends: they rest while half of the room is taken, and nothing is forgotten.
+/// Readers prune faster than cleanup runs. They pause while half of the queue is taken, and no
+/// entry is forgotten.
 #[test]
 fn readers_prune_no_more_than_there_is_room_for() {
     let (database, mut session) = filled_with(320);
@@ -211,7 +220,8 @@ fn readers_prune_no_more_than_there_is_room_for() {
     assert_small(&mut session);
 }
 
-/// Its queue is as full as readers make it, and nobody but writers works it off: each takes more from it than it adds.
+/// Readers have filled the queue, and only writers work it off. Each removes more from the queue
+/// than it adds.
 #[test]
 fn writers_work_off_a_full_queue() {
     let (_database, mut session) = filled_with(320);
@@ -219,7 +229,8 @@ fn writers_work_off_a_full_queue() {
     assert_eq!(run(&mut session, "select count(*) from t"), "4000");
     let [forgotten, full] = of_table(&mut session, ["gardener_forgotten", "gardener_waiting"]);
     assert!(forgotten == 0 && full > 5_000, "{forgotten}, {full}");
-    // 64 of an index; what is gathered of it stays while it is less than a twelfth of it.
+    // A writer takes 64 entries of an index at once. Collected entries wait while their bytes are
+    // less than a twelfth of the index.
     for id in 0..full / 50 {
         exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", 2 * ROWS + id));
     }
@@ -230,7 +241,7 @@ fn writers_work_off_a_full_queue() {
     checked(&mut session);
 }
 
-/// An idle database costs nothing, however many tables it has: a round comes to those alone that somebody changed.
+/// An idle database costs nothing, however many tables it has: a round visits only changed tables.
 #[test]
 fn rounds_come_to_tables_that_were_changed() {
     let (database, mut session) = filled();
@@ -252,7 +263,7 @@ fn rounds_come_to_tables_that_were_changed() {
     assert_eq!(run(&mut session, rounds), others);
     let more = of_table(&mut session, ["rounds"])[0] - visits[0];
     assert!((2..12).contains(&more), "{more}");
-    // One that a transaction makes and fills is found when it is there.
+    // A table that a transaction creates and fills is found when the transaction has committed.
     exec(
         &mut session,
         "begin; create table late (g int); insert into late select generate_series(1, 9000)",
@@ -264,7 +275,8 @@ fn rounds_come_to_tables_that_were_changed() {
     assert_eq!(run(&mut session, hidden), "0");
 }
 
-/// Tables that are too small for a visibility map are looked after too: nobody reads or writes this one any more.
+/// Tables too small for a visibility map are cleaned too, when no session reads or writes them
+/// again.
 #[test]
 fn small_tables_are_clean_after_a_while() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -298,8 +310,9 @@ fn small_tables_are_clean_after_a_while() {
     checked(&mut session);
 }
 
-/// A value that grows is written into any row, as the time of its last change is, beside a report: the leaves that are left half
-/// empty are filled anew before their number goes up and down by much, so that the file keeps its size.
+/// Beside a report, growing values are written into random rows, as with the time of the last
+/// change. Leaves that are left half empty must be filled again before their number varies much, so
+/// that the file keeps its size.
 #[test]
 fn an_index_of_times_of_changes_keeps_its_size() {
     const ROWS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! Generated columns and COPY: they are computed, and neither read nor written.
+//! Generated columns and COPY: COPY computes them, and neither reads nor writes them.
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! GROUPING SETS, ROLLUP and CUBE give what a naive evaluation gives: random rows with NULLs, random clauses, conditions
-//! on groups and above them, with memory and with so little that groups go to files.
+//! GROUPING SETS, ROLLUP and CUBE give the same as a naive evaluation. The test takes random rows
+//! with NULLs, random clauses, and conditions on groups and above them. Some runs have so little
+//! memory that groups go to files.
 //!
-//! The naive evaluation makes all sets of the clause and groups the rows anew for each.
+//! The naive evaluation builds all sets of the clause and groups the rows anew for each.
 
 mod common;
 
@@ -14,7 +15,7 @@ use niwaki_env::rng::SeededRng;
 const TABLES: u64 = 16;
 const QUERIES: u64 = 40;
 
-/// The columns that are grouped by.
+/// Columns to group by.
 const COLUMNS: [&str; 4] = ["a", "b", "c", "d"];
 
 type Value = Option<i64>;
@@ -74,7 +75,7 @@ impl Item {
         }
     }
 
-    /// The sets that it stands for, as bits.
+    /// Returns the sets that the item stands for, as bits.
     fn sets(&self) -> Vec<u8> {
         let bits = |columns: &[usize]| columns.iter().fold(0, |bits, column| bits | (1 << column));
         match self {
@@ -91,7 +92,7 @@ impl Item {
     }
 }
 
-/// What rows of a grouping must satisfy, in HAVING or above.
+/// Condition on the rows of a grouping, in HAVING or above.
 enum Condition {
     None,
     Grouping(i64),
@@ -141,7 +142,7 @@ struct Clause {
 }
 
 impl Clause {
-    /// `end`: values of columns are below it.
+    /// Builds a random query. Values of columns are below `end`.
     fn random(rng: &SeededRng, end: u64) -> Self {
         loop {
             // Every column can be named in HAVING and above.
@@ -186,7 +187,7 @@ impl Clause {
         sets
     }
 
-    /// The lines of the answer, sorted.
+    /// Returns the lines of the answer, sorted.
     fn naive(&self, rows: &[Row]) -> Vec<String> {
         let mut lines = Vec::new();
         for set in self.sets() {
@@ -243,14 +244,14 @@ fn line(key: &[Value], grouping: i64, rows: &[Row]) -> String {
     values.join("|")
 }
 
-/// Rows whose values are below `end`.
+/// Returns random rows whose values are below `end`.
 fn random_rows(rng: &SeededRng, count: u64, end: u64) -> Vec<Row> {
     let value = |end: u64| -> Value { (!rng.chance(1, 6)).then(|| rng.below(end) as i64) };
     let row = |id| Row { id, columns: [(); 4].map(|()| value(end)), value: value(7) };
     (0..count as i64).map(row).collect()
 }
 
-/// Makes the table; its columns are of the type that is given.
+/// Creates the table with columns of the given type.
 fn fill(session: &mut Session, rows: &[Row], kind: &str) {
     let sql = format!(
         "drop table if exists t; create table t (id int, a {kind}, b {kind}, c {kind}, d {kind}, v int)"

@@ -1,7 +1,8 @@
-//! A hash table asks for memory before it takes it, and goes on in files where there is none.
+//! A hash table asks for memory before it takes the memory, and uses files when there is none.
 //!
-//! It doubled up to `hash_mem`, unasked. Where the process may not have that much (`ulimit -v`), the
-//! allocation failed, and that ended the server. A test of its own: the limit is the process's.
+//! Hash tables once doubled up to `hash_mem` without asking. Where the process may not have that
+//! much (`ulimit -v`), the allocation failed and ended the server. This is a test program of its
+//! own, because the limit belongs to the process.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Indexes that are built, changed and dropped while others work, and indexes whose answers are held
-//! against those of a table without them.
+//! Indexes that are built, changed and dropped beside other sessions. Queries must give the
+//! same as on a table without indexes.
 
 mod common;
 
@@ -21,10 +21,10 @@ fn check(database: &Database) {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
-/// Waits until the view of index builds says so.
+/// Waits until the view of index builds satisfies the condition.
 fn until_progress(watcher: &mut Session, question: &str) {
     let sql = format!("select count(*) from pg_stat_progress_create_index where {question}");
-    // Ends when the build is there, which it soon is, or the test runner's own limit strikes.
+    // Ends: the build reaches this state soon, or the test runner's own limit strikes.
     while run(watcher, &sql) != "1" {
         thread::yield_now();
     }
@@ -49,7 +49,7 @@ fn a_concurrent_build_waits_for_old_writers_and_nobody_waits_for_it() {
              and lockers_done = 0 and current_locker_pid = {pid}"
         ),
     );
-    // Others come and go meanwhile, and the old one goes on.
+    // Other transactions begin and end meanwhile, and the old one goes on.
     assert_eq!(
         run(&mut new, "insert into t values (1000, 77); update t set v = 78 where id = 2"),
         ""
@@ -57,7 +57,7 @@ fn a_concurrent_build_waits_for_old_writers_and_nobody_waits_for_it() {
     assert_eq!(run(&mut new, "begin; update t set v = 79 where id = 3"), "");
     assert_eq!(run(&mut old, "insert into t values (1001, 77)"), "");
     assert_eq!(run(&mut old, "commit"), "");
-    // Now the one that came in between is waited for.
+    // Now the build waits for the transaction that came in between.
     let pid = new.id();
     until_progress(
         &mut watcher,
@@ -80,10 +80,10 @@ fn a_concurrent_build_waits_for_old_writers_and_nobody_waits_for_it() {
     check(&database);
 }
 
-/// What a user saw: an index made while an older snapshot was open gave that snapshot the newer value of
-/// an INCLUDE column; and a partial index gave rows that had left it. The build took several versions of a
-/// row for one, because their keys were equal, or because the predicate left one out. It marks such rows
-/// now, so that whoever comes by the entry looks at the version.
+/// A user once saw wrong rows. An index created beside an older snapshot gave that snapshot the
+/// newer value of an INCLUDE column. A partial index gave rows that had left it. The build took
+/// several versions of a row for one, because their keys were equal, or because the predicate left
+/// one out. Now the build marks such rows, so that a scan of the entry checks the version.
 #[test]
 fn an_index_made_over_rows_with_several_versions_shows_each_snapshot_its_own() {
     for concurrently in ["", "concurrently"] {
@@ -118,7 +118,7 @@ fn an_index_made_over_rows_with_several_versions_shows_each_snapshot_its_own() {
         assert_eq!(run(&mut new, partial), "1|11\n3|30", "{concurrently}");
         check(&database);
     }
-    // One session is enough.
+    // One session is enough for that.
     let (database, mut session) =
         database("create table t (k int, open bool); insert into t values (1, true), (2, true)");
     assert_eq!(
@@ -141,7 +141,8 @@ fn until_blocked(watcher: &mut Session, session: i32) {
     }
 }
 
-/// Dropping the table between two steps gave 42704 to who built the index; now it waits.
+/// Dropping the table between two steps of the build once gave the building session 42704. Now the
+/// drop waits.
 #[test]
 fn a_table_is_not_dropped_between_the_steps_of_a_concurrent_build() {
     let (database, mut old) =
@@ -153,7 +154,7 @@ fn a_table_is_not_dropped_between_the_steps_of_a_concurrent_build() {
     until_progress(&mut watcher, "phase = 'waiting for writers before build'");
     let locked = "select mode from pg_locks where relation = 't'::regclass and granted and mode like 'ShareU%'";
     assert_eq!(run(&mut watcher, locked), "ShareUpdateExclusiveLock");
-    // Vacuum keeps out too; so do the table's own drop, and that of the index that is being built.
+    // VACUUM waits too, as do dropping the table and dropping the index that is being built.
     let statements = ["vacuum t", "drop index t_v", "drop index if exists t_v", "drop table t"];
     let waiting: Vec<_> = statements
         .into_iter()
@@ -180,8 +181,9 @@ fn a_table_is_not_dropped_between_the_steps_of_a_concurrent_build() {
     check(&database);
 }
 
-/// While an index was built CONCURRENTLY nobody saw to what writers of its table left in the other
-/// indexes, as if nobody wrote: they grew with every update, or forgot what waited.
+/// During an index build with CONCURRENTLY, stale entries in the table's other indexes once stayed
+/// as if there were no writers. The indexes grew with every update, or the queue forgot waiting
+/// entries.
 #[test]
 fn entries_of_old_versions_go_beside_a_concurrent_build() {
     let (database, mut old) = database(
@@ -194,7 +196,7 @@ fn entries_of_old_versions_go_beside_a_concurrent_build() {
     let (builds, holds) = (builder.id(), holder.id());
     let build = thread::spawn(move || run(&mut builder, "create index concurrently t_v on t (k)"));
     until_progress(&mut watcher, "phase = 'waiting for writers before build'");
-    // The build cannot change what the catalog says of its index.
+    // The build cannot change the catalog entry of its index.
     assert_eq!(run(&mut holder, "begin; comment on index t_v is 'new'"), "");
     assert_eq!(run(&mut old, "commit"), "");
     let waits = format!("select pg_blocking_pids({builds}) = array[{holds}]");
@@ -211,7 +213,7 @@ fn entries_of_old_versions_go_beside_a_concurrent_build() {
     check(&database);
 }
 
-/// What ends the wait of a concurrent build, and what is left then.
+/// Ways to end the wait of a concurrent build, and the state after each.
 #[test]
 fn the_waits_of_a_concurrent_build_can_be_ended() {
     let setup = "create table t (id int primary key, v int); insert into t values (1, 1); \
@@ -257,7 +259,7 @@ fn the_waits_of_a_concurrent_build_can_be_ended() {
     }
 }
 
-/// A writer who is waited for and then defines something waits for the build in turn.
+/// The build waits for a writer, and the writer then changes a definition and waits for the build.
 #[test]
 fn a_deadlock_with_a_concurrent_build_is_found() {
     let options = Options::new().set("deadlock_timeout", "1ms");
@@ -280,7 +282,7 @@ fn a_deadlock_with_a_concurrent_build_is_found() {
     check(&database);
 }
 
-/// Nothing of a build that failed half-way stays in the index's file, so that nothing looks damaged.
+/// A build that failed half-way leaves nothing in the index's file, so that nothing looks damaged.
 #[test]
 fn a_large_concurrent_build_that_fails_leaves_an_empty_index() {
     let (database, mut s) = database(
@@ -299,7 +301,7 @@ fn a_large_concurrent_build_that_fails_leaves_an_empty_index() {
     check(&database);
 }
 
-/// Readers are not kept waiting by REINDEX until it has built everything, those that use the index neither.
+/// Readers do not wait for REINDEX until it has built everything, even if they use the index.
 #[test]
 fn reading_goes_on_while_an_index_is_built_anew() {
     let (database, mut reader) = database(
@@ -325,7 +327,7 @@ fn reading_goes_on_while_an_index_is_built_anew() {
         assert_eq!(build.join().unwrap(), "");
         check(&database);
     }
-    // Two of them, and a writer, one after the other.
+    // Two REINDEX statements and a writer run one after the other.
     let builders: Vec<_> =
         ["reindex table t", "reindex index t_v", "update t set v = 9 where v = 4"]
             .into_iter()
@@ -358,7 +360,7 @@ fn a_failed_concurrent_build_leaves_an_index_that_says_so() {
     );
     let state = "select indisvalid, indisready from pg_index where indexrelid = 't_v'::regclass";
     assert_eq!(run(&mut session, state), "f|f");
-    // It is neither used nor enforced.
+    // The index is neither used nor enforced.
     let count = "set enable_seqscan = off; select count(*) from t where v = 1";
     assert_eq!(run(&mut session, count), "2");
     assert_eq!(run(&mut session, "insert into t values (4, 3)"), "");
@@ -413,7 +415,7 @@ fn of_two_transactions_the_later_one_meets_a_deferred_duplicate() {
     assert!(found.starts_with("error 23505"), "{found}");
     assert!(found.contains("Key (id)=(1) already exists."), "{found}");
     assert_eq!(run(&mut b, "select * from t"), "1|a");
-    // If the earlier one rolls back, the later one is right.
+    // If the earlier transaction rolls back, the later one succeeds.
     assert_eq!(run(&mut a, "begin; insert into t values (5, 'a')"), "");
     assert_eq!(run(&mut b, "begin; insert into t values (5, 'b')"), "");
     let waiting = b.id();
@@ -495,7 +497,7 @@ fn an_update_is_heap_only_as_long_as_no_expression_or_predicate_changes_its_valu
         ("update t set v = 12 where id = 1", true),
         ("update t set v = 10 where id = 1", false),
         ("update t set v = 30 where id = 2", true),
-        // The payload of a partial index that has the row.
+        // This changes the payload of a partial index that has the row.
         ("update t set name = 'THREE' where id = 3", false),
         ("update t set name = 'tWO' where id = 2", true),
         ("update t set v = -2 where id = 3", true),
@@ -518,11 +520,11 @@ fn by_default_an_update_stays_on_its_page_whatever_it_changes() {
     );
     for (number, update) in [
         "update t set v = 2 where id = 1",
-        // There and back: the entry is there still.
+        // The key changes there and back: the old entry is still there.
         "update t set v = 1 where id = 1",
         "update t set v = 11 where id = 1",
         "update t set w = 9, v = 5 where id = 2",
-        // The payload alone, the key alone, both.
+        // The payload alone, the key alone, then both.
         "update t set name = 'ONE' where id = 1",
         "update t set name = 'Uno' where id = 1",
         "update t set name = 'one' where id = 1",
@@ -546,7 +548,7 @@ fn by_default_an_update_stays_on_its_page_whatever_it_changes() {
     check(&database);
 }
 
-/// The indexes of the next test, and queries that they may serve.
+/// Indexes of the next test, and queries that they may serve.
 const INDEXES: &[&str] = &[
     "create index i1 on t ((a % 7), b)",
     "create index i2 on t (lower(s)) where a > 20",
@@ -600,7 +602,7 @@ fn answers_do_not_depend_on_indexes() {
             format!("insert into t select i, {values} from generate_series({from}, {to}) i")
         };
         assert_eq!(run(&mut s, &fill(1, 150)), "");
-        // Some indexes are built, others grow with the table; chains of several keys are built over.
+        // Some indexes are built, others grow with the table. Builds meet chains with several keys.
         let (built, grown) = INDEXES.split_at(INDEXES.len() / 2 + usize::from(seed % 2 == 0));
         for index in grown {
             assert_eq!(run(&mut s, index), "");
@@ -620,7 +622,7 @@ fn answers_do_not_depend_on_indexes() {
                 assert!(found.is_empty(), "{change}: {found}");
             }
             if round == 2 {
-                // A snapshot keeps old versions in the chains that the builds go over.
+                // A snapshot keeps old versions in the chains that the builds read.
                 let mut reader = database.session();
                 run(&mut reader, "begin isolation level repeatable read; select count(*) from t");
                 run(
@@ -643,7 +645,7 @@ fn answers_do_not_depend_on_indexes() {
     }
 }
 
-/// Each query with and without indexes, at least so many of which are served by one.
+/// Runs each query with and without indexes. At least `least` queries must use one.
 fn compare(s: &mut Session, seed: u64, least: usize) {
     let mut used = 0;
     for query in QUERIES {
@@ -693,13 +695,13 @@ fn what_a_crash_left_of_a_sort_goes_at_the_next_start() {
     check(&database);
 }
 
-/// Line pointers are freed once every index has dropped its entries. An index that a transaction drops, or
-/// builds anew, may come back, with entries that all the others dropped meanwhile.
+/// Line pointers are freed once every index has dropped its entries. A rollback may bring back an
+/// index that a transaction dropped or rebuilt, with entries that all others dropped meanwhile.
 #[test]
 fn a_rollback_brings_an_index_back_and_no_entry_leads_astray() {
     const OUTSIDE: usize = 1_500;
     let changes = ["drop index t_b", "reindex index t_b", "alter table t drop constraint t_pkey"];
-    // Whatever the transaction frees last, it does not use itself.
+    // The transaction does not reuse the line pointers that it frees last.
     let lengths = [300, 400, 500, 600];
     for (change, inside) in changes.iter().flat_map(|c| lengths.map(|length| (c, length))) {
         let (database, mut session) = database(

@@ -1,4 +1,4 @@
-//! What `niwaki_stat_indexes` and its like tell of indexes: each counter moves when it should.
+//! Counters of `niwaki_stat_indexes` and similar views: each moves when it should.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn counter(session: &mut Session, index: &str, column: &str) -> i64 {
     answer.parse().unwrap_or_else(|_| panic!("{index}.{column}: {answer}"))
 }
 
-/// How far statements, each a transaction of its own, move each of some counters of an index.
+/// Returns how far statements, each a transaction of its own, move some counters of an index.
 fn moved<const N: usize>(
     session: &mut Session,
     index: &str,
@@ -92,7 +92,8 @@ fn splits_are_counted_by_cause() {
         assert_eq!(counter(&mut session, index, "leaf_splits_hinted"), 0, "{index}");
         assert_eq!(counter(&mut session, index, "inner_splits"), 0, "{index}");
     }
-    // In random order some find room on the right; where an index grows at an end, or one key fills it, none.
+    // With keys in random order, some entries find room on the right sibling. Where an index grows
+    // at an end, or one key fills it, none do.
     let shifts = |session: &mut Session, index| {
         ["leaf_shifts", "shifted_entries"].map(|column| counter(session, index, column))
     };
@@ -102,7 +103,7 @@ fn splits_are_counted_by_cause() {
     for index in ["t_id", "t_grp", "t_one"] {
         assert_eq!(shifts(&mut session, index), [0, 0], "{index}");
     }
-    // Pivots that cannot be cut short make inner pages full soon.
+    // Pivot tuples that cannot be truncated fill inner pages soon.
     let long = "insert into t (long) select repeat('x', 1500) || g from generate_series(1, 300) g";
     let [inner, roots] = moved(&mut session, "t_long", ["inner_splits", "root_splits"], &[long]);
     assert!(inner > 5 && roots > 1, "{inner} {roots}");
@@ -116,7 +117,7 @@ fn deduplication_is_counted() {
     let fill = "insert into t select g, 1 from generate_series(1, 5000) g";
     let [passes, freed, inside] = moved(&mut session, "t_one", columns, &[fill]);
     assert!(passes > 0 && freed > 1000 && inside == 0, "{passes} {freed} {inside}");
-    // Places become free in the middle of a list, and are taken again.
+    // Places in the middle of a posting list become free and are taken again.
     let again = [
         "delete from t where id between 300 and 400",
         "vacuum t",
@@ -161,7 +162,7 @@ fn a_lookup_is_counted_where_all_key_columns_are_given() {
         let sql = format!("select * from t where {condition}");
         assert_eq!(moved(&mut session, index, columns, &[&sql]), [lookups; 2], "{condition}");
     }
-    // Of each key one leaf, whichever plan reads it.
+    // Each key needs one leaf visit, whichever plan reads it.
     let all = "select count(*) from t x where exists (select 1 from t y where y.id = x.id)";
     let _ = run(&mut session, all);
     let each = "prepare one as select a from t where id = $1";
@@ -184,12 +185,12 @@ fn unique_checks_and_what_they_visit_are_counted() {
     let columns = ["unique_checks", "unique_entries_visited"];
     let insert = "insert into t values (1000, 0)";
     assert_eq!(moved(&mut session, "t_pkey", columns, &[insert]), [1, 0]);
-    // The old snapshot keeps the version that it sees: it is asked about each time.
+    // The old snapshot keeps the version that it sees. The version is checked each time.
     let mut old = database.session();
     let begin = "begin isolation level repeatable read; select count(*) from t";
     assert_eq!(run(&mut old, begin), "101");
     let update = "update t set v = v + 1 where id = 7";
-    // A version that nobody saw is dead at once, whatever came before it.
+    // A version that no snapshot saw is dead at once, whatever came before it.
     for visited in [1, 2, 2, 2] {
         assert_eq!(moved(&mut session, "t_pkey", columns, &[update]), [1, visited]);
     }
@@ -211,7 +212,7 @@ fn scans_and_blocks_are_counted_for_each_index() {
     assert_eq!(run(&mut session, scans), "t_a|1|10\nt_pkey|2|2");
 }
 
-/// Blocks read are those that came from the disk: none while the pool has them.
+/// The count covers blocks that came from the disk: none while the pool has them.
 #[test]
 fn blocks_read_are_counted_for_each_file() {
     let env = Env::memory();
@@ -250,9 +251,10 @@ fn passes_of_simple_deletion_are_counted() {
          insert into t select g, 0 from generate_series(1, 200) g; \
          set enable_seqscan = off; set enable_bitmapscan = off",
     );
-    // Of rows that live on elsewhere the gardener is not told.
+    // The gardener does not learn of rows that live on in another place.
     assert_eq!(run(&mut session, "update t set n = 1 where id % 2 = 0"), "");
-    // A scan finds them dead, and marks them: what it pruned itself only when that is flushed.
+    // A scan finds the entries dead and marks them. Versions that the scan pruned itself are marked
+    // only when the prune is flushed.
     for _ in 0..2 {
         assert_eq!(run(&mut session, "select count(id) from t where id > 0"), "200");
         assert_eq!(run(&mut session, "checkpoint"), "");
@@ -300,14 +302,14 @@ fn passes_of_bottom_up_deletion_are_counted() {
     assert_eq!((useless, useless_blocks, splits, hinted), (0, 0, 0, 0));
     let most = counter(&mut session, "t_id", "bottom_up_heap_blocks_max");
     assert!((1..=6).contains(&most), "{most}");
-    // What a transaction itself leaves behind it cannot remove, and row headers tell that before a visit.
+    // A transaction cannot remove its own stale entries, and row headers show that before a visit.
     assert_eq!(run(&mut session, "begin"), "");
     let [_, useless, _, _, useless_blocks, _, splits, hinted] =
         moved(&mut session, "t_id", columns, &updates[..1000]);
     assert!(useless <= 1 && useless_blocks == useless, "{useless} {useless_blocks}");
     assert!(splits > 0 && hinted == splits, "{splits} {hinted}");
     assert_eq!(run(&mut session, "commit"), "");
-    // Switched off, nothing is tried.
+    // When the option is off, nothing is tried.
     assert_eq!(run(&mut session, "alter index t_id set (bottom_up_deletion = off)"), "");
     let [passes, ..] = moved(&mut session, "t_id", columns, &updates);
     assert_eq!(passes, 0);

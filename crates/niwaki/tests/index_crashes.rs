@@ -1,5 +1,6 @@
-//! Crash images of index builds: at every change of the file system, with unsynced writes kept, lost and
-//! torn, the database opens, heap and indexes agree, and queries give the same with indexes and without.
+//! Crash images of index builds, at every change of the file system, with unsynced writes kept,
+//! lost and torn. The database must open, heap and indexes must agree, and queries must give the
+//! same with and without indexes.
 
 mod common;
 #[path = "common/crashes.rs"]
@@ -47,7 +48,8 @@ fn every_moment_of_an_index_build_recovers() {
     }
     drop(session);
     drop(database);
-    // Every third moment: the whole takes seconds, and all are met over the seeds of the suites.
+    // Every third moment suffices: all moments take seconds, and the seeds of the suites cover
+    // them.
     let images = each_image(
         &vfs,
         |at| at >= begin && at.is_multiple_of(3),
@@ -67,7 +69,7 @@ fn every_moment_of_an_index_build_recovers() {
                 assert_eq!(run(&mut session, query), expected, "{what}: {query}");
                 assert!(!expected.is_empty(), "{what}: {query}");
             }
-            // What a crash left of a build can be removed, or built anew.
+            // The remains of a build after a crash can be removed or rebuilt.
             let left = "select relname from pg_class c join pg_index i on c.oid = i.indexrelid \
                     where not indisvalid order by 1";
             for name in run(&mut session, left).lines() {
@@ -78,8 +80,8 @@ fn every_moment_of_an_index_build_recovers() {
     assert!(images > 40, "only {images} images");
 }
 
-/// A server was killed while an index build filled the disk, and did not start any more: recovery
-/// made the file again, only to remove it.
+/// A server that was killed while an index build filled the disk once could not start again.
+/// Recovery created the file again, only to remove it.
 #[test]
 fn a_killed_build_needs_no_room_at_the_next_start() {
     let vfs = FaultyVfs::new();

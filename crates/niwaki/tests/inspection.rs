@@ -1,4 +1,4 @@
-//! What `niwaki_chain_stats`, `niwaki_stale_entries` and `niwaki_heap_page` say of small tables.
+//! Results of `niwaki_chain_stats`, `niwaki_stale_entries` and `niwaki_heap_page` for small tables.
 
 mod common;
 
@@ -23,7 +23,8 @@ const CHAINS: &str = "select chains, mixed_chains, versions_p50, versions_p99, v
 const STALE: &str = "select indexrelname, entries, dead_entries, stale_entries, mixed_chains, \
      stale_p50, stale_p99, stale_max from niwaki_stale_entries('t')";
 
-/// Four rows: one has four versions, one three of different keys, one is deleted, one stands still.
+/// Creates four rows: one with four versions, one with three of different keys, one deleted, one
+/// unchanged.
 fn churned(mode: &str) -> (Database, Session) {
     let (database, mut session) = database(&format!(
         "create table t (id int primary key, k int, note text) with (heap_only_updates = {mode}); \
@@ -43,7 +44,8 @@ fn chains_of_several_keys() {
     let nothing_stale = "t_pkey|4|0|0|1|0|0|0\nt_k|6|0|0|1|0|0|0\nt_e|6|0|0|1|0|0|0\n\
                          NULL|16|0|0|1|0|0|0";
     assert_eq!(run(&mut session, STALE), nothing_stale, "every key is some version's");
-    // Pruned, and the indexes not looked at: 2 and 20 are keys of row 2 no more, nor are they modulo 10.
+    // VACUUM prunes without visiting the indexes: 2 and 20 are no longer keys of row 2, nor are
+    // they modulo 10.
     each(&mut session, &["vacuum (index_cleanup off) t"]);
     assert_eq!(run(&mut session, CHAINS), "3|1|1|1|1|0|1");
     let stale = "t_pkey|4|1|0|1|0|0|0\nt_k|6|1|2|1|2|2|2\nt_e|6|1|2|1|2|2|2\n\
@@ -59,9 +61,9 @@ fn chains_of_several_keys() {
 #[test]
 fn chains_of_one_key_and_of_one_version() {
     let (_database, mut session) = churned("same_keys");
-    // Row 2 has three roots, and an entry in each index for each.
+    // Row 2 has three chain roots, each with an entry in each index.
     assert_eq!(run(&mut session, CHAINS), "6|0|1|4|4|0|0");
-    // One entry of the primary key is marked LP_DEAD: the second update came by it.
+    // One entry of the primary key is marked LP_DEAD, because the second update met it.
     let all = "t_pkey|5|0|0|0|NULL|NULL|NULL\nt_k|6|0|0|0|NULL|NULL|NULL\n\
                t_e|6|0|0|0|NULL|NULL|NULL\nNULL|17|0|0|0|NULL|NULL|NULL";
     assert_eq!(run(&mut session, STALE), all);
@@ -97,7 +99,7 @@ fn an_old_snapshot_keeps_versions_and_their_entries() {
 #[test]
 fn free_bytes_are_what_lies_between_line_pointers_and_tuples() {
     let (_database, mut session) = churned("any_key");
-    // 24 bytes of page header, 4 of each line pointer.
+    // 24 bytes of page header, and 4 bytes for each line pointer.
     let expected = "select min(lp_off) - 24 - 4 * count(*) from niwaki_heap_page('t', 0)";
     let expected = run(&mut session, expected);
     let free = "select pages, free_bytes from niwaki_chain_stats('t')";
@@ -122,7 +124,7 @@ fn a_page_shows_its_line_pointers() {
         8|normal|NULL|no|f|(0,9)|2|updated heap_only heap_updated|t|f|3\n\
         9|normal|NULL|no|f|NULL|2|updated heap_only|t|f|3";
     assert_eq!(run(&mut session, page), expected);
-    // Who replaced a version inserted the next one; a header has 24 bytes.
+    // The transaction that replaced a version inserted the next one. A header has 24 bytes.
     let links = "select count(*) from niwaki_heap_page('t', 0) a \
                  join niwaki_heap_page('t', 0) b on b.t_xmin = a.t_xmax \
                  where a.t_ctid = ('(0,' || b.lp || ')')::tid \
@@ -153,7 +155,7 @@ fn a_row_that_moved_leaves_a_stub_for_who_may_follow() {
         "create table t (id int primary key, note text) with (fillfactor = 100); \
          insert into t select g, repeat('x', 1500) from generate_series(1, 5) g",
     );
-    // A statement that may change rows follows them; until its snapshot ends the way stays.
+    // A statement that may change rows follows moved rows. The stub stays until its snapshot ends.
     let mut cursor = database.session();
     each(&mut cursor, &["begin", "declare c cursor for select id from t for update"]);
     each(

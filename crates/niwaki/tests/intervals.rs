@@ -1,5 +1,5 @@
-//! An old snapshot keeps the versions that it sees and not those since; `interval_gc = off` keeps them all, for
-//! measuring.
+//! An old snapshot keeps the versions that it sees, and no later ones. `interval_gc = off` keeps
+//! all, for measurements.
 
 use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
@@ -8,7 +8,8 @@ fn int(session: &mut Session, sql: &str) -> i64 {
     session.query_one(sql, ()).unwrap().get(0).unwrap()
 }
 
-/// Blocks of a table of one row of 500 bytes, updated again and again beside an old snapshot.
+/// Returns the blocks of a table with one row of 500 bytes after many updates beside an old
+/// snapshot.
 fn blocks_beside_a_report(interval_gc: &str) -> i64 {
     let options = Options::new().set("interval_gc", interval_gc);
     let database = Database::open_with(Env::memory(), options).unwrap();

@@ -1,8 +1,9 @@
-//! Joins give what a naive evaluation gives: random trees of joins, nested queries in FROM and conditions with EXISTS
-//! and IN, over small tables with NULLs, under every method of joining.
+//! Joins give the same as a naive evaluation. The test takes random trees of joins, nested queries
+//! in FROM, and conditions with EXISTS and IN. The tables are small and have NULLs. Every join
+//! method is tried.
 //!
-//! `NIWAKI_JOINS_SCRIPT=file` writes the statements for psql to `file`, and what they must print to `file.expected`:
-//! so PostgreSQL judges the naive evaluation.
+//! `NIWAKI_JOINS_SCRIPT=file` writes the statements for psql to `file`, and the expected output to
+//! `file.expected`, so that PostgreSQL can check the naive evaluation.
 
 mod common;
 
@@ -13,14 +14,15 @@ use common::run;
 use niwaki::{Database, Session};
 use niwaki_env::rng::SeededRng;
 
-/// Databases tried, and queries for each.
+/// Number of databases to try.
 const DATABASES: u64 = 12;
+/// Number of queries for each database.
 const QUERIES: u64 = 40;
 const COLUMNS: [&str; 3] = ["a", "b", "c"];
 
 type Value = Option<i64>;
 type Row = [Value; 3];
-/// The rows of the aliases that are joined.
+/// Rows of the joined aliases.
 type Env = BTreeMap<usize, Row>;
 
 /// A number.
@@ -85,7 +87,7 @@ enum Shape {
     Grouped,
 }
 
-/// Makes queries.
+/// Generator of random queries.
 struct Maker<'r> {
     rng: &'r SeededRng,
     aliases: usize,
@@ -139,7 +141,7 @@ impl Maker<'_> {
         }
         let exists = self.rng.chance(1, 2);
         if !exists && self.rng.chance(2, 3) {
-            // Most of them read nothing of the query around.
+            // Most parts read nothing of the query around.
             parts = vec![self.condition(&inner, depth)];
         }
         let nested =
@@ -152,7 +154,7 @@ impl Maker<'_> {
         if self.rng.chance(1, 2) { Condition::Not(Box::new(found)) } else { found }
     }
 
-    /// FROM with so many items; returns their aliases too.
+    /// Builds FROM with `size` items. Returns their aliases too.
     fn from(&mut self, size: usize, depth: usize) -> (From, Vec<usize>) {
         if size <= 1 {
             let alias = self.aliases;
@@ -169,7 +171,7 @@ impl Maker<'_> {
             [self.below(6)];
         let sight: Vec<usize> = left_sight.iter().chain(&right_sight).copied().collect();
         let mut on = vec![match kind {
-            // PostgreSQL has full joins by equalities only.
+            // PostgreSQL supports full joins by equalities only.
             Kind::Full => Condition::Compare(
                 Term::Column(left_sight[self.below(left_sight.len())], self.below(3)),
                 "=",
@@ -268,7 +270,7 @@ impl Condition {
     }
 }
 
-/// AND (`decides` false) or OR (true) of three-valued conditions.
+/// Evaluates AND (`decides` false) or OR (true) of three-valued conditions.
 fn three(parts: impl Iterator<Item = Option<bool>>, decides: bool) -> Option<bool> {
     let mut unknown = false;
     for part in parts {
@@ -360,7 +362,7 @@ impl From {
         }
     }
 
-    /// The rows, each with what is around.
+    /// Returns the rows, each with the rows around it.
     fn rows(&self, around: &Env, tables: &[Vec<Row>]) -> Vec<Env> {
         let with = |alias: usize, row: &Row| {
             let mut env = around.clone();
@@ -410,7 +412,7 @@ impl From {
     }
 }
 
-/// A database and what is in it.
+/// Creates a database, and returns its contents too.
 fn database(rng: &SeededRng, script: &mut String) -> (Session, Vec<Vec<Row>>) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut session = database.session();
@@ -485,7 +487,7 @@ fn joins_give_what_a_naive_evaluation_gives() {
             let kept = rows.iter().filter(|env| condition.holds(env, &tables) == Some(true));
             let mut rows: Vec<Vec<Value>> =
                 kept.map(|env| terms.iter().map(|term| term.value(env)).collect()).collect();
-            // NULLs come last.
+            // NULLs sort last.
             rows.sort_by_key(|row| {
                 row.iter().map(|v| (v.is_none(), v.unwrap_or(0))).collect::<Vec<_>>()
             });
@@ -497,7 +499,7 @@ fn joins_give_what_a_naive_evaluation_gives() {
                     shown.collect::<Vec<_>>().join("|")
                 })
                 .collect();
-            // Below an aggregate, joins hand up many rows at a time.
+            // Below an aggregate, joins pass many rows at a time upwards.
             let sum = |column: usize| rows.iter().filter_map(|row| row[column]).sum::<i64>();
             let known = |column: usize| rows.iter().filter(|row| row[column].is_some()).count();
             let lists: Vec<String> = list
@@ -533,8 +535,8 @@ fn joins_give_what_a_naive_evaluation_gives() {
     }
 }
 
-/// Aggregates of joins that hand up many rows at a time are those of the same joins, row by row, whatever meets whatever, and
-/// whether the inner rows fit in memory.
+/// Aggregates over joins that pass many rows at a time equal those over joins row by row. Neither
+/// the matches nor the fit of the inner rows in memory may matter.
 #[test]
 fn joins_of_many_rows_are_those_of_single_rows() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -615,7 +617,8 @@ fn joins_of_many_rows_are_those_of_single_rows() {
     }
 }
 
-/// Two columns that are unique together have as many values as there are rows: as if by chance, 120 rows would be joined.
+/// Two columns that are unique together have as many values as there are rows. If they were
+/// estimated as independent, the join would have 120 rows.
 #[test]
 fn a_join_by_all_columns_of_a_unique_index_gives_a_row_for_each() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -632,13 +635,14 @@ fn a_join_by_all_columns_of_a_unique_index_gives_a_row_for_each() {
     };
     let joined = rows("line l join part p on l.a = p.a and l.b = p.b");
     assert!((29_000.0..31_000.0).contains(&joined), "{joined}");
-    // Of others it is known that they have no more combinations than rows.
+    // For other columns the estimate knows only that they have no more combinations than rows.
     let joined = rows("line l join line m on l.a = m.a and l.b = m.b");
     assert!(joined >= 29_000.0, "{joined}");
 }
 
-/// A view's columns may be constants: whether two of them are equal does not depend on the rows. A join ON them was taken to have one
-/// row for each on its left, and so came before joins that leave out most.
+/// A view's columns may be constants, and whether two of them are equal does not depend on the
+/// rows. A join ON them was once estimated to give one row for each left row. It then came before
+/// joins that filter most rows out.
 #[test]
 fn a_join_on_constants_is_taken_to_have_all_pairs() {
     let database = Database::in_memory_without_threads().unwrap();

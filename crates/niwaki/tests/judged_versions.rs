@@ -1,10 +1,13 @@
-//! What a statement writes it has computed from the version that it writes over.
+//! A written value is computed from the version that it replaces.
 //!
-//! A user saw increments that were acknowledged and not there, jobs that two workers claimed, a unique key twice and
-//! stale rows in an archive: `UPDATE … WHERE id = (SELECT … FOR UPDATE)` and its like wrote values of the old
-//! version over the newest one. The lock of a row left its newest version pending, and the next change of that address
-//! took it, whatever that change had judged. Now the version goes by hand from the step that judges to the change
-//! ([`niwaki_sql::store::JudgedRow`]): a change of any other version than the newest is told so, and judges again.
+//! A user once saw acknowledged increments missing, jobs that two workers claimed, a duplicate
+//! unique key and stale rows in an archive. `UPDATE … WHERE id = (SELECT … FOR UPDATE)` and similar
+//! statements wrote values of the old version over the newest one.
+//!
+//! The lock of a row left its newest version pending. The next change at that address took it,
+//! whatever version that change had evaluated. Now the evaluating step passes the version directly
+//! to the change ([`niwaki_sql::store::JudgedRow`]). A change of any other version than the newest
+//! is refused, and the conditions are evaluated again.
 //!
 //! Each answer here is PostgreSQL 15's.
 
@@ -33,8 +36,8 @@ fn sessions() -> (Database, Session, Session) {
     (database, first, second)
 }
 
-/// Runs `statement` while another session has made `change` and not ended; it commits then. What the statement gives,
-/// and what the table is afterwards.
+/// Runs `statement` while another session has an open transaction with `change`, which then
+/// commits. Returns the result of the statement, and the table afterwards.
 fn beside(change: &str, statement: &'static str) -> (String, String) {
     let (database, mut a, b) = sessions();
     assert_eq!(run(&mut a, &format!("begin; {change}")), "");
@@ -42,7 +45,7 @@ fn beside(change: &str, statement: &'static str) -> (String, String) {
     (found, run(&mut b, ROWS))
 }
 
-/// Each claims row 1 and counts it; another has counted it meanwhile.
+/// Each statement claims row 1 and counts it. Another session has counted it meanwhile.
 #[test]
 fn no_increment_is_lost_when_a_query_locks_the_row() {
     for statement in [
@@ -70,7 +73,8 @@ fn no_increment_is_lost_when_a_query_locks_the_row() {
     assert_eq!(rows, "1|11|12|new\n2|20|0|new\n3|30|0|new");
 }
 
-/// WHERE is asked of the newest version, also when the statement itself has locked that one before.
+/// WHERE is evaluated on the newest version, also when the statement itself has locked that one
+/// before.
 #[test]
 fn no_job_is_claimed_twice() {
     let (found, rows) = beside(
@@ -81,8 +85,8 @@ fn no_job_is_claimed_twice() {
     assert_eq!((found.as_str(), rows.as_str()), ("", "1|10|0|a\n2|20|0|new\n3|30|0|new"));
 }
 
-/// A claim takes the jobs that it has locked as they are now, and the next one where the first is
-/// claimed by another.
+/// A claim takes its locked jobs in their newest version. It takes the next job when another
+/// session has claimed the first.
 #[test]
 fn a_claim_passes_over_a_job_that_was_claimed_meanwhile() {
     let claim = "with c as (select id from t where s = 'new' order by id limit 1 for update) \
@@ -94,12 +98,13 @@ fn a_claim_passes_over_a_job_that_was_claimed_meanwhile() {
                update t set s = 'b', n = t.n + 1 from c where c.id = t.id returning t.*";
     let (found, _) = beside("update t set k = 11, n = 5 where id = 1", two);
     assert_eq!(found, "1|11|6|b\n2|20|1|b");
-    // The row that somebody holds is not the first.
+    // The row that the other session holds is not the first.
     let (found, _) = beside("update t set k = 21, n = 5 where id = 2", two);
     assert_eq!(found, "1|10|1|b\n2|21|6|b");
 }
 
-/// The statement has locked the row, and waits; the key that the row had goes to another row.
+/// The statement has locked the row, and waits. Meanwhile another row takes the key that this row
+/// had.
 #[test]
 fn a_key_that_another_row_took_meanwhile_is_not_written_again() {
     let (database, mut a, b) = sessions();
@@ -120,7 +125,7 @@ fn a_key_that_another_row_took_meanwhile_is_not_written_again() {
     assert_eq!(database.check().unwrap().violations, []);
 }
 
-/// Two changes in one statement, of which the first does not hold for the newest version.
+/// One statement makes two changes. The first one's condition fails on the newest version.
 #[test]
 fn what_the_first_change_leaves_alone_the_second_changes() {
     let change = "update t set n = 150 where id = 1";
@@ -173,7 +178,7 @@ fn an_archive_gets_the_newest_version() {
     assert_eq!(found, "101|11|5|new");
 }
 
-/// The first match does not hold for the newest version, the second does.
+/// The first match does not hold for the newest version, the second one does.
 #[test]
 fn each_match_of_a_join_is_judged_on_the_newest_version() {
     let change = "update t set n = 150, k = 11 where id = 1";
@@ -199,7 +204,7 @@ fn each_match_of_a_join_is_judged_on_the_newest_version() {
     assert_eq!(found, "1|11|150|new|b\n1|11|150|new|c");
 }
 
-/// All rows that are locked are locked first, and then the row is judged.
+/// All rows to lock are locked first, and then the joined row is evaluated.
 #[test]
 fn a_join_is_judged_with_every_row_at_its_locked_version() {
     let (found, _) = beside(
@@ -219,7 +224,7 @@ fn a_join_is_judged_with_every_row_at_its_locked_version() {
     assert_eq!(found, "9|9");
 }
 
-/// A semi-join keeps the row that it found; an anti-join has none, so its query is asked again.
+/// A semi-join keeps the row that it found. An anti-join has none, so its query is evaluated again.
 #[test]
 fn a_semi_join_keeps_the_row_that_it_found() {
     for statement in [
@@ -227,7 +232,7 @@ fn a_semi_join_keeps_the_row_that_it_found() {
         "update t set n = 1 where exists (select from u where u.k = t.k) returning id",
         "update t set n = 1 where k in (select k from u for update) returning id",
     ] {
-        // Row 1 matched 10; 31 is there, too, but that is another row of `u`.
+        // Row 1 matched 10. The value 31 exists too, but in another row of `u`.
         let (found, _) = beside("update t set k = 31 where id = 1", statement);
         assert_eq!(found, "2", "{statement}");
     }
@@ -238,7 +243,7 @@ fn a_semi_join_keeps_the_row_that_it_found() {
     assert_eq!(found, "");
 }
 
-/// A query that reads nothing around it has been asked; it is not asked again for the newest version.
+/// A query that reads nothing around it is evaluated once, and not again for the newest version.
 #[test]
 fn a_query_that_is_asked_once_keeps_its_answer() {
     let (database, mut a, mut b) = sessions();
@@ -264,7 +269,7 @@ fn a_lock_leaves_nothing_to_another_change() {
     );
     assert_eq!(found, "1|10|9|f9");
     assert_eq!(rows, "1|10|9|f9\n2|20|0|new\n3|30|0|new");
-    // A reference locks the row, too.
+    // A foreign key check locks the row, too.
     let (database, mut a, mut b) = sessions();
     run(&mut b, "create table child (of_t int references t)");
     run(&mut a, "begin; update t set n = 9 where id = 1");

@@ -1,9 +1,9 @@
-//! Rows that a statement keeps go to files where there is no memory for them.
+//! Rows that a statement keeps (its tuplestore) go to files when there is no memory for them.
 //!
-//! Kept rows grew up to `work_mem`, unasked: a vector of them that doubled had the session refused
-//! (53200), or under `ulimit -v` the server ended. A recursive UNION without memory for its table
-//! took an eighth of `hash_mem` at once, for its filter. A test of its own: the limit is that of
-//! the process.
+//! Kept rows once grew up to `work_mem` without asking. When their vector doubled, the session got
+//! 53200, or under `ulimit -v` the server ended. A recursive UNION without memory for its table
+//! took an eighth of `hash_mem` at once for its filter. This is a test program of its own, because
+//! the limit belongs to the process.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +20,7 @@ use niwaki_env::sync::thread;
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Bytes that there are for the session.
+/// Memory of the session, in bytes.
 const LIMIT: usize = 64 << 20;
 
 #[test]
@@ -30,7 +30,7 @@ fn kept_rows_without_memory_go_to_files() {
     let _ = std::fs::remove_dir_all(&folder);
     let database = Database::open_with(Env::os(&folder), Options::new()).unwrap();
     let other = database.clone();
-    // What the database itself has is not the session's.
+    // The memory of the database itself is not the session's.
     let session = thread::spawn_named("session", move || keep_much(&other)).unwrap();
     session.join().unwrap();
     database.close().unwrap();
@@ -44,7 +44,7 @@ fn keep_much(database: &Database) {
     let recursive = "with recursive t(n, x) as (select 1, repeat('x', 8000) \
                      union select n + 1, x from t where n < 5000) select count(*) from t";
     assert_eq!(run(&mut session, recursive), "5000");
-    // Their places alone take 48 MB.
+    // The places of the rows alone take 48 MB.
     let columns = ["g"; 100].join(", ");
     let rows = format!("select {columns} from generate_series(1, 20000) g");
     let held = format!("declare held cursor with hold for {rows}");

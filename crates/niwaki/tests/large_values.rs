@@ -1,9 +1,10 @@
-//! Large values through SQL: files that come and go with their table, sizes, crashes, limits.
+//! Large values through SQL: files that are created and dropped with their table, sizes, crashes,
+//! limits.
 
 use niwaki::{Database, Datum, Options, Session};
 use niwaki_env::Env;
 
-/// Text of so many times 32 letters, which does not compress.
+/// Returns SQL for a text of `times` times 32 letters, which does not compress.
 fn noise(seed: i32, times: i32) -> String {
     format!("(select string_agg(md5((i * {seed})::text), '') from generate_series(1, {times}) i)")
 }
@@ -44,7 +45,8 @@ fn values_survive_crashes_and_clean_stops() {
     let expected = one(&mut s, "select string_agg(md5(body), ',' order by id) from t");
     run(&mut s, "begin");
     run(&mut s, &format!("update t set body = {}", noise(4, 1_000)));
-    // The handle goes without being closed: the next open finds what a killed process leaves.
+    // The handle is dropped without a close. The next opening finds the files that a killed process
+    // leaves.
     drop(s);
     drop(db);
     let db = Database::open_with(env.clone(), Options::new()).unwrap();
@@ -112,7 +114,7 @@ fn keys_are_whole_values() {
     run(&mut s, "create table t (id int primary key, body text, unique (body))");
     assert_eq!(code(&mut s, &format!("insert into t values (1, {})", noise(1, 100))), "54000");
     assert_eq!(code(&mut s, "insert into t values (1, repeat('x', 3000))"), "54000");
-    // Compressed in its row, whole in the index.
+    // These values are compressed in their rows, and whole in the index.
     run(&mut s, "insert into t values (1, repeat('x', 2500)), (2, repeat('y', 2500))");
     assert_eq!(code(&mut s, "insert into t values (3, repeat('x', 2500))"), "23505");
     assert_eq!(one(&mut s, "select id from t where body = repeat('y', 2500)"), "2");
@@ -146,8 +148,9 @@ fn a_row_too_wide_for_pointers_is_refused() {
     run(&mut s, &format!("insert into t values ({values})"));
 }
 
-/// Pieces of a value that is a key went as soon as nobody saw it, and then nobody could tell the key
-/// of the version that had it: all its entries stayed, and 40 rows had an index of 50 MB.
+/// TOAST chunks of a key value were once removed as soon as no snapshot saw them. The key of the
+/// version that had the value was then unknown. All its entries stayed, and 40 rows had an index of
+/// 50 MB.
 #[test]
 fn an_index_of_values_out_of_line_keeps_its_size() {
     let db = Database::in_memory_without_threads().unwrap();
@@ -167,7 +170,7 @@ fn an_index_of_values_out_of_line_keeps_its_size() {
     assert_sound(&db);
 }
 
-/// Whoever replaces large values for ever does not fill the disk, whether or not anybody vacuums.
+/// Endless replacement of large values does not fill the disk, with or without VACUUM.
 #[test]
 fn a_queue_of_large_values_keeps_its_size() {
     let db = Database::in_memory_without_threads().unwrap();

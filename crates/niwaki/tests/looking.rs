@@ -1,5 +1,5 @@
-//! `niwaki check` recovered the directory that it was to look into: it wrote, removed files and made
-//! evidence of damage worse, and did not run on a read-only file system. It writes nothing.
+//! `niwaki check` writes nothing. It once recovered the directory that it had to check. It wrote
+//! and removed files, made evidence of damage worse, and did not run on a read-only file system.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use niwaki::{Database, Options};
 use niwaki_env::Env;
 use niwaki_env::vfs::{DirectoryLock, MemoryVfs, OpenMode, Vfs, VfsFile};
 
-/// Files that may only be read: whatever would change one of them ends the test.
+/// Files that may only be read. Any call that would change one ends the test.
 #[derive(Debug)]
 struct ReadOnly(MemoryVfs);
 
@@ -58,7 +58,8 @@ fn options() -> Options {
     Options::new().small_files(true)
 }
 
-/// Commits before and behind a checkpoint, a transaction that is open, and an unlogged relation.
+/// Commits before and after a checkpoint, leaves a transaction open, and creates an unlogged
+/// relation.
 fn fill(database: &Database) {
     let mut session = database.session();
     for sql in [
@@ -99,7 +100,7 @@ fn a_check_changes_nothing_of_a_directory() {
         let database = look();
         assert_eq!(database.check().unwrap().violations, []);
         assert_eq!(database.check_foreign_keys().unwrap(), []);
-        // What recovery did, and whatever is changed, is there for whoever looks.
+        // The changes of recovery and of sessions are visible in this handle.
         let count = |database: &Database, table: &str| -> i64 {
             let sql = format!("select count(*) from {table}");
             database.session().query_one(&sql, ()).unwrap().get(0).unwrap()
@@ -113,7 +114,7 @@ fn a_check_changes_nothing_of_a_directory() {
     }
 }
 
-/// All files below a folder, with their bytes and when they were changed.
+/// Returns all files below a folder, with their bytes and the times of their last changes.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -151,7 +152,7 @@ fn a_check_of_a_directory_that_nobody_may_write() {
     fill(&database);
     let used = Database::look_into(Env::os(&folder), options()).unwrap_err();
     assert_eq!(used.sqlstate, "55000", "{used}");
-    // Not shut down: the next one recovers.
+    // Without a shutdown, the next opening recovers.
     drop(database);
     set_modes(&folder, 0o400, 0o500);
     let before = contents(&folder);

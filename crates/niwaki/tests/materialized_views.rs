@@ -1,4 +1,5 @@
-//! Materialized views beside other sessions: who waits for whom, and what readers see meanwhile.
+//! Materialized views beside other sessions: waits for locks, and the rows that readers see
+//! meanwhile.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -8,7 +9,7 @@ use common::run;
 use niwaki::{Database, Session};
 use waiting::blocked_until;
 
-/// A table, a materialized view of it, which is out of date by one row, and two sessions.
+/// Creates a table, a materialized view of it that is out of date by one row, and two sessions.
 fn sessions() -> (Database, Session, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
@@ -38,7 +39,7 @@ fn readers_wait_for_a_refresh() {
     assert_eq!(run(&mut refresher, "begin; refresh materialized view m"), "");
     let (found, reader) = blocked_until(&database, &mut refresher, "commit", reader, ROWS);
     assert_eq!(found, "3");
-    // A rollback brings the old rows back, and those who waited find them.
+    // A rollback brings the old rows back, and the waiting readers find them.
     assert_eq!(run(&mut refresher, "begin; delete from t; refresh materialized view m"), "");
     assert_eq!(run(&mut refresher, ROWS), "0");
     let (found, reader) = blocked_until(&database, &mut refresher, "rollback", reader, ROWS);
@@ -65,7 +66,7 @@ fn nobody_waits_for_a_concurrent_refresh() {
     assert_eq!(run(&mut other, "select * from m order by id"), "1|10\n2|20");
     assert_eq!(run(&mut refresher, "commit"), "");
     assert_eq!(run(&mut other, "select * from m order by id"), "1|11\n3|30");
-    // A snapshot's answer stays what it was.
+    // A snapshot's answer does not change.
     assert_eq!(run(&mut reader, "select * from m order by id; commit"), "1|10\n2|20");
     assert_eq!(run(&mut reader, "select * from m order by id"), "1|11\n3|30");
     assert!(database.check().unwrap().violations.is_empty());
@@ -78,7 +79,7 @@ fn refreshes_come_one_after_the_other() {
     assert_eq!(run(&mut first, "begin; refresh materialized view concurrently m"), "");
     let (found, second) = blocked_until(&database, &mut first, "commit", second, refresh);
     assert_eq!(found, "");
-    // What it reads cannot change its form meanwhile.
+    // The view's source table cannot be altered meanwhile.
     assert_eq!(run(&mut first, "begin; alter table t add column w int"), "");
     let (found, mut second) = blocked_until(&database, &mut first, "commit", second, refresh);
     assert_eq!(found, "");
@@ -96,7 +97,7 @@ fn new_rows_are_there_for_snapshots_of_before() {
         run(&mut refresher, "insert into t values (4, 40); refresh materialized view m"),
         ""
     );
-    // As in PostgreSQL, whose REFRESH writes them as committed before all.
+    // As in PostgreSQL, whose REFRESH writes rows that count as committed before all snapshots.
     assert_eq!(run(&mut reader, "select count(*) from t"), "3");
     assert_eq!(run(&mut reader, ROWS), "4");
     run(&mut reader, "commit");
@@ -105,7 +106,7 @@ fn new_rows_are_there_for_snapshots_of_before() {
 #[test]
 fn a_function_of_the_query_reads_the_rows_of_before() {
     let (_database, mut session, _) = sessions();
-    // A view whose query reads the view itself, by a function.
+    // The view's query reads the view itself through a function.
     let setup = "create function own() returns bigint language sql as 'select 0::bigint'; \
                  create materialized view self as select own() as n; create unique index on self (n); \
                  create or replace function own() returns bigint language sql as 'select n + 1 from self'";

@@ -1,5 +1,6 @@
-//! MERGE gives what a naive evaluation gives: random tables, sources, actions and methods of joining, with partitions and
-//! without. And what it does about rows that another session changes meanwhile.
+//! MERGE gives the same as a naive evaluation. The test takes random tables, sources, actions and
+//! join methods, with and without partitions. Another test covers rows that another session changes
+//! meanwhile.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -12,7 +13,7 @@ use waiting::blocked_until;
 
 const TABLES: u64 = 20;
 const STATEMENTS: u64 = 40;
-/// Keys are below this.
+/// Exclusive upper bound of the keys.
 const KEYS: u64 = 25;
 
 type Value = Option<i64>;
@@ -28,7 +29,7 @@ fn random(rng: &SeededRng) -> Value {
     (rng.below(12) > 0).then(|| rng.below(KEYS) as i64)
 }
 
-/// What a condition or a new value reads.
+/// An input of a condition or of a new value.
 #[derive(Clone, Copy, Debug)]
 enum Operand {
     Target(usize),
@@ -66,12 +67,12 @@ impl Operand {
 enum Change {
     Nothing,
     Delete,
-    /// New values of the columns that are set.
+    /// New values of the columns to set.
     Update([Option<Operand>; 2]),
     Insert([Operand; 2]),
 }
 
-/// One WHEN clause. The condition is that one operand is less than another.
+/// One WHEN clause. Its condition is that one operand is less than another.
 #[derive(Clone, Debug)]
 struct Action {
     matched: bool,
@@ -127,7 +128,7 @@ impl Action {
     }
 }
 
-/// What the table is after the statement; `None` if a row of it would be affected twice.
+/// Returns the table after the statement; `None` if the statement would affect a row twice.
 fn naive(
     rows: &[Row],
     source: &[Row],
@@ -220,7 +221,7 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
             let source: Vec<Row> =
                 (0..1 + rng.below(8)).map(|_| [random(&rng), random(&rng)]).collect();
             let count = 1 + rng.below(4);
-            // What stands behind one that takes all of its kind is refused.
+            // A clause after an unconditional one of the same kind is refused.
             let actions: Vec<Action> =
                 (0..count).map(|n| Action::random(&rng, n + 1 == count)).collect();
             let on = (rng.below(4) == 0)
@@ -270,7 +271,7 @@ fn random_merges_give_what_a_naive_evaluation_gives() {
     assert!(done > 100 && twice > 10, "{done} done, {twice} affect a row twice");
 }
 
-/// A table of four rows, and two sessions.
+/// Creates a table of four rows, and two sessions.
 fn sessions(partitioned: bool) -> (Database, Session, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
@@ -294,7 +295,7 @@ const MERGE: &str = "merge into t using (values (1)) s(id) on t.id = s.id \
     when matched then update set v = v + 1 \
     when not matched then insert values (s.id, -1)";
 
-/// What the table is once MERGE ran that waited for a transaction with these changes to end.
+/// Returns the table after a MERGE that waited for a transaction with these changes.
 fn after(partitioned: bool, changes: &str, end: &str) -> String {
     let (database, mut a, b) = sessions(partitioned);
     assert_eq!(run(&mut a, &format!("begin; {changes}")), "");
@@ -313,7 +314,7 @@ fn actions_are_chosen_anew_for_the_newest_version() {
         assert_eq!(after("update t set v = 60 where id = 1", "commit"), "1|1060\n2|20\n3|30");
         assert_eq!(after("update t set v = 100 where id = 1", "commit"), "2|20\n3|30");
         assert_eq!(after("update t set v = 100 where id = 1", "rollback"), "1|11\n2|20\n3|30");
-        // A row that is there no more, or matches no more, matches nothing.
+        // A row that is gone, or that no longer matches, matches nothing.
         assert_eq!(after("delete from t where id = 1", "commit"), "1|-1\n2|20\n3|30");
         assert_eq!(after("update t set id = 7 where id = 1", "commit"), "1|-1\n2|20\n3|30\n7|10");
     }

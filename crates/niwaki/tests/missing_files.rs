@@ -1,7 +1,8 @@
-//! A relation file that is gone, short or zeroed was an empty relation: no rows, a duplicate primary
-//! key went in, a sequence began at 1. One of the catalog's own made the server start as an empty
-//! database, and the next start after a crash removed all files of users. F1 forbids it: each
-//! checkpoint writes down which files there are and what of each is on disk at least.
+//! Missing, short or zeroed relation files are errors. Such a file was once an empty relation: no
+//! rows, a duplicate primary key went in, a sequence began at 1. With one of the catalog's files,
+//! the server started as an empty database, and the next start after a crash removed all files of
+//! users. F1 forbids that: each checkpoint records which files exist, and the least size of each on
+//! disk.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ fn open(env: &Env) -> niwaki::Result<Database> {
     Database::open_with(env.clone(), Options::new().small_files(true))
 }
 
-/// Rows enough for two segments of 16 pages, large values, and all kinds of files.
+/// Creates rows for two segments of 16 pages, large values, and all kinds of files.
 fn filled(env: &Env) -> Database {
     let db = open(env).unwrap();
     let mut session = db.session();
@@ -39,7 +40,7 @@ fn filled(env: &Env) -> Database {
     db
 }
 
-/// Path of a relation's main fork.
+/// Returns the path of a relation's main fork.
 fn path_of(db: &Database, name: &str) -> String {
     let sql = match name {
         "values" => "select reltoastrelid::int8 from pg_class where relname = 't'".to_owned(),
@@ -56,7 +57,7 @@ fn code(db: &Database, sql: &str) -> String {
     }
 }
 
-/// Makes something of a file, and returns the SQLSTATE that tells of it.
+/// Damages a file, and returns the SQLSTATE that reports the damage.
 type Damage = fn(&dyn Vfs, &str) -> &'static str;
 
 fn gone(vfs: &dyn Vfs, path: &str) -> &'static str {
@@ -76,7 +77,7 @@ fn zeroed(vfs: &dyn Vfs, path: &str) -> &'static str {
 
 const DAMAGES: [Damage; 3] = [gone, short, zeroed];
 
-/// What must not work on a damaged file of each kind.
+/// Statements that must fail on a damaged file of each kind.
 const TOUCHES: &[(&str, &[&str])] = &[
     (
         "t",
@@ -110,7 +111,7 @@ fn what_is_gone_or_zeroed_is_an_error_on_every_path() {
             let path = path_of(&db, name);
             db.close().unwrap();
             let state = damage(&*env.vfs, &path);
-            // A pass over an index looks at no metapage.
+            // A pass over an index does not read its metapage.
             let reads_all = |sql: &str| !sql.starts_with("vacuum (index") || number < 2;
             for sql in touches.iter().copied().filter(|sql| reads_all(sql)) {
                 let db = open(&env).unwrap();
@@ -118,7 +119,7 @@ fn what_is_gone_or_zeroed_is_an_error_on_every_path() {
                 let report = db.check().unwrap();
                 let found = report.violations.iter().any(|v| v.invariant == "F1" && v.file == path);
                 assert!(found, "{name}: {:?}", report.violations);
-                // The others do not suffer, and what is damaged can be dropped.
+                // Other relations are unaffected, and a damaged one can be dropped.
                 db.session()
                     .execute("insert into other select max(id) + 1 from other", ())
                     .unwrap();
@@ -131,8 +132,8 @@ fn what_is_gone_or_zeroed_is_an_error_on_every_path() {
     }
 }
 
-/// No stop was a clean one while a table's file was gone, and a start after an unclean one empties
-/// unlogged tables.
+/// While a table's file was missing, no stop was once a clean one. A start after an unclean stop
+/// empties unlogged tables.
 #[test]
 fn what_is_gone_keeps_no_stop_from_being_a_clean_one() {
     for damage in [gone, short] {
@@ -152,7 +153,8 @@ fn what_is_gone_keeps_no_stop_from_being_a_clean_one() {
     }
 }
 
-/// What is not logged is held to the table of files, too, after a clean stop: it is no empty relation.
+/// The table of files covers unlogged files too after a clean stop: a missing one is no empty
+/// relation.
 #[test]
 fn an_unlogged_relation_that_is_gone_or_zeroed_is_an_error() {
     let touches = [
@@ -186,7 +188,7 @@ fn an_unlogged_relation_that_is_gone_or_zeroed_is_an_error() {
     }
 }
 
-/// Maps are hints: one that is gone says nothing, and is made again.
+/// Visibility and free space maps are hints. A missing map gives no hints, and is created again.
 #[test]
 fn a_map_that_is_gone_is_made_again() {
     let env = environment();
@@ -255,7 +257,7 @@ fn a_catalog_that_is_damaged_is_not_an_empty_one() {
                     db.close().unwrap();
                 }
                 let path = format!("base/{number}.main");
-                // The states of few transactions are in the log alone.
+                // When there are few transactions, their states are in the log alone.
                 if env.vfs.open(&path, OpenMode::Existing).unwrap().len().unwrap() == 0 {
                     continue;
                 }
@@ -278,7 +280,7 @@ fn what_nobody_names_is_moved_aside() {
     let env = environment();
     let db = filled(&env);
     db.checkpoint().unwrap();
-    // The row of the catalog goes, and nothing says that the file was dropped.
+    // The row of the catalog goes, and no log record says that the file was dropped.
     let path = path_of(&db, "other");
     drop(db);
     let bytes = env.vfs.open(&path, OpenMode::Existing).unwrap().len().unwrap();
@@ -308,7 +310,7 @@ fn what_a_crash_cut_off_leaves_nothing() {
     session.execute("begin", ()).unwrap();
     session.execute("create table half as select * from t", ()).unwrap();
     let before = env.vfs.list("base").unwrap().len();
-    // The redo position comes behind the record that created its files.
+    // The redo position now lies behind the record that created the transaction's files.
     db.checkpoint().unwrap();
     std::mem::forget(session);
     let image = killed(&vfs);
@@ -318,12 +320,13 @@ fn what_a_crash_cut_off_leaves_nothing() {
     assert_eq!(db.check().unwrap().violations, []);
 }
 
-/// The directory as a kill would leave it now.
+/// Returns the directory as a kill would leave it now.
 fn killed(vfs: &MemoryVfs) -> Env {
     Env { vfs: Arc::new(vfs.fork()), ..Env::memory() }
 }
 
-/// What is not logged may be cut without a word in the log: nothing is expected of it after a crash.
+/// Unlogged relations may be truncated without a log record. Nothing is expected of them after a
+/// crash.
 #[test]
 fn unlogged_truncated_and_dropped_relations_are_no_damage() {
     let vfs = Arc::new(MemoryVfs::new());
@@ -359,8 +362,8 @@ fn unlogged_truncated_and_dropped_relations_are_no_damage() {
     assert_eq!((count(&db, "u"), count(&db, "t")), (0, 10));
 }
 
-/// Below a running engine: a file that is removed fails the next checkpoint, which would make nothing
-/// durable; the one before stays valid.
+/// A file is removed below a running engine. The next checkpoint fails, because it would make
+/// nothing durable. The checkpoint before stays valid.
 #[test]
 fn a_file_that_vanishes_is_told_by_the_next_checkpoint() {
     let env = environment();

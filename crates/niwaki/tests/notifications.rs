@@ -1,4 +1,5 @@
-//! LISTEN and NOTIFY between sessions: what is sent, when it arrives, in which order; and advisory locks beside others.
+//! LISTEN and NOTIFY between sessions: messages, their times and their order. Also advisory locks
+//! beside other locks.
 
 mod common;
 
@@ -31,7 +32,7 @@ fn messages_arrive_with_their_commit_and_once() {
     assert_eq!(received(&mut a), expected);
     assert_eq!(run(&mut b, "begin; notify x, '5'; rollback"), "");
     assert_eq!(received(&mut a), []);
-    // A session hears itself; inside a transaction it hears nothing.
+    // A session receives its own messages, but none inside a transaction.
     assert_eq!(run(&mut a, "begin; select pg_notify('x', 'own')"), "");
     assert_eq!(received(&mut a), []);
     assert_eq!(run(&mut a, "commit"), "");
@@ -77,7 +78,7 @@ fn the_queue_is_bounded() {
     assert_eq!(run(&mut b, many), "1500");
 }
 
-/// Waits until a session waits for another.
+/// Waits until a session waits for another one.
 fn until_blocked(database: &Database, waiting: i32) {
     let mut watcher = database.session();
     let question = format!("select cardinality(pg_blocking_pids({waiting})) > 0");
@@ -95,7 +96,7 @@ fn advisory_locks_are_waited_for() {
     let id = b.id();
     let waiter = thread::spawn(move || (run(&mut b, "select pg_advisory_lock_shared(1)"), b));
     until_blocked(&database, id);
-    // A rollback leaves the session's lock.
+    // A rollback keeps the lock that belongs to the session.
     assert_eq!(run(&mut a, "begin; select pg_advisory_xact_lock(1); rollback"), "");
     assert_eq!(run(&mut c, "select pg_try_advisory_lock_shared(1)"), "f");
     assert_eq!(run(&mut a, "select pg_advisory_unlock(1)"), "t");
@@ -105,7 +106,7 @@ fn advisory_locks_are_waited_for() {
         run(&mut c, "select pg_try_advisory_lock_shared(1), pg_try_advisory_lock(1)"),
         "t|f"
     );
-    // The end of a session releases what it held.
+    // The end of a session releases its locks.
     drop(b);
     assert_eq!(run(&mut c, "select pg_try_advisory_lock(1)"), "t");
 }
@@ -122,7 +123,7 @@ fn advisory_locks_are_part_of_deadlocks() {
     until_blocked(&database, id);
     let found = run(&mut a, "insert into t values (1)");
     let other = match found.is_empty() {
-        // The one of the two that looked is the victim.
+        // The waiting session that ran the deadlock check is the victim.
         true => waiter.join().unwrap(),
         false => {
             drop(a);

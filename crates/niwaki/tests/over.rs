@@ -1,5 +1,5 @@
-//! A queue behind an old snapshot: what was taken is there for that snapshot alone, and whoever takes the next one does not go over it; but
-//! what comes back is found.
+//! A queue behind an old snapshot. Only that snapshot still sees taken jobs, and the next taker
+//! does not scan their entries again (the expired prefix). A key that returns is still found.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn connect(database: &Database) -> Session {
     session
 }
 
-/// 3,000 jobs.
+/// Creates a queue of 3,000 jobs.
 fn queue(database: &Database) -> Session {
     let mut session = connect(database);
     let sql = "create table queue (id int primary key, payload text); \
@@ -23,7 +23,7 @@ fn queue(database: &Database) -> Session {
     session
 }
 
-/// Whoever is asked sees what is there now for as long as it is open.
+/// Opens a snapshot, which sees the present rows while it is open. Returns its answer to `sql` too.
 fn old_snapshot(database: &Database, sql: &str) -> (Session, String) {
     let mut old = connect(database);
     assert_eq!(run(&mut old, "begin isolation level repeatable read"), "");
@@ -31,7 +31,7 @@ fn old_snapshot(database: &Database, sql: &str) -> (Session, String) {
     (old, seen)
 }
 
-/// Heap pages that were visited so far.
+/// Returns the number of heap page visits so far.
 fn visits(session: &mut Session) -> u64 {
     let sql =
         "select heap_blks_read + heap_blks_hit from pg_statio_user_tables where relname = 'queue'";
@@ -57,7 +57,7 @@ fn a_queue_does_not_go_over_what_was_taken() {
     let first = take(1..=100);
     take(101..=2000);
     let last = take(2001..=2100);
-    // Without it twice as many as were taken.
+    // Without the expired prefix, this is twice the number of taken jobs.
     assert!(last <= first + 2, "first {first} heap pages for each, then {last}");
     assert_eq!(run(&mut old, all), seen, "the old snapshot sees all");
     assert_eq!(run(&mut session, all), "900|2295450");
@@ -67,7 +67,7 @@ fn a_queue_does_not_go_over_what_was_taken() {
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
 }
 
-/// Who wants the first row does not have more of them read.
+/// A query for the first row does not read more rows.
 #[test]
 fn a_limit_is_told_to_the_scan() {
     let database = Database::in_memory_without_threads().unwrap();
@@ -79,7 +79,7 @@ fn a_limit_is_told_to_the_scan() {
     };
     assert_eq!(visited("select * from queue order by id limit 1"), 1);
     assert_eq!(visited("select payload || id from queue order by id limit 2 offset 3"), 5);
-    // Once to read it, and once to lock it.
+    // One visit to read the row, and one to lock it.
     assert_eq!(visited("select * from queue order by id limit 1 for update"), 2);
 }
 
@@ -93,14 +93,15 @@ fn what_comes_back_is_found() {
     let low = "select count(*), sum(id) from t where k between 1 and 200";
     let first = "select k from t order by k limit 1";
     let (mut old, seen) = old_snapshot(&database, low);
-    // Keys that go leave entries of rows that live on.
+    // Removed keys leave entries of rows that live on.
     assert_eq!(run(&mut session, "update t set k = k + 1000 where k <= 100"), "");
     let (mut middle, seen_between) = old_snapshot(&database, low);
     for _ in 0..3 {
         assert_eq!(run(&mut session, first), "101");
         assert_eq!(run(&mut session, low), "100|15050");
     }
-    // To an entry that is still there, in each order of the two; one of them is rolled back.
+    // A key returns to an entry that still exists, once below and once above the other. One of the
+    // two changes is rolled back.
     assert_eq!(run(&mut session, "begin; update t set k = id where id = 7; rollback"), "");
     assert_eq!(run(&mut session, first), "101");
     assert_eq!(run(&mut session, "begin; update t set k = id where id = 50"), "");
@@ -111,7 +112,7 @@ fn what_comes_back_is_found() {
     assert_eq!(run(&mut session, "update t set k = id where id = 3"), "");
     assert_eq!(run(&mut session, first), "3");
     assert_eq!(run(&mut session, low), "102|15103");
-    // A new row with a key of one that went.
+    // A new row with a key that had gone.
     assert_eq!(run(&mut session, "insert into t values (1001, 1)"), "");
     assert_eq!(run(&mut session, first), "1");
     assert_eq!(run(&mut session, "delete from t where id = 1001"), "");

@@ -1,5 +1,6 @@
-//! Aggregates and hash tables that several threads compute give what one thread computes: random queries over tables that all threads read,
-//! with memory and with so little that they end early, and what happens when one of them fails or is interrupted.
+//! Aggregates and hash tables of several threads give the same as one thread. The test takes random
+//! queries over tables that all threads read. Some have so little memory that threads end early.
+//! Other tests let a thread fail or be interrupted.
 
 mod common;
 
@@ -10,7 +11,7 @@ use niwaki_env::rng::SeededRng;
 
 const QUERIES: u64 = 120;
 
-/// A database with threads of its own, `t` of 30,000 rows and `u` of 300.
+/// Creates a database with background threads, `t` of 30,000 rows and `u` of 300.
 fn database() -> Database {
     let database = Database::open_with(Env::memory(), Options::new().background(true)).unwrap();
     let mut session = database.session();
@@ -34,7 +35,7 @@ fn database() -> Database {
     database
 }
 
-/// Has statements of a session read with other threads, whatever the size of the tables.
+/// Makes a session's statements read with parallel workers, whatever the size of the tables.
 fn together(session: &mut Session) {
     run(session, "set min_parallel_table_scan_size = 0");
     run(session, "set max_parallel_workers_per_gather = 3");
@@ -44,7 +45,7 @@ fn alone(session: &mut Session) {
     run(session, "set max_parallel_workers_per_gather = 0");
 }
 
-/// Whether there are processors for other threads.
+/// Decides whether there are processors for other threads.
 fn has_processors() -> bool {
     std::thread::available_parallelism().is_ok_and(|count| count.get() > 1)
 }
@@ -123,7 +124,7 @@ fn random_query(rng: &SeededRng) -> String {
         (false, 0) => "p as t",
         (false, _) => "t",
         (true, 4) => "p as t join u on t.k = u.k",
-        // Asked of an index, where that is allowed only.
+        // This may use an index where the settings allow only that.
         (true, 5) => "t join u on t.k = u.k and u.v < 500000000000",
         (true, 0) => "t left join u on t.k = u.k",
         (true, 1) => "t left join u on t.k = u.k and u.v > 1000000000000",
@@ -153,7 +154,7 @@ fn threads_compute_what_one_does() {
         let expected = lines(&run(&mut session, &query));
         together(&mut session);
         run(&mut session, &format!("set enable_hashjoin = {}", !by_index));
-        // With little memory threads end early, and the session's goes on alone.
+        // With little memory, threads end early and the session's thread goes on alone.
         let memory = pick(&rng, &["64kB", "4MB"]);
         run(&mut session, &format!("set work_mem = '{memory}'"));
         let found = lines(&run(&mut session, &query));
@@ -204,7 +205,8 @@ fn plans_show_the_threads() {
     assert!(analyzed.contains("Parallel Seq Scan on t (actual rows=29995 loops=1)"), "{analyzed}");
 }
 
-/// A table must have the least size, and what threads cannot evaluate keeps them away.
+/// A table below the least size is read by one thread, as are expressions that workers cannot
+/// evaluate.
 #[test]
 fn some_queries_are_not_for_threads() {
     let database = database();
@@ -232,7 +234,7 @@ fn some_queries_are_not_for_threads() {
     }
 }
 
-/// A transaction that has written reads alone: other threads do not see what it wrote.
+/// A transaction that has written reads alone, because other threads do not see its changes.
 #[test]
 fn own_changes_are_seen() {
     let database = database();
@@ -251,7 +253,7 @@ fn own_changes_are_seen() {
     assert_eq!(inside, format!("{}|{}", count - 10, sum + 10 - (1..=20).sum::<i64>()));
 }
 
-/// Texts like `now` mean the same in every thread.
+/// Literals such as `now` mean the same in every thread.
 #[test]
 fn times_are_those_of_the_session() {
     let database = database();
@@ -269,7 +271,7 @@ fn times_are_those_of_the_session() {
     assert_eq!(run(&mut session, query), "30000|t");
 }
 
-/// What a snapshot sees, the threads see.
+/// The threads see the rows of the session's snapshot.
 #[test]
 fn an_old_snapshot_is_read() {
     let database = database();
@@ -307,7 +309,7 @@ fn threads_are_interrupted() {
     let mut session = database.session();
     together(&mut session);
     run(&mut session, "set enable_mergejoin = off");
-    // Joins of all with all whose keys are equal: hours.
+    // This joins all rows with equal keys, and would take hours.
     let long = "select count(*) from t join t b on t.id / 30000 = b.id / 30000 join t c on t.id / 30000 = c.id / 30000";
     assert!(run(&mut session, &format!("explain {long}")).contains("Gather"));
     run(&mut session, "set statement_timeout = 100");

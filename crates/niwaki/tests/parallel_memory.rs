@@ -1,9 +1,9 @@
-//! The account of memory of a session whose statements other threads help to read.
+//! The memory account of a session with parallel workers.
 //!
-//! What a thread that helped took came on the session's part of the account, and then the thread
-//! gave some of it back: its step, with the buffers of that. That stayed on the session's part for
-//! ever, until it was refused all memory (53200). A test of its own: the allocator counts for the
-//! whole process.
+//! The memory of a parallel worker once counted on the session's part of the account. Then the
+//! worker gave some of it back: its step, with the step's buffers. That memory stayed on the
+//! session's part for ever, until the session was refused all memory (53200). This is a test
+//! program of its own, because the allocator counts for the whole process.
 
 mod common;
 
@@ -17,7 +17,7 @@ use niwaki_env::memory::{self, Counting};
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Bytes that are on this thread's part.
+/// Returns the bytes on this thread's part.
 fn own() -> isize {
     let own = memory::leave();
     memory::join(own);
@@ -37,7 +37,7 @@ fn what_helpers_give_back_is_off_the_account_of_the_session() {
     ] {
         run(&mut session, statement);
     }
-    // Batches are handed over, and groups are added up.
+    // Workers hand over batches, and groups are added up.
     let mut queries = |times: usize| {
         for _ in 0..times {
             assert_eq!(run(&mut session, "select a from t where c = 'word 7' and a < 90"), "7");

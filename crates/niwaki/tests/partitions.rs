@@ -1,5 +1,6 @@
-//! Partitioned tables give what a naive evaluation gives: random bounds by RANGE and LIST, two levels, partitions whose
-//! columns stand elsewhere, random rows, changes and conditions. And two sessions that meet on rows that move.
+//! Partitioned tables give the same as a naive evaluation. The test takes random bounds by RANGE
+//! and LIST, two levels, partitions with another column order, and random rows, changes and
+//! conditions. Other tests have two sessions that meet on moved rows.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -12,12 +13,12 @@ use waiting::blocked_until;
 
 const TABLES: u64 = 30;
 const STATEMENTS: u64 = 60;
-/// Keys are below this.
+/// Exclusive upper bound of the keys.
 const KEYS: u64 = 30;
 
 type Value = Option<i64>;
 
-/// `(a, b, id)`
+/// A row `(a, b, id)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     a: Value,
@@ -29,10 +30,10 @@ fn sql_of(value: Value) -> String {
     value.map_or_else(|| "null".to_owned(), |value| value.to_string())
 }
 
-/// Which rows a partition takes.
+/// Bound of a partition.
 #[derive(Clone, Debug)]
 enum Takes {
-    /// Values of `a`; with `b`, bounds of both.
+    /// Bounds of `a`, and with the second pair, of `b` too.
     Range([i64; 2], [i64; 2]),
     List(Vec<Value>),
     Default,
@@ -64,7 +65,7 @@ impl Table {
         self.partitions.iter().any(|(_, takes)| self.takes(takes, row))
     }
 
-    /// Makes a random table of this kind.
+    /// Creates a random table of this kind.
     fn create(rng: &SeededRng, session: &mut Session) -> Self {
         let (list, two) = (rng.below(2) == 0, rng.below(2) == 0);
         let two = two && !list;
@@ -92,7 +93,7 @@ impl Table {
                 let next = at + 1 + rng.below(8) as i64;
                 let inner = |_: i64| if two { rng.below(KEYS) as i64 } else { 0 };
                 bounds.push(Takes::Range([at, inner(at)], [next, inner(next)]));
-                // Sometimes a gap.
+                // Sometimes leave a gap.
                 at = next + 1 + rng.below(2) as i64;
             }
         }
@@ -122,7 +123,7 @@ impl Table {
                     ok(session, &format!("alter table t attach partition {name} {values}"));
                 }
                 1 => {
-                    // Another level, which takes all.
+                    // Add another level, which takes all rows.
                     ok(
                         session,
                         &format!(
@@ -159,7 +160,7 @@ fn value(rng: &SeededRng) -> Value {
     (rng.below(12) > 0).then(|| rng.below(KEYS) as i64)
 }
 
-/// A condition, and what it says of a row: unknown is not true.
+/// A condition that can be evaluated for a row: unknown is not true.
 #[derive(Clone, Debug)]
 enum Condition {
     Compare(bool, &'static str, Value),
@@ -185,7 +186,7 @@ impl Condition {
         }
     }
 
-    /// With values in it, or with parameters in their places.
+    /// Returns the condition's SQL with values in it, or with parameters in their places.
     fn sql(&self, parameters: &mut Option<Vec<i64>>) -> String {
         let name = |of_a: bool| if of_a { "a" } else { "b" };
         let mut given = |value: i64| match parameters {
@@ -253,7 +254,7 @@ impl Condition {
     }
 }
 
-/// The first keys of ORDER BY, as text, and the values of a row by which it is put in that order.
+/// First keys of ORDER BY, as text, and the row values that sort in that order.
 struct Order {
     sql: String,
     keys: Vec<(bool, bool, bool)>,
@@ -277,7 +278,7 @@ impl Order {
         Self { sql: parts.join(", "), keys }
     }
 
-    /// What compares as rows do.
+    /// Returns a value that compares as rows do.
     fn place(&self, row: &Row) -> Vec<(bool, i64)> {
         let place = |(of_a, descending, nulls_first): &(bool, bool, bool)| {
             let value = if *of_a { row.a } else { row.b };
@@ -288,7 +289,8 @@ impl Order {
     }
 }
 
-/// The first rows in an order, which indexes of the partitions may have, and the least and greatest values.
+/// Checks the first rows in an order, which indexes of the partitions may have. Also checks the
+/// least and greatest values.
 fn check_order(rng: &SeededRng, condition: &Condition, rows: &[Row], session: &mut Session) {
     let (order, count) = (Order::random(rng), 1 + rng.below(6) as usize);
     let (scans, sorts) = (rng.below(3) == 0, rng.below(4) > 0);
@@ -304,7 +306,7 @@ fn check_order(rng: &SeededRng, condition: &Condition, rows: &[Row], session: &m
     );
     let some: Vec<Row> = wanted.iter().skip(skipped).take(count).copied().collect();
     assert_eq!(run(session, &sql), shown(&some), "{sql}");
-    // Without another key, the keys alone are certain.
+    // Without a further key, only the values of the keys are certain.
     let (columns, of_key): (Vec<&str>, Vec<bool>) =
         order.keys.iter().map(|(of_a, ..)| (if *of_a { "a" } else { "b" }, *of_a)).unzip();
     let line = |row: &Row| {
@@ -444,7 +446,7 @@ fn one_statement(
     }
 }
 
-/// A table of two partitions, and two sessions.
+/// Creates a table of two partitions, and two sessions.
 fn sessions() -> (Database, Session, Session) {
     let database = Database::in_memory_without_threads().unwrap();
     let mut first = database.session();
@@ -473,18 +475,18 @@ fn a_row_that_went_to_another_partition_cannot_be_changed() {
         let (found, _) = blocked_until(&database, &mut a, "commit", b, statement);
         assert_eq!(found, moved, "{statement}");
     }
-    // One that was changed before it went is found where it was.
+    // A row that was changed before it moved is found at its old place.
     let (database, mut a, b) = sessions();
     run(&mut a, "begin; update t set v = 11 where a = 1; update t set a = 15 where a = 1");
     let (found, _) = blocked_until(&database, &mut a, "commit", b, "delete from t where a = 1");
     assert_eq!(found, moved);
-    // A deletion is one.
+    // A deletion remains a deletion.
     let (database, mut a, b) = sessions();
     run(&mut a, "begin; delete from t where a = 1");
     let (found, _) =
         blocked_until(&database, &mut a, "commit", b, "update t set v = 5 where a = 1 returning *");
     assert_eq!(found, "");
-    // And a move that is undone is none.
+    // A move that is undone is none.
     let (database, mut a, b) = sessions();
     run(&mut a, "begin; update t set a = 15 where a = 1");
     let statement = "update t set v = v + 1 where a = 1 returning *";
@@ -519,7 +521,7 @@ fn rows_of_partitions_are_judged_on_the_newest_version() {
     );
     assert_eq!(found, "");
     b = b2;
-    // A row that is to go where its newest version says.
+    // The row must go to the partition of its newest version.
     run(&mut a, "begin; update t set a = 12 where a = 11");
     let (found, _) = blocked_until(
         &database,

@@ -1,5 +1,5 @@
-//! Every way to the rows gives the same rows: random predicates over random tables with random
-//! indexes, each answered by a sequential scan, by index scans, by index-only scans and by bitmaps.
+//! Every access path gives the same rows. The test takes random predicates over random tables with
+//! random indexes. It answers each by a sequential scan, index scans, index-only scans and bitmaps.
 
 mod common;
 
@@ -9,11 +9,13 @@ use common::run;
 use niwaki::{Database, Session};
 use niwaki_env::rng::SeededRng;
 
-/// Tables tried, and predicates for each.
+/// Number of tables to try.
 const TABLES: u64 = 16;
+/// Number of predicates for each table.
 const PREDICATES: u64 = 30;
 
-/// Ways that are open: settings that are on, and steps that must then be met in some plan.
+/// Access paths to leave open: the settings that are on, and the steps that some plan must then
+/// have.
 const WAYS: [(&str, &[&str], &[&str]); 5] = [
     (
         "index scans",
@@ -130,7 +132,7 @@ impl Case {
             return query;
         }
         let order: Vec<String> = if self.rng.chance(1, 3) {
-            // What an index gives, forward or backward.
+            // An order that an index gives, forward or backward.
             vec![self.pick(&["a, id", "a desc, id desc", "c, id", "c desc, id desc"]).to_owned()]
         } else {
             (0..self.below(3))
@@ -152,7 +154,7 @@ fn must(session: &mut Session, sql: &str) -> String {
     found
 }
 
-/// Rows, and changes of them: chains with several versions, dead rows, holes.
+/// Inserts and changes rows: chains with several versions, dead rows, holes.
 fn fill(case: &Case, session: &mut Session) {
     must(
         session,
@@ -180,7 +182,7 @@ fn fill(case: &Case, session: &mut Session) {
             must(session, &limited);
         }
     }
-    // Built over chains of several versions.
+    // These indexes are built over chains of several versions.
     must(session, "create index in_order on t (a, id) include (b)");
     must(session, "create index in_reverse on t (c desc, id desc)");
     (early..early + 4).for_each(|number| drop(must(session, &case.index(number))));
@@ -193,7 +195,7 @@ fn fill(case: &Case, session: &mut Session) {
     }
 }
 
-/// Leaves these ways open.
+/// Leaves only these access paths open.
 fn open(session: &mut Session, on: &[&str]) {
     for switch in SWITCHES {
         let value = if on.contains(&switch) { "on" } else { "off" };
@@ -201,7 +203,7 @@ fn open(session: &mut Session, on: &[&str]) {
     }
 }
 
-/// Whether a plan has a step of this name.
+/// Decides whether a plan has a step of this name.
 fn has_step(plan: &str, name: &str) -> bool {
     plan.lines().any(|line| {
         let step = line.trim_start().trim_start_matches("->  ");
@@ -220,7 +222,7 @@ fn every_path_gives_the_same_rows() {
         let mut session = database.session();
         fill(&case, &mut session);
         if case.rng.chance(1, 3) {
-            // Rows are dear: bitmaps of several conditions pay.
+            // Rows are expensive, so that bitmaps of several conditions pay.
             must(&mut session, "set cpu_tuple_cost = 5; set random_page_cost = 1");
         }
         for _ in 0..PREDICATES {
@@ -248,7 +250,7 @@ fn every_path_gives_the_same_rows() {
     }
 }
 
-/// Forced away from sequential scans, statements that change or lock rows meet each row once.
+/// Even without sequential scans, statements that change or lock rows meet each row once.
 #[test]
 fn changes_through_every_path_meet_each_row_once() {
     let count =

@@ -1,4 +1,4 @@
-//! The wire-level half of a session: prepared statements, portals, and when transactions end.
+//! The protocol half of a session: prepared statements, portals, and the ends of transactions.
 
 use niwaki::{
     ColumnInfo, Database, Datum, ExecuteOutcome, ResultSink, RowSink, Session, SqlError, TypeOid,
@@ -106,7 +106,7 @@ fn portals_stop_at_row_limits() {
     assert_eq!(sink.tags, ["SELECT 2"]);
     s.sync(&mut Sink::default()).unwrap();
     assert_eq!(run(&mut s, "p", 0).err().unwrap().sqlstate, "34000");
-    // What returns no rows does not stop.
+    // A statement that returns no rows does not suspend.
     s.parse("", "insert into t values (11, 'x'), (12, 'y')", &[]).unwrap();
     bind(&mut s, "", "", &[]).unwrap();
     let (outcome, sink) = run(&mut s, "", 1).unwrap();
@@ -128,7 +128,7 @@ fn changes_run_to_their_end_however_few_rows_are_asked_for() {
     bind(&mut s, "p", "ins", &[]).unwrap();
     let (outcome, sink) = run(&mut s, "p", 1).unwrap();
     assert_eq!((outcome, sink.rows.len()), (ExecuteOutcome::Suspended, 1));
-    // The next statement of the transaction sees them all.
+    // The next statement of the transaction sees all changes.
     s.parse("count", "select count(*) from t", &[]).unwrap();
     bind(&mut s, "", "count", &[]).unwrap();
     assert!(matches!(run(&mut s, "", 0).unwrap().1.rows[0][0], Datum::Int8(13)));
@@ -137,14 +137,14 @@ fn changes_run_to_their_end_however_few_rows_are_asked_for() {
     // As PostgreSQL, the tag counts the rows of the last call.
     assert_eq!(sink.tags, ["INSERT 0 2"]);
     s.sync(&mut Sink::default()).unwrap();
-    // A portal that is left alone after its first row has changed them all too.
+    // A portal that is abandoned after its first row has changed all rows too.
     s.parse("upd", "update t set b = 'new' where a > 10 returning a", &[]).unwrap();
     bind(&mut s, "", "upd", &[]).unwrap();
     assert_eq!(run(&mut s, "", 1).unwrap().0, ExecuteOutcome::Suspended);
     s.sync(&mut Sink::default()).unwrap();
     let row = s.query_one("select count(*) from t where b = 'new'", ()).unwrap();
     assert_eq!(row.get::<i64>(0).unwrap(), 3);
-    // A key that is there already is found before any row is given.
+    // A duplicate key is found before any row is given.
     bind(&mut s, "", "ins", &[]).unwrap();
     assert_eq!(run(&mut s, "", 1).err().unwrap().sqlstate, "23505");
 }
@@ -217,7 +217,7 @@ fn plans_follow_definitions_of_other_sessions() {
     assert_eq!(get(&mut s, "one").unwrap_err().sqlstate, "42P01");
 }
 
-/// Runs a statement without a name, with values, to its end.
+/// Runs an unnamed statement with values to its end.
 fn once(s: &mut Session, sql: &str, values: &[Datum]) -> niwaki::Result<Sink> {
     s.parse("", sql, &[])?;
     bind(s, "", "", values)?;
@@ -275,7 +275,7 @@ fn cursors_are_portals() {
     assert_eq!(sink.tags, ["SELECT 5"]);
     s.sync(&mut Sink::default()).unwrap();
     assert_eq!(numbers(&once(&mut s, "fetch prior c", &[]).unwrap()), [10]);
-    // One that a message made goes forward only, and cannot go on after it was asked to go back.
+    // A portal of a Bind message goes forward only. After a request to go back it cannot go on.
     once(&mut s, "begin", &[]).unwrap();
     s.parse("p", "select a from t order by a", &[]).unwrap();
     bind(&mut s, "p", "p", &[]).unwrap();
@@ -293,7 +293,8 @@ fn cursors_are_portals() {
     assert_eq!(run(&mut s, "c", 0).err().unwrap().sqlstate, "34000");
 }
 
-/// A portal that runs has its name: a cursor that it declared took the name, and was lost with it.
+/// A running portal keeps its name. Once, a cursor that it declared took the name, and was lost
+/// with the portal.
 #[test]
 fn a_portal_that_runs_keeps_its_name() {
     let db = Database::in_memory().unwrap();
@@ -312,7 +313,7 @@ fn a_portal_that_runs_keeps_its_name() {
         s.error();
         s.execute("rollback", ()).unwrap();
     }
-    // It is free again when the portal is gone.
+    // The name is free again when the portal is gone.
     s.execute("begin", ()).unwrap();
     once(&mut s, "declare p cursor for select a from t order by a", &[]).unwrap();
     s.parse("", "fetch 2 p", &[]).unwrap();
@@ -329,8 +330,9 @@ fn step(s: &mut Session, sql: &str) -> niwaki::Result<Vec<String>> {
     run(s, "", 0).map(|(_, sink)| sink.tags)
 }
 
-/// INSERT, VACUUM and a statement that fails, up to one Sync: the INSERT was committed, because VACUUM
-/// ended the transaction of the pipeline. What commits on its own is refused behind another statement.
+/// A pipeline has INSERT, VACUUM and a failing statement up to one Sync. The INSERT was once
+/// committed, because VACUUM ended the transaction of the pipeline. Now statements that commit on
+/// their own are refused behind another statement.
 #[test]
 fn what_commits_on_its_own_is_refused_within_a_pipeline() {
     let db = Database::in_memory_without_threads().unwrap();
@@ -358,7 +360,7 @@ fn what_commits_on_its_own_is_refused_within_a_pipeline() {
             s.query_one("select count(*) from t where a = 99", ()).unwrap().get(0).unwrap();
         assert_eq!(left, 0, "{sql}");
     }
-    // The first of a pipeline may, behind an empty statement and behind COMMIT, too.
+    // The first statement of a pipeline may, also behind an empty statement and behind COMMIT.
     assert_eq!(step(&mut s, "").unwrap(), ["(empty)"]);
     assert_eq!(step(&mut s, "vacuum t").unwrap(), ["VACUUM"]);
     assert_eq!(step(&mut s, "insert into t values (99)").unwrap(), ["INSERT 0 1"]);
@@ -370,8 +372,8 @@ fn what_commits_on_its_own_is_refused_within_a_pipeline() {
     s.sync(&mut Sink::default()).unwrap();
 }
 
-/// FETCH, EXECUTE and SHOW gave all rows whatever limit Execute had, and were 55000 at the next one. They
-/// keep their rows, and each Execute gives the next.
+/// FETCH, EXECUTE and SHOW once gave all rows, whatever limit Execute had, and the next Execute
+/// failed with 55000. Now they keep their rows, and each Execute gives the next ones.
 #[test]
 fn utility_statements_give_their_rows_in_parts() {
     use ExecuteOutcome::{Complete, Suspended};
@@ -403,7 +405,7 @@ fn utility_statements_give_their_rows_in_parts() {
     s.execute("rollback", ()).unwrap();
 }
 
-/// Executes a portal of a statement twice; the SQLSTATE of the second time.
+/// Executes a statement's portal twice. Returns the SQLSTATE of the second time.
 fn twice(s: &mut Session, sql: &str) -> &'static str {
     s.parse("", sql, &[]).unwrap();
     bind(s, "p", "", &[]).unwrap();
@@ -414,8 +416,8 @@ fn twice(s: &mut Session, sql: &str) -> &'static str {
     again.sqlstate
 }
 
-/// VACUUM forgot its own portal with the transactions that it ends. COMMIT AND CHAIN and ROLLBACK TO
-/// kept theirs in the transaction that goes on.
+/// VACUUM once forgot its own portal with the transactions that it ended. COMMIT AND CHAIN and
+/// ROLLBACK TO kept theirs in the transaction that goes on.
 #[test]
 fn a_portal_that_ran_is_there_as_long_as_in_postgresql() {
     let db = Database::in_memory_without_threads().unwrap();
@@ -455,15 +457,16 @@ fn a_portal_that_ran_is_there_as_long_as_in_postgresql() {
         assert_eq!(twice(&mut s, sql), expected, "{sql} in a block");
         s.execute("rollback", ()).unwrap();
     }
-    // What commits on its own leaves a transaction for what follows, which it is not alone in.
+    // A statement that commits on its own opens a transaction for the following ones. Another such
+    // statement is then not alone in it.
     step(&mut s, "vacuum t").unwrap();
     assert_eq!(step(&mut s, "vacuum t").unwrap_err().sqlstate, "25001");
     s.error();
     s.sync(&mut Sink::default()).unwrap();
 }
 
-/// A portal that was bound without running outlived Sync, and a failure. An empty query left the
-/// transaction of the messages before it open: a failure undid what the client was told to be done.
+/// A portal that was bound and never executed once outlived Sync and failures. An empty query left
+/// the transaction of the earlier messages open: a failure undid work that was reported as done.
 #[test]
 fn messages_end_with_sync_failures_and_empty_queries() {
     let db = Database::in_memory_without_threads().unwrap();
@@ -488,7 +491,7 @@ fn messages_end_with_sync_failures_and_empty_queries() {
     s.sync(&mut Sink::default()).unwrap();
 }
 
-/// DISCARD ALL and a statement that fails, up to one Sync: the settings came back.
+/// DISCARD ALL and a failing statement up to one Sync once brought the settings back.
 #[test]
 fn nothing_takes_discard_all_back() {
     let db = Database::in_memory_without_threads().unwrap();

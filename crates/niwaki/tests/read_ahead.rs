@@ -1,4 +1,5 @@
-//! Reading ahead, as a session meets it: the same answers with every setting, and pages read once.
+//! Reading ahead from a session's view: the same answers under every setting, and one read per
+//! page.
 
 mod common;
 
@@ -11,7 +12,7 @@ use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
 
 const ROWS: u32 = 20_000;
 
-/// A closed database with a table of some 350 pages and an index.
+/// Creates a closed database with a table of some 350 pages and an index.
 fn stored() -> Arc<MemoryVfs> {
     let vfs = Arc::new(MemoryVfs::new());
     let env = Env { vfs: vfs.clone(), ..Env::memory() };
@@ -29,7 +30,7 @@ fn stored() -> Arc<MemoryVfs> {
     vfs
 }
 
-/// Opens a copy of it, of which the system has nothing in its memory.
+/// Opens a copy of the database, whose files the system has not cached.
 fn open(vfs: &Arc<MemoryVfs>, options: Options) -> Database {
     open_on(&Arc::new(FaultyVfs::from_memory(&vfs.fork())), options)
 }
@@ -41,7 +42,7 @@ fn open_on(vfs: &Arc<FaultyVfs>, options: Options) -> Database {
 
 const METHODS: [&str; 3] = ["worker", "io_uring", "sync"];
 
-/// Pages of the table that were read from its file.
+/// Returns the number of the table's pages that were read from its file.
 fn reads(session: &mut Session) -> u64 {
     let sql = "select heap_blks_read from pg_statio_user_tables where relname = 't'";
     run(session, sql).parse().unwrap()
@@ -68,7 +69,7 @@ fn scans_read_each_page_once_whatever_the_settings() {
                 sum
             );
             let used = reads(&mut session) - before;
-            // The pages that the table grew by and has not used were never written.
+            // Pages that the table grew by and has not used yet were never written.
             let pages = pages(&mut session);
             assert!(used <= pages && used + 64 >= pages, "{used} of {pages} pages read");
             assert_eq!(
@@ -136,7 +137,7 @@ fn prewarm_brings_a_relation_into_the_pool() {
     }
 }
 
-/// What reads a table or its indexes from one end to the other, with pages of what it reads.
+/// Statements that read a table or an index from end to end, each with that relation.
 const READERS: [(&str, &str); 9] = [
     ("select count(note) from t", "t"),
     ("select count(note) from t where k < 4000", "t"),
@@ -149,7 +150,7 @@ const READERS: [(&str, &str); 9] = [
     ("select pg_prewarm('t_k')", "t_k"),
 ];
 
-/// Settings under which the second of them is a bitmap scan.
+/// Settings under which the second of the readers is a bitmap scan.
 const BITMAP: &str = "set enable_seqscan = off; set enable_indexscan = off";
 
 #[test]
@@ -174,8 +175,8 @@ fn who_reads_much_reads_neighbours_at_once() {
     }
 }
 
-/// The second pass over the heap, and that over an index, name what they come to, too: everything that VACUUM reads is
-/// read ahead.
+/// The second pass over the heap and the pass over an index announce their pages too, so that
+/// VACUUM reads all pages ahead.
 #[test]
 fn all_passes_of_vacuum_read_ahead() {
     let vfs = stored();
@@ -186,7 +187,7 @@ fn all_passes_of_vacuum_read_ahead() {
     let database = open(&vfs, Options::new().background(true));
     let mut session = database.session();
     run(&mut session, "set gardener = off; delete from t where id % 5 = 0");
-    // A pool that keeps nothing: each pass reads again what it needs.
+    // The pool keeps nothing, so each pass reads its pages again.
     let all = "select sum(heap_blks_read + idx_blks_read)::int8 from pg_statio_user_tables where relname = 't'";
     let read = |session: &mut Session| run(session, all).parse::<u64>().unwrap();
     let (before, runs) = (read(&mut session), database.read_statistics());
@@ -223,14 +224,15 @@ fn many_scans_find_a_frame_in_a_small_pool() {
     }
 }
 
-/// A block of the table that cannot be read is reported by the statement that needs it, with its place; the next one reads it.
+/// A block that cannot be read is reported, with its position, by the statement that needs it. A
+/// retry reads it.
 #[test]
 fn what_cannot_be_read_is_told_by_who_needs_it() {
     let vfs = stored();
     for method in METHODS {
         for (sql, relation) in READERS {
             let faulty = Arc::new(FaultyVfs::from_memory(&vfs.fork()));
-            // Nobody else reads the table before the fault is there.
+            // No other thread may read the table before the fault is injected.
             let options = Options::new().background(true).set("autovacuum", "off");
             let database = open_on(&faulty, options.set("io_method", method));
             let mut session = database.session();
@@ -239,7 +241,8 @@ fn what_cannot_be_read_is_told_by_who_needs_it() {
             }
             let file = format!("select relfilenode from pg_class where relname = '{relation}'");
             let file = run(&mut session, &file);
-            // What was read ahead in vain is read again by who needs it: so it lasts.
+            // A failed read-ahead is repeated by the statement that needs the page, so the fault
+            // must last.
             faulty.inject(Fault {
                 kind: FaultKind::InputOutputError,
                 operation: Operation::Read,
@@ -273,7 +276,7 @@ fn vacuum_keeps_to_its_part_of_the_pool() {
         let answer = run(&mut session, sql);
         assert!(answer.contains(code), "{sql}: {answer}");
     }
-    // Pages that were used once, and fill the pool but for some.
+    // Pages that were used once, and nearly fill the pool.
     run(&mut session, "create table small (a int, b text)");
     run(
         &mut session,
@@ -307,7 +310,7 @@ fn vacuum_keeps_to_its_part_of_the_pool() {
     }
 }
 
-/// A system may refuse io_uring: the database works, and says so once.
+/// A system may refuse io_uring. The database still works, and reports the refusal once.
 #[test]
 fn threads_read_where_io_uring_is_refused() {
     let faulty = Arc::new(FaultyVfs::from_memory(&stored().fork()));
@@ -331,7 +334,7 @@ fn threads_read_where_io_uring_is_refused() {
     assert!(database.read_statistics().queued > 0, "threads read ahead");
 }
 
-/// The view has the counters, whose numbers niwaki-storage's tests know, and means of them.
+/// The view has the counters and means of them. niwaki-storage's tests check the numbers.
 #[test]
 fn a_view_shows_what_was_read_ahead() {
     let vfs = stored();
@@ -369,7 +372,7 @@ fn a_view_shows_what_was_read_ahead() {
     }
 }
 
-/// A ring may stop to work at any time: every answer is right, and the log says it once.
+/// A ring may fail at any time. Every answer stays right, and the log reports the failure once.
 #[test]
 fn a_ring_that_fails_is_given_up() {
     let vfs = stored();

@@ -1,4 +1,5 @@
-//! Tables and indexes keep their size under insertions that fail, or are rolled back: nobody reads past what they leave.
+//! Tables and indexes keep their size under failing or rolled-back insertions, even when no scan
+//! passes over the remains.
 
 mod common;
 
@@ -13,7 +14,7 @@ fn open(env: &Env) -> Database {
     Database::open_with(env.clone(), Options::new().background(false)).unwrap()
 }
 
-/// Sizes in blocks after so many turns, and after three times as many.
+/// Returns the sizes in blocks after `turns` turns, and after three times as many.
 fn sizes(
     session: &mut Session,
     turns: u32,
@@ -70,9 +71,10 @@ fn insertions_that_are_rolled_back_take_no_room() {
     assert_eq!(database.check().unwrap().violations, []);
 }
 
-/// Changes of more than a page of 200 rows are rolled back, or fail, again and again; every fourth
-/// time something else commits before. A table of 64 kB grew to megabytes: nobody told of the full
-/// pages that such a change left behind. Now they are noted with their transaction (`filled.rs`).
+/// Changes of more than a page of 200 rows are rolled back, or fail, again and again. Every fourth
+/// time another transaction commits before. A table of 64 kB once grew to megabytes, because the
+/// full pages that such a change left behind were not reported. Now they are noted with their
+/// transaction (`filled.rs`).
 fn under_failing(change: &str, error: &str) {
     let env = Env::memory();
     let database = open(&env);
@@ -133,8 +135,8 @@ fn insertions_of_many_rows_that_fail_take_no_room() {
     );
 }
 
-/// Rows of COPY go in many at once, and the gardener was asked once for all of them: it fell behind,
-/// and not at all when an index refused a row.
+/// COPY inserts many rows at once, and once asked the gardener only once for all of them. The
+/// gardener fell behind, and did nothing when an index refused a row.
 #[test]
 fn copies_that_fail_take_no_room() {
     let rows: Vec<String> =
@@ -160,9 +162,10 @@ fn what_savepoints_roll_back_takes_no_room() {
     );
 }
 
-/// Line pointers of removed rows whose index entries are not all gone yet were forgotten when
-/// indexes changed, and a table of 4 pages had 122 after 1,200 such transactions. Now a change that
-/// is rolled back leaves what was known, so that rounds of the gardener free them, without VACUUM.
+/// Line pointers of removed rows wait until all their index entries are gone. They were once
+/// forgotten when indexes changed: a table of 4 pages had 122 after 1,200 such transactions. Now a
+/// rolled-back change keeps that knowledge, so that the gardener's rounds free the line pointers
+/// without VACUUM.
 fn beside_a_change_of_indexes(before: &str, change: &str) {
     let env = Env::memory();
     let database = open(&env);
@@ -193,7 +196,7 @@ fn beside_a_change_of_indexes(before: &str, change: &str) {
 #[test]
 fn updates_beside_an_index_that_is_rolled_back_take_no_room_for_long() {
     beside_a_change_of_indexes("comment on table t is 't'", "create index i2 on t (n)");
-    // Keys of the index that goes make roots mixed.
+    // Keys of the removed index give chain roots several keys.
     beside_a_change_of_indexes("comment on table t is 't'", "create index i2 on t (v)");
 }
 
@@ -203,8 +206,8 @@ fn updates_beside_a_drop_that_is_rolled_back_take_no_room_for_long() {
     beside_a_change_of_indexes("create index i2 on t (v)", "drop index i2");
 }
 
-/// The indexes are those of before as soon as the savepoint is rolled back, and others write to the
-/// table. Nobody saw to what they left until the transaction ended.
+/// As soon as the savepoint is rolled back, the earlier indexes are valid, and other sessions write
+/// to the table. Their stale entries were once not removed until the transaction ended.
 #[test]
 fn a_savepoint_that_took_an_index_back_keeps_nothing_waiting() {
     for change in ["create index t_i on t (k, id)", "drop index t_k"] {

@@ -1,4 +1,5 @@
-//! Row locks beside what their holders do next: a second change in the same transaction, savepoints, rows that move.
+//! Row locks and later acts of their holders: a second change in the same transaction, savepoints,
+//! rows that move.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -13,7 +14,7 @@ fn sessions() -> (Database, Session, Session) {
     sessions_on("")
 }
 
-/// A table in which each change gives the row another root, often on another page.
+/// Creates a table in which each change gives the row another chain root, often on another page.
 fn sessions_where_rows_move() -> (Database, Session, Session) {
     sessions_on("with (heap_only_updates = off)")
 }
@@ -31,8 +32,9 @@ fn sessions_on(options: &str) -> (Database, Session, Session) {
     (database, first, second)
 }
 
-/// A user saw a child whose parent was gone. The parent's transaction had changed another column first, which lets a
-/// reference be checked beside it, and had deleted the row then: the check looked at its first change alone.
+/// A user once saw a child row without a parent. The parent's transaction had first changed another
+/// column, which is compatible with a reference check. Then it had deleted the row. The check
+/// looked only at the first change.
 #[test]
 fn a_reference_waits_for_a_row_that_was_changed_and_then_deleted() {
     let thens = ["delete from parent where id = 1", "update parent set id = 9 where id = 1"];
@@ -47,7 +49,7 @@ fn a_reference_waits_for_a_row_that_was_changed_and_then_deleted() {
         assert!(found.starts_with("error 23503"), "{then}: {found}");
         assert_eq!(run(&mut b, "select * from child"), "", "{then}");
     }
-    // What a rollback to a savepoint took back is in nobody's way.
+    // A change that a rollback to a savepoint undid blocks no other transaction.
     let (_database, mut a, mut b) = sessions();
     run(&mut a, "begin; update parent set n = 1 where id = 1; savepoint s");
     run(&mut a, "delete from parent where id = 1; rollback to s");
@@ -55,24 +57,25 @@ fn a_reference_waits_for_a_row_that_was_changed_and_then_deleted() {
     assert_eq!(run(&mut a, "commit; select id, n from parent where id = 1"), "1|1");
 }
 
-/// `pg_blocking_pids` found nobody for a row that was changed below a savepoint.
+/// `pg_blocking_pids` once found no blocker for a row that was changed below a savepoint.
 #[test]
 fn who_holds_a_row_below_a_savepoint_is_named() {
     let (database, mut a, b) = sessions();
     run(&mut a, "begin; savepoint s; update parent set n = 1 where id = 1");
-    // Asks `pg_blocking_pids` until it names one.
+    // This asks `pg_blocking_pids` until it names a session.
     let update = "update parent set n = n + 1 where id = 1 returning n";
     assert_eq!(blocked_until(&database, &mut a, "commit", b, update).0, "2");
 }
 
-/// FOR KEY SHARE at REPEATABLE READ was 40001 for a row when another column had changed.
+/// FOR KEY SHARE at REPEATABLE READ once failed with 40001 when another column of the row had
+/// changed.
 #[test]
 fn a_key_share_lock_goes_along_with_changes_of_other_columns() {
     let (_database, mut a, mut b) = sessions();
     run(&mut b, "begin isolation level repeatable read; select count(*) from parent");
     run(&mut a, "update parent set n = 1 where id = 1; update parent set n = 2 where id = 1");
     assert_eq!(run(&mut b, "select id, n from parent where id = 1 for key share"), "1|0");
-    // It is a lock of the row as it is now.
+    // The lock is on the row's newest version.
     let delete = "set lock_timeout = '50ms'; delete from parent where id = 1";
     assert!(run(&mut a, delete).starts_with("error 55P03"));
     assert_eq!(run(&mut a, "update parent set n = 3 where id = 1 returning n"), "3");
@@ -83,7 +86,7 @@ fn a_key_share_lock_goes_along_with_changes_of_other_columns() {
     assert!(found.starts_with("error 40001"), "{found}");
 }
 
-/// ROLLBACK TO left a lock as strong as the undone part had made it.
+/// ROLLBACK TO once left a lock with the strength of the undone part.
 #[test]
 fn a_rollback_to_a_savepoint_takes_the_strength_back() {
     let (_database, mut a, mut b) = sessions();
@@ -99,7 +102,8 @@ fn a_rollback_to_a_savepoint_takes_the_strength_back() {
     assert_eq!(run(&mut b, share), "1");
 }
 
-/// Who goes along with those who hold a row has it at once, also behind one who waits for them.
+/// A lock that is compatible with the row's holders is granted at once, even behind a waiter for
+/// them.
 #[test]
 fn a_shared_lock_is_taken_beside_one_who_waits() {
     let (database, mut a, b) = sessions();
@@ -120,7 +124,8 @@ fn a_shared_lock_is_taken_beside_one_who_waits() {
     assert_eq!(deleting.join().unwrap(), "1");
 }
 
-/// A change of another column made a FOR UPDATE lock of the same transaction let FOR KEY SHARE pass.
+/// After a FOR UPDATE lock, a change of another column by the same transaction once let FOR KEY
+/// SHARE pass.
 #[test]
 fn a_change_keeps_the_strength_of_the_lock_before_it() {
     let (_database, mut a, mut b) = sessions();
@@ -132,7 +137,7 @@ fn a_change_keeps_the_strength_of_the_lock_before_it() {
     assert_eq!(run(&mut b, key_share), "1");
 }
 
-/// One who shared a row waited behind one who waited for it: a deadlock.
+/// A transaction that shared a row once queued behind a waiter for that row: a deadlock.
 #[test]
 fn who_holds_a_row_does_not_queue_behind_those_who_wait_for_it() {
     let (database, mut a, mut b) = sessions();
@@ -155,7 +160,7 @@ fn who_holds_a_row_does_not_queue_behind_those_who_wait_for_it() {
     assert_eq!(changing.join().unwrap(), "1");
 }
 
-/// Returns when the session waits for just these.
+/// Returns when the session waits for exactly these sessions.
 fn until_blocked_by(watcher: &mut Session, waiting: i32, blockers: &[i32]) {
     let blockers: Vec<String> = blockers.iter().map(i32::to_string).collect();
     let question = format!("select pg_blocking_pids({waiting})::text");
@@ -170,8 +175,8 @@ fn until_blocked_by(watcher: &mut Session, waiting: i32, blockers: &[i32]) {
     panic!("waits for {found}, not for {blockers:?}");
 }
 
-/// One who had changed a row, or locked it FOR NO KEY UPDATE, and then wanted to delete it queued
-/// behind those who waited for it: a deadlock where there was none.
+/// A transaction had changed a row, or locked it FOR NO KEY UPDATE. When it deleted the row, it
+/// once queued behind the row's waiters: a needless deadlock.
 #[test]
 fn who_changed_or_locked_a_row_does_not_queue_behind_those_who_wait_for_it() {
     for takes in [
@@ -187,13 +192,13 @@ fn who_changed_or_locked_a_row_does_not_queue_behind_those_who_wait_for_it() {
             run(&mut c, "select n from parent where id = 1 for update")
         });
         until_blocked_by(&mut watcher, c_id, &[b_id]);
-        // It goes along with the key share lock.
+        // The statement is compatible with the key share lock.
         run(&mut a, &format!("begin; {takes}"));
         let deleting = niwaki_env::sync::thread::spawn(move || {
             let deleted = run(&mut a, "delete from parent where id = 1 returning id");
             (deleted, run(&mut a, "commit"))
         });
-        // Both wait for the row in memory, the one behind the other.
+        // Both wait for the row in memory, one behind the other.
         until_blocked_by(&mut watcher, a_id, &[b_id, c_id]);
         assert_eq!(run(&mut b, "commit"), "", "{takes}");
         assert_eq!(deleting.join().unwrap(), ("1".to_owned(), String::new()), "{takes}");
@@ -201,8 +206,8 @@ fn who_changed_or_locked_a_row_does_not_queue_behind_those_who_wait_for_it() {
     }
 }
 
-/// The same beside a deadlock that there is: one who waited for the row, and had nothing to do with
-/// it, could be its victim, and then there was another one.
+/// Does the same beside a real deadlock. Its victim was once an unrelated waiter for the row, and
+/// then another transaction as well.
 #[test]
 fn a_deadlock_over_a_row_is_between_those_who_have_it() {
     let (database, mut a, mut b) = sessions();
@@ -225,15 +230,16 @@ fn a_deadlock_over_a_row_is_between_those_who_have_it() {
     until_blocked_by(&mut watcher, b_id, &[a_id]);
     let deleting = does(a, "delete from parent where id = 1");
     until_blocked_by(&mut watcher, a_id, &[b_id]);
-    // With either of the two gone the others go on.
+    // When either of the two is cancelled, the others go on.
     run(&mut watcher, &format!("select pg_cancel_backend({a_id})"));
     assert!(deleting.join().unwrap().0.starts_with("error 57014"));
     let zero = ("0".to_owned(), String::new());
     assert_eq!((sharing.join().unwrap(), locking.join().unwrap()), (zero.clone(), zero));
 }
 
-/// Behind an old snapshot the version between two changes goes. The older one took over the end of the
-/// newer change alone, so a key that had changed seemed the same, and FOR KEY SHARE went along with it.
+/// Behind an old snapshot the version between two changes is removed. The older version once took
+/// over only the end of the newer change. A changed key then seemed the same, and FOR KEY SHARE
+/// passed.
 #[test]
 fn a_key_that_changed_has_changed_when_the_version_between_is_gone() {
     let (_database, mut a, mut b) = sessions();
@@ -247,8 +253,9 @@ fn a_key_that_changed_has_changed_when_the_version_between_is_gone() {
     assert!(found.starts_with("error 40001"), "{found}");
 }
 
-/// FOR KEY SHARE waited for a change that gives the row another root, whatever became of its key: two who
-/// changed a row each, and then referred to the other one's, were in a deadlock.
+/// FOR KEY SHARE once waited for every change that gives the row another chain root, even if the
+/// key stayed. Two transactions that each changed a row, and then referred to the other's, were in
+/// a deadlock.
 #[test]
 fn a_reference_does_not_wait_for_a_row_that_moves() {
     let (_database, mut a, mut b) = sessions_where_rows_move();
@@ -261,7 +268,7 @@ fn a_reference_does_not_wait_for_a_row_that_moves() {
     assert_eq!(run(&mut b, "commit; select count(*) from child"), "2");
 }
 
-/// Whatever becomes of the change that moves it, a row whose key is locked stays.
+/// A row whose key is locked stays, whatever becomes of the change that moves it.
 #[test]
 fn the_key_of_a_row_that_moves_is_locked_wherever_the_row_may_be() {
     let ends = [
@@ -277,7 +284,7 @@ fn the_key_of_a_row_that_moves_is_locked_wherever_the_row_may_be() {
         run(&mut a, &format!("begin; {change}; savepoint s; {change}; {change}"));
         run(&mut b, "set lock_timeout = '10s'; begin");
         assert_eq!(run(&mut b, "insert into child values (1, 1)"), "");
-        // It goes on from where it was found.
+        // The moves go on from the place where the row was found.
         (0..moves).for_each(|_| assert_eq!(run(&mut a, change), ""));
         assert_eq!(run(&mut a, end), "");
         let delete = "delete from parent where id = 1 returning id";
@@ -288,14 +295,15 @@ fn the_key_of_a_row_that_moves_is_locked_wherever_the_row_may_be() {
     }
 }
 
-/// FOR KEY SHARE at REPEATABLE READ was 40001 for a row that another change had given another root.
+/// FOR KEY SHARE at REPEATABLE READ once failed with 40001 for a row to which another change had
+/// given another chain root.
 #[test]
 fn a_key_share_lock_goes_along_with_rows_that_have_moved() {
     let (_database, mut a, mut b) = sessions_where_rows_move();
     run(&mut b, "begin isolation level repeatable read; select count(*) from parent");
     run(&mut a, "update parent set n = 1 where id = 1");
     assert_eq!(run(&mut b, "select id, n from parent where id = 1 for key share"), "1|0");
-    // It is a lock of the row as it is now.
+    // The lock is on the row's newest version.
     let delete = "set lock_timeout = '50ms'; delete from parent where id = 1";
     assert!(run(&mut a, delete).starts_with("error 55P03"));
     assert_eq!(run(&mut a, "update parent set n = 10 where id = 1 returning n"), "10");
@@ -306,8 +314,8 @@ fn a_key_share_lock_goes_along_with_rows_that_have_moved() {
     assert!(found.starts_with("error 40001"), "{found}");
 }
 
-/// One session that shared a million rows had all row locks of the server: whoever inserted a reference
-/// failed. Locks of rows of one page count once, so each row has a page here.
+/// One session that shared a million rows once had all row locks of the server, and inserts with a
+/// reference failed. Locks of rows of one page count once, so each row has a page of its own here.
 #[test]
 fn who_shares_the_rows_of_a_table_leaves_locks_to_others() {
     let options = Options::new().set("max_row_locks", "2000");
@@ -331,8 +339,8 @@ fn who_shares_the_rows_of_a_table_leaves_locks_to_others() {
     assert_eq!(run(&mut b, &share(1700)), "1700");
 }
 
-/// A million shared row locks were the bound of the whole server: `select … for share` of a large
-/// table failed (53200).
+/// A million shared row locks were once the bound of the whole server, and `select … for share` of
+/// a large table failed (53200).
 #[test]
 fn all_rows_of_a_table_are_shared_within_few_locks() {
     let options = Options::new().set("max_row_locks", "1000");

@@ -1,8 +1,8 @@
 //! Statements on tables and their results, recorded from PostgreSQL 15.
 //!
 //! Each script runs twice: in the first database, and in one made with CREATE DATABASE. DEFERRABLE
-//! keys were enforced in the first only: numbers that carry a database lost it on the way, and what
-//! belonged to them was not found. The numbers have a type of their own now (`TableId`).
+//! keys were once enforced in the first only. Numbers that carry a database lost it on the way, and
+//! lookups by these numbers failed. Now the numbers have a type of their own (`TableId`).
 
 mod common;
 #[path = "../../niwaki-sql/tests/script/mod.rs"]
@@ -11,14 +11,14 @@ mod script;
 use common::{run, run_told};
 use niwaki::{Database, Session};
 
-/// The database that is not the first. No script has this word.
+/// Name of the database that is not the first. No script has this word.
 const OTHER: &str = "not_the_first";
 
 fn check(name: &str, script: &str) {
     check_by(name, script, run);
 }
 
-/// As [`check`], of scripts whose answers have tags and notices too.
+/// Does the same as [`check`] for scripts whose answers also have tags and notices.
 fn check_told(name: &str, script: &str) {
     check_by(name, script, run_told);
 }
@@ -28,7 +28,7 @@ fn check_by(name: &str, script: &str, answer: impl Fn(&mut Session, &str) -> Str
     let database = Database::in_memory_without_threads().unwrap();
     database.session().execute(&*format!("create database {OTHER}"), ()).unwrap();
     let mut session = database.session_as("postgres", OTHER, &[]).unwrap();
-    // The name of the database is all that may differ.
+    // Only the name of the database may differ.
     script::check(&format!("{name}, in another database"), script, |statement| {
         answer(&mut session, statement).replace(OTHER, "postgres")
     });
@@ -122,7 +122,8 @@ fn partial_index_only() {
 
 #[test]
 fn databases() {
-    // It is about the first and others: what it says is true of a session in the first.
+    // The script concerns the first database and others. Its answers are true of a session in the
+    // first.
     in_first("databases", include_str!("../testscripts/databases.test"), run);
 }
 
@@ -349,7 +350,7 @@ fn on_conflict() {
 #[test]
 fn temporary() {
     check_by("temporary", include_str!("../testscripts/temporary.test"), |session, statement| {
-        // Recorded in a session whose schema was the third.
+        // The answers were recorded in a session whose temporary schema was the third.
         let own = format!("pg_temp_{}", session.id());
         run(session, statement).replace(&own, "pg_temp_3")
     });
@@ -442,7 +443,7 @@ fn system_types() {
 fn foreign_keys() {
     let script = include_str!("../testscripts/foreign_keys.test");
     check_by("foreign_keys", script, |session, statement| {
-        // Recorded in a session whose schema was the fourth.
+        // The answers were recorded in a session whose temporary schema was the fourth.
         let own = format!("pg_temp_{}", session.id());
         run(session, statement).replace(&own, "pg_temp_4")
     });

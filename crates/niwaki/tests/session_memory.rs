@@ -1,9 +1,9 @@
-//! The account of memory beside threads that the program starts itself.
+//! The memory account beside threads that the program starts itself.
 //!
-//! A thread tells the account what it took when that is 64 kB. One that ended before had told
-//! nothing: a session that one thread opened and another one dropped stayed on the account for ever,
-//! until every session was refused its memory (53200). A test of its own: the allocator counts for
-//! the whole process.
+//! A thread reports its memory to the account in steps of 64 kB. A thread that ended earlier once
+//! reported nothing. A session that one thread opened and another one dropped stayed on the account
+//! for ever, until every session was refused memory (53200). This is a test program of its own,
+//! because the allocator counts for the whole process.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn sessions_that_other_threads_drop_are_off_the_account() {
     let (before, _) = memory::used();
     (0..500).for_each(use_one);
     let (after, _) = memory::used();
-    // Beside those of others, each thread may be a little off.
+    // Each thread may be a little off.
     assert!(after.abs_diff(before) < 512 << 10, "{before} bytes became {after}");
 
     let mut session = database.session();

@@ -1,4 +1,4 @@
-//! Who holds what: `niwaki_snapshots` and `niwaki_snapshot_holds`.
+//! Versions that snapshots keep: `niwaki_snapshots` and `niwaki_snapshot_holds`.
 
 mod common;
 
@@ -16,17 +16,18 @@ fn each(session: &mut Session, statements: &[&str]) {
     }
 }
 
-/// A snapshot without any lock on a table.
+/// Begins a snapshot without any lock on a table.
 const BEGIN: &str = "begin isolation level repeatable read; select 4";
 
-/// What each snapshot holds, by the name of its session; of whoever asks, nothing.
+/// Query for the versions that each snapshot keeps, by the name of its session. The asking session
+/// is left out.
 const HOLDS: &str = "select coalesce(application_name, 'nobody'), versions, bytes, shared_versions, \
      shared_bytes from niwaki_snapshot_holds('t') h left join pg_stat_activity a on a.pid = h.pid \
      where h.pid is distinct from pg_backend_pid() order by csn nulls last";
 const VIEW: &str = "select application_name, versions_held, bytes_held from niwaki_snapshots \
      where pid <> pg_backend_pid() order by csn";
 
-/// Four rows of two integers: 32 bytes each, header included.
+/// Creates four rows of two integers: 32 bytes each, header included.
 fn database(interval_gc: &str) -> (Database, Session) {
     let options = Options::new().set("interval_gc", interval_gc);
     let database = Database::open_with(Env::memory(), options).unwrap();
@@ -39,7 +40,7 @@ fn database(interval_gc: &str) -> (Database, Session) {
     (database, session)
 }
 
-/// A session with this name and a snapshot.
+/// Opens a session with this name and a snapshot.
 fn report(database: &Database, name: &str) -> Session {
     let mut session = database.session();
     assert_eq!(run(&mut session, &format!("set application_name = '{name}'")), "");
@@ -47,24 +48,26 @@ fn report(database: &Database, name: &str) -> Session {
     session
 }
 
-/// Two snapshots, and versions that the older needs, that the younger needs, that both need, and that nobody does.
+/// Creates two snapshots, and versions that the older, the younger, both or none of them needs.
 fn two_reports(interval_gc: &str) -> (Database, Session, Session, Session) {
     let (database, mut session) = database(interval_gc);
     let old = report(&database, "old");
     each(
         &mut session,
         &[
-            // Its first version: old alone.
+            // Row 1, first version: only the older snapshot needs it.
             "update t set v = 1 where id = 1",
-            // Its first version: old alone. The second ends after the younger snapshot: that alone.
+            // Row 3, first version: only the older snapshot needs it. The second version ends after
+            // the younger snapshot, and only that needs it.
             "update t set v = 1 where id = 3",
-            // Its first version: old alone. The second ends at once: nobody.
+            // Row 4, first version: only the older snapshot needs it. The second version ends at
+            // once: none needs it.
             "update t set v = 1 where id = 4",
             "update t set v = 2 where id = 4",
         ],
     );
     let young = report(&database, "young");
-    // Of row 2 the first version: both.
+    // Row 2, first version: both snapshots need it.
     each(&mut session, &["update t set v = 1 where id = 2", "update t set v = 2 where id = 3"]);
     (database, session, old, young)
 }
@@ -77,13 +80,13 @@ fn a_table_says_what_each_snapshot_keeps() {
     each(&mut session, &["vacuum t"]);
     let expected = "old|3|96|1|32\nyoung|1|32|1|32\nnobody|0|0|NULL|NULL";
     assert_eq!(run(&mut session, HOLDS), expected);
-    // What is still in progress is kept by nobody yet; what was rolled back is waste.
+    // No snapshot keeps a change in progress yet. A change that was rolled back is waste.
     let mut other = database.session();
     each(&mut other, &["begin; update t set v = 9 where id = 1"]);
     assert_eq!(run(&mut session, HOLDS), expected);
     each(&mut other, &["rollback"]);
     assert_eq!(run(&mut session, HOLDS), expected.replace("nobody|0|0", "nobody|1|32"));
-    // What both needed is the other's alone now.
+    // Versions that both snapshots needed are now kept by the other one alone.
     each(&mut young, &["commit"]);
     let expected = "old|4|128|0|0\nnobody|2|64|NULL|NULL";
     assert_eq!(run(&mut session, HOLDS), expected);
@@ -94,7 +97,7 @@ fn a_table_says_what_each_snapshot_keeps() {
 #[test]
 fn without_intervals_the_oldest_snapshot_keeps_everything_since() {
     let (_database, mut session, _old, mut young) = two_reports("off");
-    // By the horizon a version stays for everyone older than its end.
+    // By the horizon, a version stays for every snapshot older than the version's end.
     let expected = "old|4|128|2|64\nyoung|0|0|2|64\nnobody|0|0|NULL|NULL";
     assert_eq!(run(&mut session, HOLDS), expected);
     each(&mut young, &["commit"]);
@@ -122,13 +125,13 @@ fn the_view_sums_what_passes_left() {
     assert_eq!(run(&mut session, VIEW), "old|0|0\nyoung|0|0", "no pass has met anything yet");
     each(&mut session, &["vacuum t"]);
     assert_eq!(run(&mut session, VIEW), "old|3|96\nyoung|1|32");
-    // Another table's are added.
+    // The versions of another table are added.
     each(
         &mut session,
         &["create table other (a int)", "insert into other values (1)", "vacuum other"],
     );
     assert_eq!(run(&mut session, VIEW), "old|3|96\nyoung|1|32");
-    // Who keeps a version is asked anew: no pass is needed for that.
+    // The keepers of a version are determined anew: no pass is needed for that.
     each(&mut young, &["commit"]);
     assert_eq!(run(&mut session, VIEW), "old|4|128");
     each(&mut session, &["truncate t"]);
@@ -149,7 +152,8 @@ fn the_view_tells_whose_a_snapshot_is_and_how_old() {
     assert_eq!(run(&mut old, "set application_name = 'report'"), "");
     assert_eq!(run(&mut old, BEGIN), "4");
     clock.advance(Duration::from_secs(90));
-    // A cursor keeps the snapshot of its statement, and one that locks rows may follow them.
+    // A cursor keeps the snapshot of its statement. If it locks rows, the snapshot may follow moved
+    // rows.
     each(&mut session, &["begin", "declare c cursor for select id from t for update"]);
     clock.advance(Duration::from_secs(60 * 60 * 24));
     let columns = "select age, may_follow, application_name, state, query, usename, \

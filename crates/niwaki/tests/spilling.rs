@@ -1,5 +1,5 @@
-//! Sorts, hash tables and kept rows that do not fit in `work_mem`: the same answers as in memory, within
-//! `temp_file_limit`, and no file left by whatever ends a statement.
+//! Sorts, hash tables and tuplestores (kept rows) that do not fit in `work_mem`. They give the same
+//! answers as in memory, stay within `temp_file_limit`, and leave no file however a statement ends.
 
 mod common;
 
@@ -11,7 +11,7 @@ use niwaki_env::Env;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, Operation, Vfs};
 
-/// Queries whose rows come in a known order, on tables `t` and `u`, and the step that spills in each.
+/// Queries with rows in a known order on tables `t` and `u`, each with the step that spills.
 const QUERIES: &[(&str, &str)] = &[
     ("select * from t order by s, id", "external merge"),
     ("select * from t order by f desc nulls last, n, id", "external merge"),
@@ -103,7 +103,7 @@ fn fill(session: &mut Session) {
 const LITTLE: &str = "set work_mem = '64kB'; set hash_mem_multiplier = 1";
 const MUCH: &str = "set work_mem = '256MB'; set hash_mem_multiplier = 2";
 
-/// A database whose files can be counted, and fail.
+/// Opens a database whose files can be counted, and can fail.
 fn opened() -> (FaultyVfs, Database) {
     let vfs = FaultyVfs::new();
     let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
@@ -138,7 +138,7 @@ fn answers_are_those_of_plenty_of_memory() {
     }
 }
 
-/// A window keeps of its rows what is read, however many columns the tables have.
+/// A window keeps only the columns that are read, however many the tables have.
 #[test]
 fn windows_keep_what_is_read() {
     let (vfs, database) = opened();
@@ -158,7 +158,7 @@ fn windows_keep_what_is_read() {
     assert!(created() > before, "all values of each row have none");
 }
 
-/// Rows that joins keep, where the plan has to be asked for.
+/// Rows that joins keep, in plans that need special settings.
 #[test]
 fn joins_keep_rows_in_files_too() {
     let (vfs, database) = opened();
@@ -172,7 +172,7 @@ fn joins_keep_rows_in_files_too() {
     let merged = "set enable_hashjoin = off; set enable_nestloop = off";
     let looped = "set enable_hashjoin = off; set enable_mergejoin = off; set enable_nestloop = on";
     let queries = [
-        // Groups of a thousand rows.
+        // Groups have a thousand rows.
         (
             merged,
             "select a.id, count(*), sum(b.id), min(b.s) from (select * from t where id % 100 = 3) a join t b on a.n % 2 = b.n % 2 group by a.id order by 1",
@@ -214,7 +214,7 @@ fn joins_keep_rows_in_files_too() {
     }
 }
 
-/// A list of values that once had to stay in memory, and failed with 53200 beyond 64 MiB.
+/// A list of values once had to stay in memory, and failed with 53200 beyond 64 MiB.
 #[test]
 fn values_that_are_looked_up_go_to_a_file() {
     let (vfs, database) = opened();
@@ -265,7 +265,7 @@ fn a_limit_on_temporary_files_is_kept() {
     }
     let large = "select * from t order by s, id";
     assert_eq!(run(&mut s, large), refused);
-    // What is given back may be used again, and the limit is one of the session, not of a statement.
+    // Freed space may be used again. The limit is one of the session, not of a statement.
     let cursor = "begin; declare c cursor for select id from t order by s, id; fetch 1 from c";
     run(&mut s, "set temp_file_limit = '300kB'");
     for _ in 0..5 {
@@ -319,7 +319,7 @@ fn a_disk_that_fails_or_is_full_fails_the_statement_only() {
                 let found = run(&mut s, query);
                 vfs.heal();
                 if found != expected {
-                    // Rows may have been given before.
+                    // Rows may have been given before the error.
                     let last = found.lines().last().unwrap_or_default();
                     assert!(last.starts_with(message), "{query}: {last}");
                     met += 1;
@@ -382,7 +382,7 @@ fn a_statement_that_spills_can_be_cancelled() {
     for (query, _) in QUERIES {
         let expected = run(&mut s, query);
         let control = Arc::clone(s.control());
-        // From the first byte written it takes few more.
+        // After the cancel, at the first write, only few more bytes are written.
         let written = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&written);
         vfs.observe_writes(Box::new(move |path, _, bytes| {
@@ -424,8 +424,9 @@ fn cursors_and_errors_leave_no_file() {
     assert_eq!(files(&*env.vfs), [""; 0]);
 }
 
-/// A cursor that goes back keeps rows from when it first does, one WITH HOLD from the end of its transaction on: in files, within
-/// the limit, until it is closed.
+/// A cursor that goes back keeps its rows from the first time it does. A cursor WITH HOLD keeps
+/// them from the end of its transaction. The rows are in files, within the limit, until it is
+/// closed.
 #[test]
 fn cursors_keep_their_rows_in_files() {
     let (vfs, database) = opened();
@@ -447,7 +448,7 @@ fn cursors_keep_their_rows_in_files() {
     assert_eq!(run(&mut s, "move absolute 777 c; fetch relative -76 c").get(..4), Some("701|"));
     assert_eq!(run(&mut s, "close c"), "");
     assert_eq!(files(&vfs), [""; 0]);
-    // What is not there is not held, and the commit fails.
+    // Rows that cannot be stored cannot be held, so the commit fails.
     run(&mut s, "set temp_file_limit = '100kB'");
     run(&mut s, "begin; create table made (a int)");
     run(&mut s, declare);
@@ -460,7 +461,7 @@ fn cursors_keep_their_rows_in_files() {
     run(&mut s, declare);
     assert!(run(&mut s, "fetch last c").starts_with("error 53400"));
     run(&mut s, "rollback");
-    // The end of a session ends what it held.
+    // The end of a session frees its held rows.
     run(&mut s, "reset temp_file_limit");
     assert_eq!(run(&mut s, declare), "");
     assert_eq!(files(&vfs).len(), 1);

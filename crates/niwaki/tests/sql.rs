@@ -2,7 +2,7 @@
 
 use niwaki::{ColumnInfo, Database, Datum, ResultSink, RowSink, Session, SqlError, TypeOid};
 
-/// Collects everything a client would see, as lines of text.
+/// Collects everything that a client would see, as lines of text.
 #[derive(Default)]
 struct Transcript {
     lines: Vec<String>,
@@ -329,7 +329,7 @@ fn transaction_blocks() {
         ["BEGIN", "ERROR 25006: cannot execute INSERT in a read-only transaction"]
     );
     run(&mut s, "rollback");
-    // Several statements are one transaction; its failure undoes them all.
+    // Several statements are one transaction. Its failure undoes all of them.
     assert_eq!(run(&mut s, "insert into t values (10); select 1/0").len(), 2);
     assert_eq!(run(&mut s, "select count(*) from t where a = 10"), ["0", "SELECT 1"]);
     assert_eq!(run(&mut s, ""), ["(empty)"]);
@@ -555,7 +555,7 @@ fn copy_in_and_out() {
         ["copy in 1", "COPY 2"]
     );
     assert_eq!(run(&mut s, "commit; select count(*) from t"), ["COMMIT", "2", "SELECT 1"]);
-    // Defaults and checks go the general way.
+    // Defaults and checks use the general path.
     run(&mut s, "create table d (id serial, a int check (a > 0))");
     assert_eq!(run_copy(&mut s, "copy d (a) from stdin", "5\n6\n"), ["copy in 1", "COPY 2"]);
     assert_eq!(
@@ -619,8 +619,8 @@ fn settings_take_part_in_transactions() {
     );
 }
 
-/// A cursor that is older than the savepoint stays open, and its position is not rolled back; younger
-/// ones are closed, also those of savepoints released into it.
+/// A cursor older than the savepoint stays open, and its position is not rolled back. Younger
+/// cursors are closed, also cursors of savepoints released into it.
 #[test]
 fn rollback_to_a_savepoint_closes_the_cursors_made_since() {
     let db = database();
@@ -651,7 +651,7 @@ fn rollback_to_a_savepoint_closes_the_cursors_made_since() {
             "ERROR 34000: cursor \"young\" does not exist"
         ]
     );
-    // The failed FETCH was rolled back to the savepoint that still stood.
+    // The failed FETCH was rolled back to the savepoint that still existed.
     assert_eq!(
         run(&mut s, "rollback to a; fetch younger"),
         ["ROLLBACK", "ERROR 34000: cursor \"younger\" does not exist"]
@@ -678,7 +678,7 @@ fn explain_analyze_measures_every_step() {
     let loops: Vec<_> = plan.iter().filter(|line| line.contains("loops=4")).collect();
     assert_eq!(loops.len(), 2, "the nested query ran for each of four rows: {plan:#?}");
     assert!(loops.iter().any(|line| line.contains("actual rows=3 loops=4")), "{plan:#?}");
-    // With times: a step takes no longer than the one that it is a part of.
+    // With times: a step takes no longer than the step that contains it.
     let timed = run(&mut s, "explain (analyze, format json) select b, count(*) from t group by b");
     let times: Vec<f64> = timed
         .iter()
@@ -690,7 +690,7 @@ fn explain_analyze_measures_every_step() {
     assert!(times[0] >= times[1], "{times:?}");
 }
 
-/// SUMMARY without ANALYZE showed nothing, and with it no time of planning.
+/// SUMMARY without ANALYZE once showed nothing, and with ANALYZE it showed no planning time.
 #[test]
 fn explain_tells_times_when_asked_to() {
     let db = database();
@@ -729,7 +729,7 @@ fn explain_says_what_steps_give() {
     let given: Vec<_> =
         plan.iter().filter_map(|line| line.trim().strip_prefix("Output: ")).collect();
     assert_eq!(given, ["a.x, b.y, (a.id + 1)", "a.id, a.x", "b.id, b.y", "b.id, b.y"], "{plan:#?}");
-    // A client reads from these three what may be NULL.
+    // A client derives from these three lines which columns may be NULL.
     let plan = run(&mut s, &format!("explain (verbose, costs off, format json) {outer}")).concat();
     for expected in [
         "\"Join Type\": \"Left\"",
@@ -922,7 +922,8 @@ fn functions_and_views_that_scripts_measure_with() {
     );
 }
 
-/// What VACUUM (VERBOSE) says of index entries and roots: how many of the former went, and of the latter are clean.
+/// Returns the report of VACUUM (VERBOSE): the removed index entries, and the chain roots that
+/// became clean.
 fn vacuumed(session: &mut Session, table: &str) -> String {
     let said = run(session, &format!("vacuum (verbose) {table}"));
     let line = |begin: &str| said.iter().find_map(|line| line.strip_prefix(begin));
@@ -932,7 +933,8 @@ fn vacuumed(session: &mut Session, table: &str) -> String {
     format!("{entries}; {cleared}")
 }
 
-/// Chains of several keys are cleaned: entries of keys that no version has go, and `mixed` with them.
+/// VACUUM cleans chains with several keys: it removes entries of keys that no version has, and then
+/// the `mixed` flags.
 #[test]
 fn vacuum_takes_old_keys_out_of_every_index() {
     let database = database();
@@ -947,16 +949,16 @@ fn vacuum_takes_old_keys_out_of_every_index() {
     assert_eq!(run(&mut old, "select sum(v) from t")[0], "820");
     assert_eq!(run(s, "update t set v = v + 100"), ["UPDATE 40"]);
     assert_eq!(run(s, "update t set v = v - 50"), ["UPDATE 40"]);
-    // The versions in between nobody sees: in t_v an old key of each row goes, in t_p those above 120, in t_e
-    // none, since v % 10 is what it was.
+    // No snapshot sees the versions in between. An old key of each row leaves t_v, the keys above
+    // 120 leave t_p, and none leaves t_e, since v % 10 is unchanged.
     assert_eq!(vacuumed(s, "t"), "60 entries removed; mixed chains: 0 cleared");
     assert_eq!(run(&mut old, "select sum(v) from t")[0], "820");
     run(&mut old, "commit");
-    // What the old snapshot saw.
+    // These are the versions that the old snapshot saw.
     assert_eq!(vacuumed(s, "t"), "40 entries removed; mixed chains: 40 cleared");
     assert_eq!(vacuumed(s, "t"), "not needed; mixed chains: 0 cleared");
     assert_eq!(run(s, "select niwaki_check('t')")[1], "SELECT 1");
-    // A payload alone, which adds no entry.
+    // This changes a payload alone, which adds no entry.
     assert_eq!(run(s, "update t set t = 'another' where id = 7"), ["UPDATE 1"]);
     assert_eq!(vacuumed(s, "t"), "0 entries removed; mixed chains: 1 cleared");
     run(s, "set enable_seqscan = off; set enable_bitmapscan = off");
@@ -965,7 +967,7 @@ fn vacuum_takes_old_keys_out_of_every_index() {
     assert_eq!(run(s, "select t from t where v = 57")[0], "another");
 }
 
-/// A payload that does not fit its leaf leaves the row mixed, and right, until there is room.
+/// A payload that does not fit its leaf leaves the root mixed, and correct, until there is room.
 #[test]
 fn a_payload_that_does_not_fit_waits_for_room() {
     let database = database();
@@ -1010,7 +1012,7 @@ fn literals_that_other_settings_read_otherwise_are_not_stored() {
     assert_eq!(run(&mut s, "alter table t alter column d set default '1.2.2003'"), [refused]);
     run(&mut s, "set datestyle to iso, mdy; reset intervalstyle");
     run(&mut s, "alter table t alter column d set default '1/2/2003'; set datestyle to iso, dmy");
-    // What was stored keeps its meaning: the second of January.
+    // A stored literal keeps its meaning: the second of January.
     run(&mut s, "insert into t values (2)");
     assert_eq!(
         run(&mut s, "select * from t order by a"),

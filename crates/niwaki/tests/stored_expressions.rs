@@ -1,5 +1,5 @@
-//! What stored expressions mean where more than one statement is concerned: a data directory that is opened again, plans that were
-//! made before, indexes that are built beside writers, COPY, temporary objects.
+//! Stored expressions across statements: reopened data directories, older plans, indexes built
+//! beside writers, COPY, temporary objects.
 
 mod common;
 
@@ -10,7 +10,7 @@ use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
 use niwaki_env::vfs::{MemoryVfs, Vfs};
 
-/// Two schemas in which the same names mean different things, and a table of the first.
+/// Statements for two schemas with the same names for different objects, and a table in the first.
 const TWO: &[&str] = &[
     "create schema a; create schema b",
     "create function a.f(int) returns int language sql immutable as 'select $1 + 1000'",
@@ -66,7 +66,7 @@ fn a_database_that_is_opened_again_reads_what_was_meant() {
         &mut session,
         &["set enable_seqscan = off", "insert into c.t (id, m) values (1, 'sad')"],
     );
-    // Both indexes were read again without any catalog at hand.
+    // Both indexes were read again without access to a catalog.
     let of_index = "select count(*) from c.t where m = 'well' and id > 0";
     assert_eq!(run(&mut session, of_index), "2");
     let plan = run(&mut session, &format!("explain (costs off) {of_index}"));
@@ -107,7 +107,7 @@ fn indexes_are_built_beside_writers() {
     let counted = "select count(*) from a.t where m = 'sad' and x > 0";
     assert_eq!(run(&mut session, counted), "51");
     assert!(run(&mut session, &format!("explain (costs off) {counted}")).contains("t_sad"));
-    // The other type's label of the same name.
+    // The other type has a label of the same name.
     let other = "select count(*) from a.t where m::text::b.mood = 'sad'";
     assert!(!run(&mut session, &format!("explain (costs off) {other}")).contains("t_sad"));
     assert_eq!(database.check().unwrap().violations, []);

@@ -1,4 +1,4 @@
-//! What `niwaki_stat_tables` tells of tables: each counter moves when it should, and by how much.
+//! Counters of `niwaki_stat_tables`: each moves when it should, and by how much it should.
 
 mod common;
 
@@ -12,14 +12,14 @@ fn database(setup: &str) -> (Database, Session) {
     (database, session)
 }
 
-/// Runs statements, each a transaction of its own, that answer nothing.
+/// Runs statements that return nothing, each in a transaction of its own.
 fn each(session: &mut Session, statements: &[&str]) {
     for sql in statements {
         assert_eq!(run(session, sql), "", "{sql}");
     }
 }
 
-/// The counters of table `t` that are not zero, as `name value`.
+/// Returns the counters of table `t` that are not zero, as `name value`.
 fn counters(session: &mut Session) -> Vec<String> {
     counters_of(session, "t")
 }
@@ -72,7 +72,7 @@ fn heap_only_updates_are_counted_by_the_indexes_that_they_touch() {
             "update t set a = 11, b = 11 where id = 1",
             "update t set a = 12, b = 12, c = 12 where id = 1",
             "update t set id = 7, a = 13, b = 13, c = 13 where id = 1",
-            // Out of the partial index, which gets no entry; and in again.
+            // The row leaves the partial index, which gets no entry, and enters it again.
             "update t set c = 0 where id = 2",
             "update t set c = 1 where id = 2",
         ],
@@ -88,11 +88,11 @@ fn heap_only_updates_are_counted_by_the_indexes_that_they_touch() {
         "chains_mixed 2",
     ];
     assert_eq!(counters(&mut session), expected);
-    // What is rolled back was done too.
+    // Rolled-back work counts too.
     each(&mut session, &["begin; update t set a = 99 where id = 3; rollback"]);
     assert_eq!(counters(&mut session)[..2], ["updates 9", "heap_only 9"]);
     assert!(counters(&mut session).contains(&"chains_mixed 3".to_owned()));
-    // The numbers are the table's, not its files'.
+    // The numbers belong to the table, not to its files.
     each(&mut session, &["truncate t"]);
     assert!(counters(&mut session).contains(&"chains_mixed 3".to_owned()));
     let same = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables";
@@ -119,7 +119,8 @@ fn new_roots_are_counted_by_their_reason() {
     );
     assert!(counters(&mut session).contains(&"new_root_off 1".to_owned()));
 
-    // Five of these fill a page: no version fits beside them. Each goes to the next page, until that is full.
+    // Five of these rows fill a page, and no further version fits there. Each goes to the next
+    // page, until that is full.
     each(
         &mut session,
         &[
@@ -153,8 +154,9 @@ fn removed_versions_are_counted_by_why_they_could_go() {
     assert_eq!(counters(&mut session)[3..], expected);
 }
 
-/// Twenty rows, each with two versions that differ in the key, fill most of a page. Statement by statement: whoever
-/// made an index in the same transaction would not count on what chains were before.
+/// Creates twenty rows with two versions each, which differ in the key and fill most of a page.
+/// Each statement is a transaction: one that also created an index could not rely on the earlier
+/// chains.
 fn filled_by_updates() -> (Database, Session) {
     let (database, mut session) = database(
         "create table t (id int primary key, k int, note text) \
@@ -176,20 +178,20 @@ fn chains_that_become_mixed_and_settle_are_counted() {
     let (_database, mut session) = filled_by_updates();
     let mixed = ["updates 20", "heap_only 20", "heap_only_1_index 20", "chains_mixed 20"];
     assert_eq!(counters(&mut session), mixed);
-    // A reader takes the old versions away, the next writer their entries.
+    // A reader removes the old versions, the next writer their entries.
     assert_eq!(run(&mut session, "select count(*) from t"), "20");
     let expected =
         ["pruned_by_horizon 20", "chains_mixed 20", "gardener_told 20", "gardener_waiting 20"];
     assert_eq!(counters(&mut session)[3..], expected);
     let fill = "insert into t select g, g, repeat('x', 150) from generate_series(21, 60) g";
     each(&mut session, &[fill]);
-    // Nobody looks at the rows again: none of them has got another version.
+    // No scan visits the rows again: none of them has got another version.
     let expected =
         ["pruned_by_horizon 20", "chains_mixed 20", "gardener_deleted 20", "gardener_told 20"];
     assert_eq!(counters(&mut session)[3..], expected);
     let of_index = "select gardener_deleted from niwaki_stat_indexes where indexrelname = 't_k'";
     assert_eq!(run(&mut session, of_index), "20");
-    // Who finds no room on the page looks what has settled there.
+    // A writer that finds no room on the page checks there for roots with settled entries.
     each(&mut session, &["update t set note = repeat('y', 160) where id = 1"]);
     let expected = [
         "updates 21",
@@ -209,8 +211,8 @@ fn chains_that_become_mixed_and_settle_are_counted() {
 #[test]
 fn line_pointers_that_come_back_without_vacuum_are_counted() {
     let (database, mut session) = filled_by_updates();
-    // The deleter's pass takes the old versions, its batch their entries; the reader's the rows that are gone,
-    // and finds that the other one has settled.
+    // The deleter's pass removes the old versions, and its batch their entries. The reader's pass
+    // removes the deleted rows, and finds that the remaining root has settled.
     each(&mut session, &["delete from t where id <= 19"]);
     assert_eq!(run(&mut session, "select count(*) from t"), "1");
     let expected = [
@@ -222,7 +224,8 @@ fn line_pointers_that_come_back_without_vacuum_are_counted() {
         "gardener_waiting 38",
     ];
     assert_eq!(counters(&mut session)[3..], expected);
-    // An entry of each in both indexes: too few for writers to visit them, but not for who comes when these have gone.
+    // Each deleted row has an entry in both indexes. They are too few for a visit by writers, but
+    // not for the later rounds.
     each(&mut session, &["insert into t values (50, 50, '')"]);
     assert_eq!(counters(&mut session)[3..], expected);
     (0..4).for_each(|_| database.tend().unwrap());
@@ -253,8 +256,7 @@ fn chains_that_vacuum_cleans_are_counted() {
     assert_eq!(counters(&mut session), expected);
 }
 
-/// `pg_stat_database` lost what tables had counted when they were dropped, and what indexes had when
-/// they were written anew.
+/// `pg_stat_database` once lost the counts of dropped tables and of rebuilt indexes.
 #[test]
 fn a_database_keeps_what_its_tables_counted() {
     let (_database, mut session) = database(

@@ -1,5 +1,5 @@
-//! Temporary tables beside other sessions, after the session's end, after a crash; and that they leave the
-//! catalog as it was.
+//! Temporary tables beside other sessions, after the session's end and after a crash. They leave
+//! the catalog unchanged.
 
 mod common;
 mod killed;
@@ -12,12 +12,12 @@ fn open(env: &Env) -> Database {
     Database::open_with(env.clone(), Options::new().background(false)).unwrap()
 }
 
-/// Files of relations.
+/// Returns the number of relation files.
 fn files(env: &Env) -> usize {
     env.vfs.list("base").unwrap().len()
 }
 
-/// Bytes of the catalog's own table and indexes.
+/// Returns the sizes, in bytes, of the catalog's own table and indexes.
 fn catalog_bytes(db: &Database, env: &Env) -> Vec<u64> {
     db.checkpoint().unwrap();
     let length = |name: &String| {
@@ -53,12 +53,12 @@ fn sessions_do_not_see_each_others() {
     let others = format!("select * from pg_temp_{}.t", a.id());
     assert!(run(&mut b, &others).starts_with("error 42P01"), "{}", run(&mut b, &others));
 
-    // What another session defines meanwhile is there beside the own.
+    // Definitions of another session appear beside the session's own tables.
     all(&mut b, &["create table late (x int)", "insert into late values (3)"]);
     assert_eq!(run(&mut a, "select x from late"), "3");
     assert_eq!(run(&mut a, "select * from t"), "a");
 
-    // The schema itself is nobody's to drop.
+    // No session may drop the schema itself.
     for name in ["pg_temp".to_owned(), format!("pg_temp_{}", a.id())] {
         let refused = run(&mut a, &format!("drop schema {name} cascade"));
         assert!(refused.starts_with("error 0A000"), "{refused}");
@@ -91,7 +91,8 @@ fn a_session_takes_its_tables_along() {
     assert_eq!(db.check().unwrap().violations, []);
 }
 
-/// What a session had that was still there at the close stayed in the directory for ever.
+/// The files of temporary tables in sessions that were still open at the close once stayed in the
+/// directory for ever.
 #[test]
 fn a_close_takes_those_of_sessions_that_are_still_there() {
     for forgotten in [false, true] {
@@ -131,7 +132,7 @@ fn a_crash_takes_them_too() {
     let mut s = db.session();
     all(&mut s, &["create temp table t (id serial primary key, v text)"]);
     all(&mut s, &["insert into t (v) select 'x' from generate_series(1, 1000)", "checkpoint"]);
-    // Neither session nor database end: what a killed process leaves, its lock apart.
+    // Neither session nor database ends: the files that a killed process leaves, without its lock.
     std::mem::forget(s);
     std::mem::forget(db);
     let env = killed::copied(&env);
@@ -155,7 +156,7 @@ fn on_commit_spares_what_did_not_commit() {
     all(&mut s, &["commit"]);
     assert_eq!(run(&mut s, "select count(*) from d"), "0");
     all(&mut s, &["insert into d values (1)", "insert into d values (1)"]);
-    // A table that a rollback brings back still empties itself.
+    // A table that a rollback brings back is still emptied at each commit.
     all(&mut s, &["begin", "drop table d", "rollback", "begin", "insert into d values (3)"]);
     assert_eq!(run(&mut s, "select count(*) from d"), "1");
     all(&mut s, &["commit"]);
@@ -180,8 +181,8 @@ fn the_catalog_stays_as_it_is_under_an_old_snapshot() {
     assert_eq!(db.check().unwrap().violations, []);
 }
 
-/// Permanent tables that come and go leave the catalog's own table and indexes as large as they are, without vacuum,
-/// an old snapshot open or not.
+/// Creating and dropping permanent tables keeps the size of the catalog's own table and indexes.
+/// Neither VACUUM nor the absence of an old snapshot is needed.
 #[test]
 fn tables_that_come_and_go_leave_the_catalog_its_size() {
     for held in [false, true] {

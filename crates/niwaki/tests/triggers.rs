@@ -1,5 +1,5 @@
-//! Row triggers where more than one statement is concerned: contexts of errors, COPY, waiting for a row, prepared
-//! statements, an indexed column that a trigger sets; and what is refused.
+//! Row triggers across statements: contexts of errors, COPY, waits for rows, prepared statements,
+//! an indexed column that a trigger sets, and refused statements.
 
 mod common;
 #[path = "common/waiting.rs"]
@@ -36,7 +36,7 @@ fn errors_say_where_they_happened() {
     let trigger = "create trigger r before insert on t for each row execute function f()";
     assert_eq!(run(&mut session, trigger), "");
     let insert = "insert into t values (1, 2)";
-    // PostgreSQL 15's contexts.
+    // These are PostgreSQL 15's contexts.
     for (text, context) in [
         (
             "  new.a := 1/0 ;\n  return new;",
@@ -55,7 +55,7 @@ fn errors_say_where_they_happened() {
         assert_eq!(error.context.as_deref(), Some(context), "{text}");
         assert_eq!(error.position, None, "{text}");
     }
-    // What is wrong is said where it is reached.
+    // A faulty statement is reported only when it is reached.
     body(&mut session, "return null; new.nosuch := 1;");
     assert_eq!(session.execute(insert, ()).unwrap(), 0);
 }
@@ -94,7 +94,7 @@ fn copy_fires_triggers_for_each_line() {
     assert_eq!(found, "1|2|4\n3|0|0\n4|5|10");
 }
 
-/// A table with one row, whose trigger has this condition.
+/// Creates a table with one row, whose trigger has this condition.
 fn one_row(condition: &str) -> (Database, Session, Session) {
     let trigger = format!(
         "create trigger r before update or delete on t for each row {condition} execute function f()"
@@ -109,7 +109,7 @@ fn one_row(condition: &str) -> (Database, Session, Session) {
     (database, session, other)
 }
 
-/// The trigger leaves out what makes 11 of 10.
+/// Creates a trigger that skips the change from 10 to 11.
 fn session_pair() -> (Database, Session, Session) {
     let (database, mut a, b) = one_row("");
     let trigger = "create or replace trigger r before update on t for each row \
@@ -128,7 +128,7 @@ fn triggers_see_the_newest_version_of_a_row_that_was_waited_for() {
     assert_eq!(run(&mut a, "begin; update t set v = 100 returning w"), "110");
     let (found, b) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "1|101|201");
-    // The same not by its key.
+    // The same, but not by the row's key.
     assert_eq!(run(&mut a, "begin; update t set v = 200 returning w"), "301");
     let (found, _) =
         blocked_until(&database, &mut a, "commit", b, "update t set v = v + 1 returning *");
@@ -143,7 +143,7 @@ fn a_trigger_that_fails_for_a_version_that_is_no_more_is_fired_again() {
     assert_eq!(run(&mut a, "begin; update t set v = 13"), "");
     let (found, b) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "1|14|0");
-    // It fails for the newest version.
+    // The trigger fails for the newest version.
     assert_eq!(run(&mut a, "begin; update t set v = 10"), "");
     let (found, _) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "error 22012: division by zero");
@@ -156,7 +156,7 @@ fn a_row_that_would_be_left_out_is_judged_again() {
     assert_eq!(run(&mut a, "begin; update t set v = 20"), "");
     let (found, mut b) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "1|21|0");
-    // The newest version is the one that is kept back.
+    // The trigger skips the newest version.
     assert_eq!(run(&mut a, "begin; update t set v = 10"), "");
     let (found, waited) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "");
@@ -186,7 +186,7 @@ fn prepared_statements_follow_their_triggers() {
     assert_eq!(run(&mut b, "execute i (3)"), "6");
     assert_eq!(run(&mut a, "drop function f() cascade"), "");
     assert_eq!(run(&mut b, "execute i (4)"), "0");
-    // A definition that another transaction has not committed yet is waited for.
+    // The statement waits for the uncommitted definition of another transaction.
     let function = "create function f() returns trigger language plpgsql as 'begin new.v := 9; return new; end'";
     assert_eq!(run(&mut a, function), "");
     assert_eq!(run(&mut a, &format!("begin; {trigger}")), "");
@@ -262,7 +262,7 @@ fn definitions_are_of_their_transaction() {
         "error 25006: cannot execute DROP TRIGGER in a read-only transaction"
     );
     run(&mut session, "rollback");
-    // Temporary tables have them, too.
+    // Temporary tables have triggers, too.
     assert_eq!(run(&mut session, "create temp table u (v int)"), "");
     let trigger = "create trigger r before insert on u for each row execute function f()";
     assert_eq!(run(&mut session, &format!("{trigger}; insert into u values (1) returning v")), "5");

@@ -1,4 +1,5 @@
-//! TRUNCATE of tables whose rows had several keys: nothing that is remembered of the old rows is taken for the new ones.
+//! TRUNCATE of tables whose rows had several keys. Remembered facts of the old rows must not be
+//! applied to the new ones.
 
 mod common;
 mod killed;
@@ -8,7 +9,7 @@ use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
 
 const CHAINS: &str = "select mixed_chains, dead_line_pointers from niwaki_chain_stats('t')";
-/// By each index, and by none.
+/// Queries by each index, and by none.
 const ROWS: [&str; 3] = [
     "set enable_seqscan = off; set enable_bitmapscan = off; \
      select sum(id), count(*) from t where id >= 0",
@@ -27,8 +28,8 @@ fn open(env: &Env) -> Database {
     Database::open_with(env.clone(), Options::new().background(false)).unwrap()
 }
 
-/// Ten rows whose first versions were of other keys, and are gone. Of these the gardener does not know yet: their
-/// records wait, and so do those of two rows that were deleted.
+/// Creates ten rows whose first versions had other keys and are removed. The gardener does not know
+/// of these versions yet: their ledger records wait, as do the records of two deleted rows.
 fn fill(session: &mut Session) {
     each(
         session,
@@ -45,7 +46,7 @@ fn fill(session: &mut Session) {
     assert_eq!(contents(session), OLD);
 }
 
-/// Sum and number of ids, and of v twice.
+/// Sum and number of ids, and twice of v.
 const OLD: [&str; 3] = ["55|10", "1055|10", "1055|10"];
 
 fn contents(session: &mut Session) -> [String; 3] {
@@ -56,8 +57,8 @@ fn check(database: &Database) {
     assert_eq!(database.check().unwrap().violations, []);
 }
 
-/// New rows on the old ones' line pointers, with keys that the old ones had, then so many changes that the gardener
-/// comes, whoever it is that it finds waiting.
+/// Inserts new rows on the old line pointers, with keys of the old rows. Then makes enough changes
+/// for the gardener to run, whichever records it finds waiting.
 fn use_anew(session: &mut Session) {
     each(session, &["insert into t select g, g + 100 from generate_series(1, 12) g"]);
     for _ in 0..3 {
@@ -82,7 +83,7 @@ fn what_waits_of_old_rows_is_not_taken_for_new_ones() {
     check(&database);
 }
 
-/// In the same transaction too, in which the old rows may come back.
+/// Does the same within one transaction, in which the old rows may come back.
 #[test]
 fn a_rollback_brings_back_rows_and_what_waits_of_them() {
     let database = open(&Env::memory());
@@ -90,7 +91,7 @@ fn a_rollback_brings_back_rows_and_what_waits_of_them() {
     for undo in ["rollback", "rollback to before; commit"] {
         fill(&mut session);
         let mut old = database.session();
-        // Older than all that follows, without a lock on the table.
+        // This snapshot is older than all that follows, and has no lock on the table.
         assert_eq!(run(&mut old, "begin isolation level repeatable read; select 1"), "1");
         each(&mut session, &["begin; savepoint before; truncate t"]);
         each(
@@ -108,7 +109,7 @@ fn a_rollback_brings_back_rows_and_what_waits_of_them() {
         assert_eq!(contents(&mut session), OLD);
         assert_eq!(contents(&mut old), OLD);
         check(&database);
-        // Changed beside the old snapshot, which sees what it saw.
+        // Changes beside the old snapshot, which must see its own rows.
         for _ in 0..3 {
             each(&mut session, &["update t set v = v + 1000", "vacuum (index_cleanup off) t"]);
         }
@@ -122,7 +123,8 @@ fn a_rollback_brings_back_rows_and_what_waits_of_them() {
     }
 }
 
-/// As in PostgreSQL: who has read the table keeps it, whoever has not finds it empty.
+/// As in PostgreSQL, a transaction that has read the table keeps its rows. One that has not finds
+/// it empty.
 #[test]
 fn who_has_not_read_the_table_yet_finds_it_empty() {
     let database = open(&Env::memory());
@@ -166,7 +168,7 @@ fn a_crash_leaves_old_rows_or_new_ones() {
     check(&database);
 }
 
-/// A temporary table keeps its files: they are emptied at each commit.
+/// A temporary table keeps its files, which are emptied at each commit.
 #[test]
 fn rows_that_go_at_commit_leave_nothing_behind_either() {
     let database = open(&Env::memory());

@@ -1,4 +1,4 @@
-//! Two sessions at once: what one sees of the other, and who waits for whom.
+//! Two sessions at once: visibility of changes, and lock waits.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn database() -> (Database, Session, Session) {
     (db, a, b)
 }
 
-/// Runs `work` in a thread, and returns when its session waits for a lock.
+/// Runs `work` in a thread. Returns when its session waits for a lock.
 fn start_waiting<T: Send + 'static>(
     db: &Database,
     mut session: Session,
@@ -66,7 +66,7 @@ fn activity_shows_what_another_session_does() {
     let gone = format!("select count(*) from pg_stat_activity where pid = {id}");
     assert_eq!(int(&mut b, &gone), 0);
 
-    // A session that waits for a lock is at work.
+    // A session that waits for a lock counts as active.
     b.execute("begin", ()).unwrap();
     b.execute("update t set v = 12 where id = 1", ()).unwrap();
     let waiting = "update t set v = v + 1 where id = 1";
@@ -81,7 +81,7 @@ fn activity_shows_what_another_session_does() {
     drop(handle.join().unwrap());
 }
 
-/// Sessions had no times, and nobody saw for how long one was idle in its transaction.
+/// Sessions once had no times, so the idle time of a transaction was invisible.
 #[test]
 fn activity_shows_since_when() {
     let (_db, mut a, mut b) = database();
@@ -96,7 +96,8 @@ fn activity_shows_since_when() {
     assert!(is_so(new, "backend_start <= xact_start and xact_start <= query_start"));
     assert!(is_so(new, "query_start <= state_change and state_change <= clock_timestamp()"));
     assert!(is_so(new, waits));
-    // A block that failed has no transaction any more, as in PostgreSQL, unless a savepoint failed.
+    // As in PostgreSQL, a failed block has no transaction any more, unless it failed below a
+    // savepoint.
     a.execute("savepoint s", ()).unwrap();
     a.execute("select 1 / 0", ()).unwrap_err();
     assert!(is_so(new, "backend_start <= xact_start and xact_start <= state_change"));
@@ -105,18 +106,18 @@ fn activity_shows_since_when() {
     assert!(is_so(new, "xact_start is null and query_start <= state_change"));
     a.execute("rollback", ()).unwrap();
     assert!(is_so(new, "xact_start is null and query_start <= state_change"));
-    // Who ends sessions that are idle for long asks for this.
+    // A tool that ends long-idle sessions asks this.
     assert!(is_so(new, "state = 'idle' and state_change <= clock_timestamp()"));
     assert!(is_so(new, waits));
     let own = "xact_start = now() and query_start = statement_timestamp() \
                and state_change = query_start and wait_event is null";
     let sql = format!("select {own} from pg_stat_activity where pid = pg_backend_pid()");
     assert!(a.query_one(&sql, ()).unwrap().get::<bool>(0).unwrap());
-    // It has no socket.
+    // The session has no socket.
     assert!(is_so(new, "client_port is null and client_addr is null"));
 }
 
-/// `backend_xmin` was NULL, so nobody saw which session kept old versions.
+/// `backend_xmin` was once NULL, so the session that kept old versions was not visible.
 #[test]
 fn activity_shows_from_which_transaction_on_a_snapshot_holds_back() {
     let (db, mut a, mut b) = database();
@@ -240,7 +241,7 @@ fn deadlocks_are_broken() {
     assert_eq!(failed[0].sqlstate, "40P01");
 }
 
-/// `deadlock_timeout` of a session had no effect: the first to wait was the victim.
+/// A session's `deadlock_timeout` once had no effect: the first session to wait was the victim.
 #[test]
 fn the_session_whose_deadlock_timeout_is_over_is_the_victim() {
     let (db, mut a, mut b) = database();
@@ -259,7 +260,8 @@ fn the_session_whose_deadlock_timeout_is_over_is_the_victim() {
     handle.join().unwrap();
 }
 
-/// Two who had a table and wanted more of it waited for `deadlock_timeout`, and the first one died.
+/// Two sessions that held a table lock and wanted a stronger one once waited for
+/// `deadlock_timeout`, and the first one was the victim.
 #[test]
 fn the_second_of_two_upgrades_is_refused_at_once() {
     let (db, mut a, mut b) = database();
@@ -276,8 +278,9 @@ fn the_second_of_two_upgrades_is_refused_at_once() {
     handle.join().unwrap();
 }
 
-/// `pg_blocking_pids` named nobody where a session waited for another's savepoint: it compared lock
-/// keys, and a savepoint has a transaction id of its own. It named waiters with weaker claims, too.
+/// `pg_blocking_pids` once named no session when a session waited for another's savepoint. It
+/// compared lock keys, and a savepoint has a transaction id of its own. It also named waiters with
+/// weaker claims.
 #[test]
 fn a_savepoint_blocks_by_its_session() {
     let (db, mut a, b) = database();
@@ -307,7 +310,8 @@ fn definitions_wait_for_readers_and_names_are_looked_up_again() {
     let (done, handle) =
         start_waiting(&db, b, |b| b.query("select v from t", ()).map(|rows| rows.len()));
     a.execute("commit", ()).unwrap();
-    // It waited for the table that had the name before, and then reads the one that has it now.
+    // The statement waited for the table that had the name before. Then it reads the table that has
+    // the name now.
     assert_eq!(done.recv().unwrap().unwrap(), 1);
     handle.join().unwrap();
 }
@@ -349,8 +353,8 @@ fn lock_timeout_cancel_and_terminate_end_a_wait() {
     assert!(handle.join().unwrap().is_terminated());
 }
 
-/// Constants are computed before rows are asked for, and what fails then is left to the rows. An
-/// interrupt that was met there was used up: the statement ran on for as long as it liked.
+/// Constants are computed before rows are read, and errors in them are left to the rows. An
+/// interrupt during that computation was once lost, and the statement ran on without limit.
 #[test]
 fn a_timeout_while_constants_are_computed_is_not_lost() {
     let (_db, mut a, _b) = database();
@@ -371,7 +375,7 @@ fn row_locks() {
     a.execute("commit", ()).unwrap();
 }
 
-/// A prepared plan of one session is never run on files that another session's TRUNCATE replaced.
+/// A session's prepared plan never runs on files that another session's TRUNCATE replaced.
 #[test]
 fn truncate_and_drop_under_prepared_plans() {
     let (_db, mut a, mut b) = database();
@@ -385,7 +389,8 @@ fn truncate_and_drop_under_prepared_plans() {
     assert_eq!(b.query(&read, (1,)).unwrap_err().sqlstate, "42P01");
 }
 
-/// A sequence could go, get another file, or count otherwise under transactions that had drawn from it.
+/// A sequence could once be dropped, get another file or other options under transactions that had
+/// drawn from it.
 #[test]
 fn who_changes_a_sequence_waits_for_those_who_have_drawn_from_it() {
     for change in [
@@ -409,7 +414,7 @@ fn who_changes_a_sequence_waits_for_those_who_have_drawn_from_it() {
     }
 }
 
-/// `nextval` did not wait for ALTER SEQUENCE, and a sequence that was dropped meanwhile was drawn from.
+/// `nextval` once did not wait for ALTER SEQUENCE, and drew from a sequence that was being dropped.
 #[test]
 fn who_draws_from_a_sequence_waits_for_those_who_change_it() {
     let (db, mut a, mut b) = database();

@@ -1,4 +1,4 @@
-//! VACUUM: what its options do, what it tells while it runs and at its end, and what it does to a session.
+//! VACUUM: effects of its options, its progress and final reports, and its effects on a session.
 
 mod common;
 #[path = "../../niwaki-vacuum/tests/rests/mod.rs"]
@@ -12,7 +12,7 @@ use niwaki_env::Env;
 use niwaki_env::sync::{Mutex, thread};
 use rests::HookedClock;
 
-/// A database whose clock can be hooked, and the clock.
+/// Opens a database whose clock can be hooked. Returns the clock too.
 fn open() -> (Database, Arc<HookedClock>) {
     let clock = Arc::new(HookedClock::default());
     let env = Env { clock: clock.clone(), ..Env::memory() };
@@ -25,7 +25,7 @@ fn each(session: &mut Session, statements: &[&str]) {
     }
 }
 
-/// 6,000 rows on more than a hundred pages, two indexes, all pages shown to all.
+/// Creates 6,000 rows on more than a hundred pages, with two indexes and all pages all-visible.
 fn filled(session: &mut Session) {
     each(
         session,
@@ -38,12 +38,12 @@ fn filled(session: &mut Session) {
     );
 }
 
-/// Each visit of a page is a rest.
+/// Sets the vacuum delay so that each page visit sleeps.
 fn resting(session: &mut Session) {
     each(session, &["set vacuum_cost_delay = '1ms'", "set vacuum_cost_limit = 1"]);
 }
 
-/// Notices only.
+/// Collects notices only.
 #[derive(Default)]
 struct Notices(Vec<SqlError>);
 
@@ -84,14 +84,14 @@ fn notices(session: &mut Session, sql: &str) -> Vec<SqlError> {
     notices.0
 }
 
-/// SQLSTATE and text of the one notice of a statement.
+/// Returns SQLSTATE and text of the one notice of a statement.
 fn warned(session: &mut Session, sql: &str) -> String {
     let found = notices(session, sql);
     assert_eq!(found.len(), 1, "{sql}: {found:?}");
     format!("{} {}", found[0].sqlstate, found[0].message)
 }
 
-/// What VERBOSE says of `topic` at the end.
+/// Returns the final VERBOSE report on `topic`.
 fn said(session: &mut Session, options: &str, topic: &str) -> String {
     let found = notices(session, &format!("vacuum (verbose, {options}) t"));
     let messages: Vec<&str> = found.iter().map(|notice| &*notice.message).collect();
@@ -101,10 +101,10 @@ fn said(session: &mut Session, options: &str, topic: &str) -> String {
     line.unwrap_or_else(|| panic!("{topic} in {detail}")).trim_start_matches(": ").to_owned()
 }
 
-/// Versions that nobody needs, by the counters.
+/// Query for the counter of dead versions.
 const DEAD: &str = "select n_dead_tup from pg_stat_user_tables where relname = 't'";
 
-/// DEAD line pointers and mixed chains.
+/// Query for DEAD line pointers and chains with several keys.
 const LEFT: &str = "select dead_line_pointers, mixed_chains from niwaki_chain_stats('t')";
 
 fn sound(session: &mut Session) {
@@ -161,7 +161,7 @@ fn a_locked_table_is_skipped_or_waited_for() {
     assert_eq!(run(&mut s, DEAD), "0");
 }
 
-/// What was to be done of a table that had gone was silently left out.
+/// Work on a table that was dropped meanwhile was once left out without a warning.
 #[test]
 fn a_named_table_that_is_dropped_meanwhile_is_skipped_with_a_warning() {
     let gone = |word| format!("42P01 skipping {word} of \"b\" --- relation no longer exists");
@@ -169,7 +169,7 @@ fn a_named_table_that_is_dropped_meanwhile_is_skipped_with_a_warning() {
         ("vacuum a, b", vec![gone("vacuum")]),
         ("vacuum (analyze) a, b", vec![gone("vacuum")]),
         ("analyze a, b", vec![gone("analyze")]),
-        // Nobody named it.
+        // The statement did not name the dropped table.
         ("vacuum p", vec![]),
         ("vacuum (analyze) p", vec![]),
         ("analyze p", vec![]),
@@ -248,7 +248,8 @@ fn full_is_refused_by_name_and_changes_nothing() {
 fn few_roots_are_left_to_another_vacuum_and_many_are_not() {
     let database = Database::in_memory_without_threads().unwrap();
     let mut s = database.session();
-    // Deleted entries would go without vacuum otherwise, and tell the heap so.
+    // Stale entries of deleted rows would be removed without VACUUM otherwise, and reported to the
+    // heap.
     filled(&mut s);
     each(&mut s, &["delete from t where id = 77"]);
     let bypassed = "bypassed, 1 roots wait for another vacuum";
@@ -260,7 +261,7 @@ fn few_roots_are_left_to_another_vacuum_and_many_are_not() {
     assert_eq!(run(&mut s, LEFT), "1|0");
     assert_eq!(said(&mut s, "index_cleanup", "index scans"), "1, 2 entries removed");
     assert_eq!(run(&mut s, LEFT), "0|0");
-    // A tenth of the rows, on all pages.
+    // Delete a tenth of the rows, on all pages.
     each(&mut s, &["delete from t where id % 10 = 0"]);
     assert_eq!(said(&mut s, "index_cleanup off", "tuples").split(',').next(), Some("600 removed"));
     assert_eq!(run(&mut s, LEFT), "600|0");
@@ -300,7 +301,7 @@ fn the_statement_comes_before_the_table_and_that_before_the_rule() {
         assert_eq!(after(&mut s, option, "vacuum t"), "1|0", "{option}");
         assert_eq!(after(&mut s, option, "vacuum (index_cleanup) t"), "0|0", "{option}");
     }
-    // Off is off, however many there are.
+    // `index_cleanup off` skips the indexes, however many line pointers wait.
     each(
         &mut s,
         &[
@@ -324,7 +325,7 @@ fn pages_that_all_see_are_read_if_asked_and_frozen_ones_are_not_frozen_again() {
         let line = said(s, options, "pages");
         line.split(' ').next().unwrap().parse().unwrap()
     };
-    // The heap grows by several pages at a time: those behind the last row have nothing to show.
+    // The heap grows by several pages at a time. The pages behind the last row are empty.
     let unused = scanned(&mut s, "analyze off");
     assert!(unused <= 8, "{unused}");
     assert_eq!(scanned(&mut s, "disable_page_skipping"), blocks);
@@ -363,7 +364,7 @@ fn the_heap_of_large_values_and_the_table_are_vacuumed_apart() {
     let (pages, removed) = pieces(&mut s, "process_toast");
     assert!(pages > 0, "{pages} pages, {removed} pieces");
     each(&mut s, &["delete from t where id = 1"]);
-    // The table itself is left alone; with ANALYZE its statistics are made.
+    // The table itself is left alone. ANALYZE still computes its statistics.
     each(&mut s, &["vacuum (process_main off, analyze) t"]);
     assert_eq!(run(&mut s, "select reltuples from pg_class where relname = 't'"), "19");
     assert_eq!(run(&mut s, "select count(*), min(length(note)) from t"), "19|9600");
@@ -382,7 +383,7 @@ fn indexes_are_visited_at_the_same_time_or_one_by_one() {
         ["parallel 0", "parallel 1", "parallel 1024", "analyze off"].iter().enumerate()
     {
         each(&mut s, &[&format!("delete from t where id % 10 = {number}")]);
-        // 600 rows of six indexes; the last has half of the rows.
+        // 600 rows in six indexes. The last index has half of the rows.
         let said = said(&mut s, options, "index scans");
         let entries: u32 = said.split([' ', ',']).nth(2).unwrap().parse().unwrap();
         assert!((3200..=3400).contains(&entries), "{options}: {said}");
@@ -391,7 +392,8 @@ fn indexes_are_visited_at_the_same_time_or_one_by_one() {
     }
 }
 
-/// What another session sees in the view at each rest, without repetitions.
+/// Returns the rows that another session sees in the view at each vacuum delay, without
+/// repetitions.
 fn watched(database: &Database, clock: &HookedClock, s: &mut Session, sql: &str) -> Vec<String> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (mut watcher, lines) = (database.session(), Arc::clone(&seen));
@@ -443,7 +445,7 @@ fn progress_is_seen_in_each_phase() {
         }
     }
     let of = |phase| fields.iter().filter(move |line| line[3] == phase);
-    // As many lines as pages, for it rests after each.
+    // There are as many lines as pages, because VACUUM sleeps after each page.
     assert!(of("scanning heap").count() > 100);
     assert_eq!(number(of("scanning heap").next_back().unwrap(), 8), 1200);
     let processed: Vec<&str> = of("vacuuming indexes").map(|line| line[11]).collect();
@@ -475,7 +477,8 @@ fn the_last_phase_is_seen_where_there_are_large_values() {
     assert!(lines.iter().any(|line| line.contains("|performing final cleanup|")), "{lines:?}");
 }
 
-/// Half of the readings of the clock that a VACUUM makes beyond those of one that does not rest.
+/// Returns the number of vacuum delays. It is half of the additional clock readings, compared with
+/// a VACUUM without delays.
 fn rests(database: &Database, clock: &HookedClock, settings: &[&str]) -> u64 {
     let mut s = database.session();
     let mut readings = |delay: &str| {
@@ -533,7 +536,7 @@ fn autovacuum_rests_as_its_settings_and_the_table_say() {
     assert!(often > 100 + usual && never < usual, "{often}, {usual}, {never}");
 }
 
-/// `niwaki-vacuum/tests/passes.rs` does it at each reading of the clock.
+/// `niwaki-vacuum/tests/passes.rs` does this at each reading of the clock.
 #[test]
 fn a_cancelled_vacuum_says_so_and_another_finishes() {
     let (database, clock) = open();
@@ -541,7 +544,7 @@ fn a_cancelled_vacuum_says_so_and_another_finishes() {
     filled(&mut s);
     resting(&mut s);
     let control = Arc::clone(s.control());
-    // Far enough apart to be in each phase, and not so near that it takes long.
+    // The moments are far enough apart to hit each phase, and few enough for a short test.
     for moment in [1, 3, 60, 150, 260, 300, 330, 390, 450] {
         each(&mut s, &["delete from t where id % 7 = 0"]);
         let rows = run(&mut s, "select count(*), sum(k) from t");
@@ -567,7 +570,7 @@ fn a_cancelled_vacuum_says_so_and_another_finishes() {
             ],
         );
     }
-    // The clock moves by a second each time.
+    // The clock moves by a second at each reading.
     each(&mut s, &["delete from t where id % 7 = 0", "set statement_timeout = '5s'"]);
     let answer = run(&mut s, "vacuum t");
     assert_eq!(answer, "error 57014: canceling statement due to statement timeout");

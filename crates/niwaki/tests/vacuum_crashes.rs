@@ -1,5 +1,6 @@
-//! A vacuum on a disk that is full at some moment, and crash images of every change that vacuums, the gardener and
-//! autovacuum make to the disk: nothing is lost, nothing comes back, and another vacuum finishes.
+//! Maintenance on a failing disk. One test fills the disk at various moments. The other takes crash
+//! images of every change that vacuums, the gardener and autovacuum make. No row is lost, none
+//! comes back, and another VACUUM finishes.
 
 mod common;
 #[path = "common/crashes.rs"]
@@ -13,7 +14,7 @@ use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
 use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, Operation, Vfs};
 
-/// In a pool that is smaller than the table.
+/// Opens the database with a pool that is smaller than the table.
 fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
     let options = Options::new()
         .small_files(true)
@@ -28,8 +29,8 @@ fn each(session: &mut Session, statements: &[&str]) {
     }
 }
 
-/// Rows on more than forty pages, some of which have a value out of line: deleted ones, changed keys, and ones that
-/// were rolled back.
+/// Creates rows on more than forty pages, some with an out-of-line value. Some rows are deleted,
+/// some get other keys, and some changes are rolled back.
 fn soil(session: &mut Session) {
     each(
         session,
@@ -60,7 +61,7 @@ fn filled(session: &mut Session) {
 const ROWS: &str = "select count(*), sum(id), sum(k), sum(length(note)), sum(length(large)) from t";
 const LEFT: &str = "select dead_line_pointers, mixed_chains from niwaki_chain_stats('t')";
 
-/// Every invariant holds, whoever reads gets the same, and a vacuum leaves nothing behind.
+/// Checks that every invariant holds, all scans give the same, and a VACUUM leaves nothing behind.
 fn sound(database: &Database, what: &str) -> String {
     let report = database.check().unwrap();
     assert!(report.violations.is_empty(), "{what}: {:#?}", report.violations);
@@ -77,7 +78,7 @@ fn sound(database: &Database, what: &str) -> String {
     rows
 }
 
-/// A database that is about to be vacuumed, its disk, and what its rows are.
+/// Returns a database that needs VACUUM, its disk, and its rows.
 fn dirty() -> (Database, FaultyVfs, String) {
     let vfs = FaultyVfs::new();
     let database = open(Arc::new(vfs.clone())).unwrap();
@@ -109,7 +110,7 @@ fn a_full_disk_fails_a_vacuum_that_can_be_repeated() {
         (Operation::Create, "wal/", FaultKind::StorageFull),
         (Operation::Allocate, "wal/", FaultKind::StorageFull),
     ] {
-        // About thirty moments of each, from each on once, and for good.
+        // About thirty moments of each operation. From each one the fault occurs once, or for ever.
         for after in (0..many(operation)).step_by(1 + many(operation) as usize / 30) {
             for sticky in [false, true] {
                 let (database, vfs, rows) = dirty();
@@ -124,7 +125,8 @@ fn a_full_disk_fails_a_vacuum_that_can_be_repeated() {
                         && answer.ends_with(": no space left on device");
                     assert!(told && answer.matches("could not").count() == 1, "{what}: {answer}");
                 }
-                // What is read ahead, or written behind, may be left for later: not every fault is the vacuum's.
+                // Read-ahead and background writes may be deferred, so not every fault hits the
+                // VACUUM.
                 assert_eq!(sound(&database, &what), rows, "{what}");
             }
         }
@@ -133,7 +135,7 @@ fn a_full_disk_fails_a_vacuum_that_can_be_repeated() {
     assert!(failed > 60, "{failed}");
 }
 
-/// What the disk had seen, and what the rows were, before a statement and after it.
+/// Changes of the disk, and the rows, before or after a statement.
 struct Step {
     changes: u64,
     rows: String,
@@ -177,8 +179,8 @@ fn every_moment_of_maintenance_recovers() {
     }
     drop(s);
     drop(database);
-    // Only while maintenance runs, when the rows stay what they are; and every seventh moment: the whole takes
-    // minutes, and the seeds of `tests/crash` meet all.
+    // Only moments during maintenance, which leaves the rows unchanged, and only every seventh. All
+    // moments take minutes, and the seeds of `tests/crash` cover them.
     let during = |at| steps.chunks(2).find(|two| (two[0].changes..two[1].changes).contains(&at));
     let wanted = |at: u64| at.is_multiple_of(7) && matches!(during(at), Some([_, _]));
     let images = each_image(&vfs, wanted, |at, what, vfs| {

@@ -1,4 +1,5 @@
-//! The empty end of a table goes back to the file system, unless somebody needs it, or is in the way.
+//! The empty tail of a table returns to the file system, unless a transaction needs it or blocks
+//! the lock.
 
 mod common;
 mod killed;
@@ -22,7 +23,7 @@ fn open(env: &Env) -> Database {
     Database::open_with(env.clone(), Options::new().background(false)).unwrap()
 }
 
-/// 3,000 rows, of which the first tenth is left. Some 50 pages, some 5 of which have rows.
+/// Inserts 3,000 rows, and keeps the first tenth: some 50 pages, and some 5 with rows.
 const FILL: &str = "insert into t select g, g % 10, repeat('n', 90) from generate_series(1, 3000) g; \
                     delete from t where id > 300";
 
@@ -55,7 +56,7 @@ fn a_table_gets_shorter_and_grows_again() {
         assert_eq!(run(&mut session, ROWS), "300|45150");
         assert_eq!(run(&mut session, "select count(*) from t where k = 3"), "30");
         sound(&database);
-        // What is known of its size goes with it.
+        // The stored size of the table shrinks too.
         let known =
             "select relpages = pg_relation_size('t') / 8192 from pg_class where relname = 't'";
         assert_eq!(run(&mut session, known), "t");
@@ -84,7 +85,7 @@ fn the_statement_the_table_and_the_settings_say_whether() {
     stays(&["set vacuum_truncate = off"], "vacuum t");
     stays(&["reset vacuum_truncate", "alter table t set (vacuum_truncate = off)"], "vacuum t");
     stays(&["set vacuum_truncate = on"], "vacuum t");
-    // The table comes before the settings, the statement before the table.
+    // A table's option overrides the settings, and the statement's option overrides the table's.
     each(&mut session, &["vacuum (truncate) t"]);
     assert!(pages(&mut session) < full / 8);
     each(&mut session, &["truncate t", FILL, "set vacuum_truncate = off"]);
@@ -113,7 +114,7 @@ fn who_uses_the_table_keeps_its_length() {
         each(&mut other, &["rollback"]);
         assert_eq!(run(&mut session, ROWS), rows);
     }
-    // What an old snapshot sees stays, although it has not locked the table.
+    // The rows of an old snapshot stay, although that transaction has not locked the table.
     each(&mut session, &["truncate t", FILL, "create table u ()", "vacuum t"]);
     let short = pages(&mut session);
     assert!(short < full / 8);
@@ -130,7 +131,7 @@ fn who_uses_the_table_keeps_its_length() {
     each(&mut other, &["commit"]);
     each(&mut session, &["vacuum t"]);
     assert_eq!(pages(&mut session), short);
-    // And one that sees nothing there finds the table shorter.
+    // A snapshot that sees no row in the tail finds the table shorter.
     each(&mut session, &["truncate t", FILL]);
     each(&mut other, &["begin isolation level repeatable read"]);
     assert_eq!(run(&mut other, "select count(*) from u"), "0");
@@ -195,7 +196,7 @@ fn a_killed_process_leaves_it_short() {
     each(&mut session, &["vacuum t"]);
     let short = pages(&mut session);
     let cut = killed::copied(&env);
-    // Grown again, over what the pages of the tail were.
+    // The table grew again, over the places of the old tail.
     each(
         &mut session,
         &["insert into t select g, 7, repeat('o', 90) from generate_series(301, 2000) g"],
@@ -213,7 +214,8 @@ fn a_killed_process_leaves_it_short() {
     }
 }
 
-/// While somebody is in the way it says so, can be cancelled, and goes on when the table is free.
+/// While another session blocks it, VACUUM reports that, can be cancelled, and goes on when the
+/// table is free.
 #[test]
 fn it_waits_a_little_and_can_be_cancelled() {
     let clock = Arc::new(ManualClock::new());
@@ -229,7 +231,7 @@ fn it_waits_a_little_and_can_be_cancelled() {
         assert_eq!(run(&mut reader, ROWS), "300|45150");
         let mut vacuuming = database.session();
         let backend = vacuuming.id();
-        // It rests after each page, and between its tries, until the clock moves.
+        // VACUUM sleeps after each page, and between its attempts, until the clock moves.
         each(&mut vacuuming, &["set vacuum_cost_delay = 1; set vacuum_cost_limit = 1"]);
         let vacuum = thread::spawn(move || run(&mut vacuuming, "vacuum t"));
         while run(&mut session, phase) != "truncating heap" {
@@ -257,7 +259,8 @@ fn it_waits_a_little_and_can_be_cancelled() {
     assert!(pages(&mut session) < full / 8, "its next try found nobody");
 }
 
-/// A definition gets the table when a vacuum has ended, and this one ends with the piece that it has cut.
+/// A waiting definition gets the table when the VACUUM has ended. The VACUUM ends with the part of
+/// the tail that it has just cut.
 #[test]
 fn a_definition_that_waits_goes_first() {
     const KEPT: &str = "select count(*), sum(id), min(length(note)) from t";
@@ -271,11 +274,12 @@ fn a_definition_that_waits_goes_first() {
     for definition in
         ["alter table t add column k int", "create index on t (note)", "truncate t", "drop table t"]
     {
-        // A row a page; two pieces of pages without any.
+        // One row per page, and two parts of pages without rows.
         let fill = "insert into t select g, repeat('n', 600) from generate_series(1, 2000) g";
         let phase = "select phase from pg_stat_progress_vacuum";
-        // While the clock stands still it cuts one piece, and comes to rest at its look for the next one. Where the machine is
-        // busy, the clock may have moved once too often before somebody looked, and nobody waits: then once more.
+        // While the clock stands still, VACUUM cuts one part, and then sleeps before it checks for
+        // the next one. On a busy machine the clock may have moved once too often, and no session
+        // waits. Then try again.
         let mut tries = 0;
         loop {
             each(&mut session, &["truncate t", fill, "delete from t where id > 100"]);
@@ -305,7 +309,7 @@ fn a_definition_that_waits_goes_first() {
                 waited = run(&mut session, &waits) != "0";
                 thread::yield_now();
             }
-            // Until it has ended: it may begin its rest only now.
+            // Move the clock until VACUUM has ended, because it may begin its sleep only now.
             while !vacuum.is_finished() {
                 clock.advance(Duration::from_millis(1));
                 thread::yield_now();
@@ -316,7 +320,7 @@ fn a_definition_that_waits_goes_first() {
                 break;
             }
             tries += 1;
-            // That it does not try again either, the schedules of `tail-unyielding` see.
+            // The schedules of `tail-unyielding` check that VACUUM does not try again either.
             assert!(tries < 10, "{definition}: the rest of the tail is left");
         }
         assert_eq!(run(&mut session, KEPT), "100|5050|600");

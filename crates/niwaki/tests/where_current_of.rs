@@ -1,11 +1,11 @@
-//! WHERE CURRENT OF when the row went to another page, or another session has changed it.
+//! WHERE CURRENT OF a row that moved to another page, or that another session changed.
 
 mod common;
 
 use common::run;
 use niwaki::{Database, Session};
 
-/// Forty rows, so many that the first page is full.
+/// Creates forty rows, enough to fill the first page.
 fn rows(database: &Database) -> Session {
     let mut session = database.session();
     let sql = "create table t (id int primary key, v int, filler text); \
@@ -33,7 +33,7 @@ fn a_row_is_followed_to_other_pages() {
     begin(&mut session, "read committed");
     assert_eq!(run(&mut session, "fetch from c"), "1");
     let mut blocks = vec![block_of(&mut session, 1)];
-    // Not so long that they would lie out of line.
+    // The values are too short to be stored out of line.
     for value in 1..10 {
         let bytes = 1500 + 40 * value;
         let sql = format!(
@@ -44,7 +44,7 @@ fn a_row_is_followed_to_other_pages() {
     }
     blocks.dedup();
     assert!(blocks.len() > 2, "it stayed where it was: {blocks:?}");
-    // What a savepoint takes back was elsewhere, too.
+    // A version that the savepoint's rollback undid was in another place, too.
     let sql = "savepoint s; update t set v = 0, filler = repeat('z', 1900) where current of c; rollback to s";
     assert_eq!(run(&mut session, sql), "");
     assert_eq!(run(&mut session, "update t set v = v + 1 where current of c returning v"), "10");

@@ -1,9 +1,9 @@
-//! The memory of statements whose rows are large.
+//! Memory of statements with large rows.
 //!
-//! A hash join of rows of 10 MB was refused its memory (53200): steps take some rows at a time, and
-//! counted rows alone, so a thousand of them were in memory whatever `work_mem` was; and each
-//! partition of rows on disk kept one in memory. Batches end by bytes now. A test of its own: the
-//! allocator counts for the whole process.
+//! A hash join of rows of 10 MB was once refused its memory (53200). Steps take several rows at a
+//! time, and counted rows alone, so a thousand rows were in memory, whatever `work_mem` was. Each
+//! partition of rows on disk kept one row in memory, too. Now batches end by bytes. This is a test
+//! program of its own, because the allocator counts for the whole process.
 
 mod common;
 
@@ -21,8 +21,8 @@ use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Notes the most memory that a thread has when it reads the clock: EXPLAIN ANALYZE does so whenever
-/// a step has given rows.
+/// Notes the most memory that a thread has at a reading of the clock. EXPLAIN ANALYZE reads the
+/// clock whenever a step has given rows.
 #[derive(Debug, Default)]
 struct Watch {
     clock: OsClock,
@@ -43,7 +43,8 @@ impl Clock for Watch {
 const HASHED: &str = "set enable_hashjoin = on; set enable_nestloop = off";
 const LOOPED: &str = "set enable_hashjoin = off; set enable_nestloop = on";
 
-/// Settings, and what is run with them. The rows of `wide` have a megabyte, 48 in all.
+/// Settings, and the queries that run with them. The rows of `wide` have a megabyte each, 48 MB in
+/// all.
 const QUERIES: &[(&str, &str)] = &[
     ("", "select id, length(s) from wide"),
     ("", "select count(*), sum(length(s)) from wide where s like 'a%'"),
@@ -55,18 +56,19 @@ const QUERIES: &[(&str, &str)] = &[
     ("", "select length(lag(s) over (order by id)) from wide"),
     (HASHED, "select sum(length(a.s) + length(b.s)) from wide a join wide b on a.id = b.id"),
     ("", "select sum(length(a.s)) from wide a left join wide b on a.s = b.s and a.id < b.id"),
-    // Many copies of the same few rows, which have room in memory.
+    // Many copies of the same few rows, which fit in memory.
     ("set work_mem = '16MB'", "select sum(length(s)) from narrow join few on k = few.id"),
     (LOOPED, "select sum(length(s)) from narrow join wide on k = wide.id"),
 ];
 
-/// Some copies of a row are needed: where it is read, written, and handed up.
+/// Most memory of a query, in bytes. Some copies of a row are necessary: to read, write and pass it
+/// on.
 const MOST: usize = 24 << 20;
 
 #[test]
 fn batches_of_large_rows_end_by_bytes() {
     let above = std::env::temp_dir().canonicalize().unwrap();
-    // What is spilled is not to be in memory.
+    // Spilled data must not be in memory.
     let folder = above.join(format!("niwaki-wide-rows-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let watch = Arc::new(Watch::default());

@@ -1,7 +1,8 @@
-//! Window functions give what a naive evaluation gives: random rows with NULLs and ties, random partitions, orders and
-//! frames, with memory and with so little that partitions go to files.
+//! Window functions give the same as a naive evaluation. The test takes random rows with NULLs and
+//! ties, random partitions, orders and frames. Some runs have so little memory that partitions go
+//! to files.
 //!
-//! The naive evaluation asks of each row whether it is in the frame of each other row, as the standard defines frames.
+//! The naive evaluation tests each row for each other row's frame, as the standard defines frames.
 
 mod common;
 
@@ -79,7 +80,7 @@ impl Bound {
         }
     }
 
-    /// How far the bound lies behind the current row; `None` where there is none.
+    /// Returns the distance of the bound behind the current row; `None` for an unbounded one.
     fn distance(self) -> Option<i64> {
         match self {
             Self::Preceding(n) => Some(-n),
@@ -102,7 +103,7 @@ impl Window {
         let (start, end) = loop {
             let start = Bound::random(rng, true, offsets);
             let end = Bound::random(rng, false, offsets);
-            // What the grammar refuses.
+            // Frames that the grammar refuses.
             let refused = matches!(
                 (start, end),
                 (Bound::Current, Bound::Preceding(_))
@@ -149,7 +150,7 @@ impl Window {
         sql
     }
 
-    /// The rows of each partition in their order.
+    /// Returns the rows of each partition in their order.
     fn partitions(&self, rows: &[Row]) -> Vec<Vec<Row>> {
         let mut partitions: Vec<Vec<Row>> = Vec::new();
         for row in rows {
@@ -172,7 +173,8 @@ impl Window {
         partitions
     }
 
-    /// Whether row `j` is not before the start of the frame of row `i`, or not behind its end.
+    /// Decides whether row `j` is on the inner side of one bound of row `i`'s frame: the start or
+    /// the end.
     fn is_inside(&self, rows: &[Row], groups: &[i64], i: usize, j: usize, start: bool) -> bool {
         let bound = if start { self.start } else { self.end };
         let Some(distance) = bound.distance() else { return true };
@@ -184,7 +186,7 @@ impl Window {
             Mode::Range => match (rows[i].order, rows[j].order) {
                 (Some(base), Some(at)) if self.descending => judge(-at, -base + distance),
                 (Some(base), Some(at)) => judge(at, base + distance),
-                // NULLs are as far from everything else as their place says.
+                // The order puts NULLs before or after all other values, at any distance.
                 _ => judge(groups[j], groups[i]),
             },
         }
@@ -209,7 +211,7 @@ fn shown(value: Value) -> String {
     value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
 }
 
-/// What is asked for, with numbers that vary.
+/// Returns the select list, with varying numbers.
 fn calls(k: i64) -> String {
     [
         "count(*) over w".to_owned(),
@@ -234,7 +236,7 @@ fn calls(k: i64) -> String {
     .join(", ")
 }
 
-/// The same for each row, in the order of `id`.
+/// Computes the same for each row, in the order of `id`.
 fn naive(window: &Window, rows: &[Row], k: i64) -> Vec<String> {
     let mut answers: Vec<(i64, String)> = Vec::new();
     for partition in window.partitions(rows) {
@@ -255,7 +257,7 @@ fn naive(window: &Window, rows: &[Row], k: i64) -> Vec<String> {
             };
             let first_peer = groups.iter().position(|g| *g == groups[i]).unwrap();
             let last_peer = groups.iter().rposition(|g| *g == groups[i]).unwrap();
-            // Buckets differ in size by one at most, the larger first.
+            // Sizes of buckets differ by at most one, the larger first.
             let mut bucket = 0;
             let mut left = i as i64;
             loop {
@@ -336,7 +338,7 @@ fn frames_are_those_of_a_naive_evaluation() {
             let window = Window::random(rng);
             let k = 1 + rng.below(5) as i64;
             let expected = naive(&window, &rows, k);
-            // A row's other values go through the window with it.
+            // The other values of a row go through the window with it.
             let sql = format!(
                 "select id, {}, length(pad) from t window w as ({}) order by id",
                 calls(k),

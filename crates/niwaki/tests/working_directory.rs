@@ -1,8 +1,9 @@
-//! A program opened a database by a relative path and changed its working directory: its next CREATE TABLE
-//! failed, and a checkpoint ended the whole program, since the folder to sync was looked for below the new
-//! directory. A path means what it meant at the opening, and a folder that is gone is an error.
+//! A program's change of its working directory does not affect its databases. Once, after opening a
+//! database by a relative path, the next CREATE TABLE failed. A checkpoint then ended the program,
+//! because it looked for the folder to sync below the new directory. Now a path keeps its meaning
+//! from the opening, and a folder that is gone is an error.
 //!
-//! One test alone in its process: the working directory belongs to the process.
+//! This test is alone in its process, because the working directory belongs to the process.
 
 use niwaki::Database;
 
@@ -20,10 +21,10 @@ fn the_working_directory_may_change_and_the_folder_vanish() {
     database.checkpoint().unwrap();
     let rows: i64 = session.query_one("select count(*) from b", ()).unwrap().get(0).unwrap();
     assert_eq!(rows, 1000);
-    // A new relation has the next checkpoint sync the folder, which is gone by then.
+    // The new relation makes the next checkpoint sync the folder, which is gone by then.
     session.execute("create table c (x int)", ()).unwrap();
     std::fs::remove_dir_all(&above).unwrap();
-    // Its lock file went with it.
+    // The folder's lock file is gone too.
     assert_eq!(database.checkpoint().unwrap_err().sqlstate, "55000");
     assert!(session.execute("create table d (x int)", ()).is_err());
 }

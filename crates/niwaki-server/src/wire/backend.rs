@@ -1,6 +1,6 @@
 //! Messages to the client, appended to the output buffer.
 
-/// Starts a message of type `kind`; its length is filled in by [`finish`].
+/// Starts a message of type `kind`. [`finish`] fills in its length.
 fn begin(out: &mut Vec<u8>, kind: u8) -> usize {
     out.push(kind);
     let at = out.len();
@@ -8,15 +8,15 @@ fn begin(out: &mut Vec<u8>, kind: u8) -> usize {
     at
 }
 
-/// Fills in the length of the message whose length word stands at `at`.
+/// Fills in the length of the message whose length word is at `at`.
 fn finish(out: &mut [u8], at: usize) {
-    // A message grows with what the server itself produced: below 1 GiB by the limits on values.
+    // A message holds only data that the server produced: below 1 GiB by the limits on values.
     let length = u32::try_from(out.len() - at).unwrap_or(u32::MAX);
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
 fn cstring(out: &mut Vec<u8>, text: &str) {
-    // A zero byte inside would end the string early; PostgreSQL text cannot hold one.
+    // A zero byte inside would end the string early. PostgreSQL text has none.
     out.extend(text.bytes().filter(|byte| *byte != 0));
     out.push(0);
 }
@@ -27,11 +27,12 @@ fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     finish(out, at);
 }
 
+/// Appends a count of columns or parameters, which is below 65,536 by the limits of SQL.
 fn count(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(&u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes());
 }
 
-/// Counts of columns and parameters are below 65,536 by the limits of SQL.
+/// Appends AuthenticationOk.
 pub(crate) fn authentication_ok(out: &mut Vec<u8>) {
     message(out, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
 }
@@ -43,7 +44,8 @@ pub(crate) fn backend_key_data(out: &mut Vec<u8>, process_id: i32, secret: u32) 
     });
 }
 
-/// `version`: the newest one, its major number in the upper half.
+/// Appends NegotiateProtocolVersion. `version` is the newest one, its major number in the upper
+/// half.
 pub(crate) fn negotiate_protocol_version(out: &mut Vec<u8>, version: u32, unknown: &[&str]) {
     message(out, b'v', |out| {
         out.extend_from_slice(&version.to_be_bytes());
@@ -140,8 +142,8 @@ pub(crate) fn row_description<'a>(
     });
 }
 
-/// A DataRow of `columns` values. `write` appends value `i` and returns true, or appends nothing
-/// and returns false for NULL. An error takes the whole message back.
+/// Appends a DataRow of `columns` values. `write` appends value `i` and returns true, or appends
+/// nothing and returns false for NULL. After an error the whole message is removed.
 pub(crate) fn data_row<E>(
     out: &mut Vec<u8>,
     columns: usize,
@@ -168,7 +170,7 @@ pub(crate) fn data_row<E>(
     Ok(())
 }
 
-/// CopyInResponse (`b'G'`) or CopyOutResponse (`b'H'`).
+/// Appends CopyInResponse (`b'G'`) or CopyOutResponse (`b'H'`).
 pub(crate) fn copy_response(out: &mut Vec<u8>, kind: u8, binary: bool, columns: usize) {
     message(out, kind, |out| {
         out.push(binary.into());
@@ -187,7 +189,7 @@ pub(crate) fn copy_done(out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'c', 0, 0, 0, 4]);
 }
 
-/// ErrorResponse (`b'E'`) or NoticeResponse (`b'N'`) from its fields: code and text.
+/// Appends ErrorResponse (`b'E'`) or NoticeResponse (`b'N'`) from its fields: code and text.
 pub(crate) fn report(out: &mut Vec<u8>, kind: u8, fields: &[(u8, &str)]) {
     message(out, kind, |out| {
         for (code, text) in fields {

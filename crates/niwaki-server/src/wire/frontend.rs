@@ -1,8 +1,7 @@
-//! Messages from the client, decoded by borrowing from the input buffer.
+//! Decoding of the client's messages, which borrow from the input buffer.
 //!
-//! Every count and length is checked against the bytes that are there before it is used; nothing
-//! is allocated here, and no input can make these functions panic
-//! (`docs/decisions/0001-own-wire-codec.md`).
+//! Every count and length is checked against the received bytes before it is used. These functions
+//! allocate nothing, and no input can make them panic (`docs/decisions/0001-own-wire-codec.md`).
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
@@ -12,19 +11,19 @@ use std::str;
 pub(crate) const STARTUP_MAX_BYTES: usize = 10_000;
 /// Largest message that carries no query, value or COPY data, in bytes.
 const SMALL_MAX_BYTES: usize = 10_000;
-/// Largest message of any kind, in bytes: memory is taken as bytes arrive, never ahead of them.
+/// Largest message of any kind, in bytes. Memory is taken as bytes arrive, never ahead of them.
 const LARGE_MAX_BYTES: usize = 64 << 20;
 
 const PROTOCOL_SSL_REQUEST: u32 = 80_877_103;
 const PROTOCOL_GSS_REQUEST: u32 = 80_877_104;
 const PROTOCOL_CANCEL: u32 = 80_877_102;
 
-/// What is wrong with a message.
+/// Fault of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProtocolError {
     /// `08P01`, or `22021` for text that is not UTF-8, or `54000` for a message over the limit.
     pub(crate) sqlstate: &'static str,
-    /// What was found.
+    /// Description of the fault.
     pub(crate) message: String,
 }
 
@@ -39,13 +38,13 @@ type Result<T> = std::result::Result<T, ProtocolError>;
 /// The first packet of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Startup<'a> {
-    /// May we speak TLS?
+    /// Request for TLS.
     SslRequest,
-    /// May we speak GSSAPI encryption?
+    /// Request for GSSAPI encryption.
     GssRequest,
-    /// Cancel what another session runs.
+    /// Request to cancel the statement of another session.
     Cancel { process_id: u32, secret: &'a [u8] },
-    /// Begin a session.
+    /// Request for a session.
     Session { major: u16, minor: u16, parameters: Parameters<'a> },
 }
 
@@ -54,10 +53,10 @@ pub(crate) enum Startup<'a> {
 pub(crate) struct Parameters<'a>(&'a [u8]);
 
 impl<'a> Parameters<'a> {
-    /// The pairs in the order sent.
+    /// Returns the pairs in the order sent.
     ///
     /// # Errors
-    /// A pair without terminator, or not UTF-8.
+    /// A pair without terminator, or one that is not UTF-8.
     pub(crate) fn pairs(self) -> Result<Vec<(&'a str, &'a str)>> {
         let mut reader = Reader { bytes: self.0 };
         let mut pairs = Vec::new();
@@ -71,11 +70,11 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// Decodes the first packet from the front of `input`; `None` while it is not complete. The second
-/// value is how many bytes it took.
+/// Decodes the first packet from the front of `input`. Returns `None` until the packet is complete.
+/// The second value is the packet's length in bytes.
 ///
 /// # Errors
-/// [`ProtocolError`] on a length out of range or a malformed body.
+/// [`ProtocolError`] for a length out of range or a malformed body.
 pub(crate) fn decode_startup(input: &[u8]) -> Result<Option<(Startup<'_>, usize)>> {
     let mut reader = Reader { bytes: input };
     let Some(length) = reader.peek_u32() else { return Ok(None) };
@@ -130,11 +129,11 @@ pub(crate) enum Message<'a> {
     CopyData(&'a [u8]),
     CopyDone,
     CopyFail(&'a str),
-    /// A function call, which Niwaki refuses by name.
+    /// A function call, which Niwaki refuses with a message of its own.
     FunctionCall,
 }
 
-/// A Bind message. What follows the names is read in order, as far as the session has a use for it.
+/// A Bind message. The fields behind the names are read in order, as far as the session needs them.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Bind<'a> {
     pub(crate) portal: &'a str,
@@ -143,22 +142,23 @@ pub(crate) struct Bind<'a> {
 }
 
 impl<'a> Bind<'a> {
-    /// Format codes of the parameters: none (all text), one (for all), or one each.
+    /// Reads the format codes of the parameters: none (all text), one (for all), or one each.
     pub(crate) fn parameter_formats(&mut self) -> Result<Integers<'a>> {
         self.rest.integers(2)
     }
 
-    /// How many values follow.
+    /// Reads the number of values that follow.
     pub(crate) fn count(&mut self) -> Result<usize> {
         self.rest.u16().map(usize::from)
     }
 
-    /// The next value; `None` for NULL.
+    /// Reads the next value; `None` for NULL.
     pub(crate) fn value(&mut self) -> Result<Option<&'a [u8]>> {
         self.rest.value()
     }
 
-    /// Format codes of the result columns, by the rule of the parameters, and the message's end.
+    /// Reads the format codes of the result columns, by the parameters' rule, and the message's
+    /// end.
     pub(crate) fn result_formats(&mut self) -> Result<Integers<'a>> {
         let formats = self.rest.integers(2)?;
         self.rest.end()?;
@@ -178,13 +178,13 @@ impl<'a> Integers<'a> {
         self.bytes.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// The numbers of a list of format codes, which have a sign and 2 bytes.
+    /// Iterates over the numbers of a list of format codes, which are signed and have 2 bytes.
     pub(crate) fn codes(self) -> impl Iterator<Item = i16> + Clone + 'a {
         let (codes, _) = self.bytes.as_chunks::<2>();
         codes.iter().map(|code| i16::from_be_bytes(*code))
     }
 
-    /// The numbers, as unsigned.
+    /// Iterates over the numbers as unsigned ones.
     pub(crate) fn iter(self) -> impl Iterator<Item = u32> + 'a {
         self.bytes
             .chunks_exact(self.width)
@@ -192,18 +192,18 @@ impl<'a> Integers<'a> {
     }
 }
 
-/// A message that has arrived as a whole, and is not read yet.
+/// A message that has wholly arrived and is not decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Frame<'a> {
     kind: u8,
     body: &'a [u8],
 }
 
-/// Finds the first message in `input`; `None` while it is not complete.
+/// Finds the first message in `input`. Returns `None` until the message is complete.
 ///
 /// # Errors
-/// [`ProtocolError`] on an unknown type, or a length out of range. Where the next message begins is
-/// not known then.
+/// [`ProtocolError`] for an unknown type, or a length out of range. The beginning of the next
+/// message is then unknown.
 pub(crate) fn frame(input: &[u8]) -> Result<Option<Frame<'_>>> {
     let Some((&kind, rest)) = input.split_first() else { return Ok(None) };
     let limit = match kind {
@@ -230,44 +230,46 @@ pub(crate) fn frame(input: &[u8]) -> Result<Option<Frame<'_>>> {
     Ok(rest.get(4..length).map(|body| Frame { kind, body }))
 }
 
-/// The kind of the first message in `input` and the bytes that it takes, once its header is there.
+/// Returns the kind and the length in bytes of the first message in `input`, once its header is
+/// there.
 pub(crate) fn announced(input: &[u8]) -> Option<(u8, usize)> {
     let (&kind, rest) = input.split_first()?;
     let length = usize::try_from((Reader { bytes: rest }).peek_u32()?).ok()?;
     Some((kind, length.checked_add(1)?))
 }
 
-/// Whether the failure of a message of this kind has all up to the next Sync skipped.
+/// Decides whether all messages up to the next Sync are skipped after a failed message of this
+/// kind.
 pub(crate) fn is_extended(kind: u8) -> bool {
     matches!(kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H')
 }
 
-/// Whether a message of this kind may come while a client sends the data of a COPY.
+/// Decides whether a message of this kind is allowed while a client sends the data of a COPY.
 pub(crate) fn is_of_copy(kind: u8) -> bool {
     matches!(kind, b'd' | b'c' | b'f' | b'H' | b'S')
 }
 
 impl<'a> Frame<'a> {
-    /// The byte that says what it is.
+    /// Returns the byte that names the message's kind.
     pub(crate) fn kind(self) -> u8 {
         self.kind
     }
 
-    /// Bytes that it takes in the input.
+    /// Returns the number of bytes that the message takes in the input.
     pub(crate) fn len(self) -> usize {
-        // The type byte and the length word's own value: at most the limit that was checked.
+        // The type byte and the value of the length word: at most the checked limit.
         self.body.len().saturating_add(5)
     }
 
-    /// Whether it is acted on while others are skipped.
+    /// Decides whether the message is executed even while others are skipped.
     pub(crate) fn is_never_skipped(self) -> bool {
         matches!(self.kind, b'S' | b'X')
     }
 
-    /// Reads the body, strictly inside its own length.
+    /// Decodes the body, strictly inside its own length.
     ///
     /// # Errors
-    /// [`ProtocolError`] on a malformed body. The next message can be read all the same.
+    /// [`ProtocolError`] for a malformed body. The next message can still be read.
     pub(crate) fn read(self) -> Result<Message<'a>> {
         let mut reader = Reader { bytes: self.body };
         let message = match self.kind {
@@ -304,7 +306,7 @@ impl<'a> Frame<'a> {
             },
             b'H' => Message::Flush,
             b'S' => Message::Sync,
-            // What these hold is of no interest.
+            // The bodies of these messages do not matter.
             b'X' => return Ok(Message::Terminate),
             b'c' => return Ok(Message::CopyDone),
             b'f' => Message::CopyFail(reader.cstring()?),
@@ -332,7 +334,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Fails if something is left.
+    /// Fails if bytes are left.
     fn end(&self) -> Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -363,7 +365,7 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().fold(0, |acc, byte| (acc << 8) | u32::from(*byte)))
     }
 
-    /// A string up to its terminating zero byte.
+    /// Reads a string up to its terminating zero byte.
     fn cstring(&mut self) -> Result<&'a str> {
         let end = self
             .bytes
@@ -375,24 +377,24 @@ impl<'a> Reader<'a> {
         str::from_utf8(text).map_err(|error| invalid_utf8(text, error.valid_up_to()))
     }
 
-    /// A 16-bit count, then as many integers of `width` bytes.
+    /// Reads a 16-bit count, then as many integers of `width` bytes.
     fn integers(&mut self, width: usize) -> Result<Integers<'a>> {
         let count = usize::from(self.u16()?);
         Ok(Integers { bytes: self.take(count.saturating_mul(width))?, width })
     }
 
-    /// A 32-bit length (-1: NULL), then as many bytes.
+    /// Reads a 32-bit length (-1: NULL), then as many bytes.
     fn value(&mut self) -> Result<Option<&'a [u8]>> {
         let length = i32::from_be_bytes(self.u32()?.to_be_bytes());
         if length == -1 {
             return Ok(None);
         }
-        // One that is negative is longer than any message.
+        // A negative length becomes larger than any message.
         self.take(usize::try_from(length).unwrap_or(usize::MAX)).map(Some)
     }
 }
 
-/// PostgreSQL's answer to text in another encoding; shows up to four of the bytes.
+/// Returns PostgreSQL's error for text in another encoding, with up to four of the bytes.
 pub(crate) fn invalid_utf8(text: &[u8], at: usize) -> ProtocolError {
     let bytes: Vec<String> =
         text.iter().skip(at).take(4).map(|byte| format!("0x{byte:02x}")).collect();
@@ -420,7 +422,7 @@ mod tests {
 
     const BIND: &[u8] = b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x04abcd\xff\xff\xff\xff\0\x01\0\0";
 
-    /// Reads one message, whole.
+    /// Decodes one whole message.
     fn decode(input: &[u8]) -> Result<Option<(Message<'_>, usize)>> {
         let Some(frame) = frame(input)? else { return Ok(None) };
         frame.read().map(|message| Some((message, frame.len())))
@@ -446,7 +448,7 @@ mod tests {
         assert_eq!(found, (vec![1], vec![Some(&b"abcd"[..]), None], vec![0]));
     }
 
-    /// A body cut short must not read on into the message behind it.
+    /// A body that is cut short must not be read into the message behind it.
     #[test]
     fn a_body_is_read_inside_its_own_length() {
         let read = |body: &[u8]| {
@@ -466,7 +468,7 @@ mod tests {
         assert_eq!(read(&long).unwrap_err().message, "invalid message format");
     }
 
-    /// After a message that cannot be read, the next one is where it should be.
+    /// After a malformed message, the next one is still found.
     #[test]
     fn a_malformed_body_loses_only_its_message() {
         let cases: [(u8, &[u8], &str); 8] = [
@@ -531,7 +533,7 @@ mod tests {
         assert_eq!(decode_startup(&bytes[..9]), Ok(None));
     }
 
-    /// Whatever arrives, decoding answers; it never panics and never reads past its input.
+    /// For any bytes decoding returns a result, never panics, and never reads past its input.
     #[test]
     fn any_bytes_get_an_answer() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,4 +1,4 @@
-//! A server in this process, and clients of it that speak by bytes.
+//! A server in this process with clients that send and receive bytes.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use niwaki::{Database, Options};
 use niwaki_env::Env;
 use niwaki_server::{Server, ServerOptions};
 
-/// Far beyond what anything here takes; without the change the waits have no end.
+/// A time limit far beyond all waits here. Without the tested change the waits have no end.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 pub(crate) fn start(database: &Database) -> Server {
@@ -30,7 +30,7 @@ pub(crate) fn database() -> Database {
     Database::open_with(Env::memory(), Options::new()).expect("it opens")
 }
 
-/// A client by bytes.
+/// A client that sends and receives bytes.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     pub(crate) seen: Vec<u8>,
@@ -75,7 +75,7 @@ impl Client {
         self.send_framed(Some(b'Q'), format!("{sql}\0").as_bytes());
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub(crate) fn message(&mut self) -> Option<(u8, Vec<u8>)> {
         loop {
             if let Some(header) = self.seen.first_chunk::<5>() {
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// Reads up to a message of this kind; gives the messages on the way.
+    /// Reads up to a message of this kind, and returns the messages read.
     pub(crate) fn read_to(&mut self, kind: u8) -> Vec<(u8, Vec<u8>)> {
         let mut read = Vec::new();
         loop {
@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Runs a query; the first value of its first row, if it has one.
+    /// Runs a query and returns the first value of its first row, if it has one.
     pub(crate) fn run(&mut self, sql: &str) -> Option<String> {
         self.send(sql);
         let answer = self.read_to(b'Z');
@@ -118,7 +118,7 @@ impl Client {
         Some(String::from_utf8(row.1[6..].to_vec()).expect("text"))
     }
 
-    /// The SQLSTATEs of all errors up to the end of the stream.
+    /// Returns the SQLSTATEs of all errors up to the end of the stream.
     pub(crate) fn last_words(&mut self) -> Vec<String> {
         let mut states = Vec::new();
         while let Some((kind, body)) = self.message() {

@@ -1,4 +1,4 @@
-//! The launcher's thread, and the workers that it starts.
+//! The launcher's thread with the worker threads that it starts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::activity::BackendType;
 use crate::{Result, SqlError};
 
 impl Autovacuum {
-    /// One round of the launcher, and all the work that it found, by this thread.
+    /// Runs one round of the launcher, and all the work of the round, in this thread.
     ///
     /// # Errors
-    /// Too many sessions (53300); what a table met with is in its report.
+    /// Too many sessions (53300). An error of one table is in the table's report.
     pub(crate) fn round(&self) -> Result<Vec<AutovacuumReport>> {
         let worker = Worker::new(self)?;
         self.look_around();
@@ -27,7 +27,7 @@ impl Autovacuum {
     }
 }
 
-/// The running launcher; it ends with this handle, and with it the workers.
+/// Handle of the running launcher. Dropping the handle ends the launcher and its workers.
 pub(crate) struct LauncherThread {
     autovacuum: Arc<Autovacuum>,
     signal: Arc<Signal>,
@@ -41,7 +41,7 @@ impl fmt::Debug for LauncherThread {
 }
 
 impl LauncherThread {
-    /// Starts it.
+    /// Starts the launcher's thread.
     ///
     /// # Errors
     /// The system has no thread to give (53000); too many sessions (53300).
@@ -69,7 +69,7 @@ impl Drop for LauncherThread {
         self.signal.set_stop(true);
         self.autovacuum.stop();
         if let Some(thread) = self.thread.take() {
-            // It says nothing when it ends.
+            // The thread returns no result.
             let _ = thread.join();
         }
     }
@@ -79,7 +79,7 @@ struct Launcher {
     autovacuum: Arc<Autovacuum>,
     workers: HashMap<u64, JoinHandle<()>>,
     next: u64,
-    /// Workers that have nothing more to do.
+    /// Numbers of the workers that have ended.
     ended: Arc<Mutex<Vec<u64>>>,
 }
 
@@ -88,7 +88,7 @@ impl Launcher {
         let activities = Arc::clone(&self.autovacuum.activities);
         let storage = Arc::clone(self.autovacuum.engine.storage());
         let activity = activities.add(session.backend(), BackendType::AutovacuumLauncher);
-        // Ends when the handle says stop.
+        // Ends: `wait` returns true when the handle is dropped.
         while !told.wait(self.autovacuum.settings.naptime) {
             storage.attempt("autovacuum's launcher", || {
                 let wanted = self.autovacuum.look_around();
@@ -97,13 +97,13 @@ impl Launcher {
             });
         }
         for (_, worker) in self.workers.drain() {
-            // A panic there was reported when it happened.
+            // A panic of the worker was reported when it happened.
             let _ = worker.join();
         }
         activities.remove(session.backend(), &activity);
     }
 
-    /// One for each table that waits, as far as they go.
+    /// Starts one worker for each waiting table, up to `autovacuum_max_workers` workers in all.
     fn start_workers(&mut self, wanted: usize) {
         for ended in std::mem::take(&mut *self.ended.lock()) {
             if let Some(worker) = self.workers.remove(&ended) {
@@ -119,7 +119,7 @@ impl Launcher {
             let body = move || {
                 let _end = end;
                 autovacuum.engine.storage().attempt("a worker of autovacuum", || {
-                    // Without a session to be had, the next round tries again.
+                    // If no session is free, the next round tries again.
                     if let Ok(worker) = Worker::new(&autovacuum) {
                         worker.run(&mut |_| {});
                     }
@@ -135,7 +135,7 @@ impl Launcher {
     }
 }
 
-/// Says so when a worker ends, however it does.
+/// Reports the end of a worker, also after a panic.
 struct Ended {
     number: u64,
     ended: Arc<Mutex<Vec<u64>>>,

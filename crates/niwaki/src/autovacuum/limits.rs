@@ -1,4 +1,4 @@
-//! The settings of autovacuum, and what tables say instead.
+//! Settings of autovacuum and the options of tables that override them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use niwaki_sql::settings::Settings;
 
 use super::need::Limits;
 
-/// The settings.
+/// Settings of autovacuum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AutovacuumSettings {
     /// `autovacuum_naptime`
@@ -20,7 +20,7 @@ pub(crate) struct AutovacuumSettings {
 }
 
 impl AutovacuumSettings {
-    /// Those of a database.
+    /// Reads the settings of a database.
     pub(crate) fn new(settings: &Settings) -> Self {
         let count = |name| settings.int(name) as f64;
         let naptime = u64::try_from(settings.int("autovacuum_naptime")).unwrap_or(60);
@@ -41,9 +41,9 @@ impl AutovacuumSettings {
         }
     }
 
-    /// When a table with these options is vacuumed and analyzed.
+    /// Returns the limits at which a table with these options is vacuumed and analyzed.
     pub(super) fn limits(&self, options: &RelationOptions) -> Limits {
-        // Checked when they were set.
+        // The options were checked when they were set.
         let number = |name: &str| options.get(name).and_then(|text| text.parse::<f64>().ok());
         let own = |name: &str, default: f64| number(name).unwrap_or(default);
         let optional = |name: &str, default: Option<f64>| match number(name) {
@@ -63,7 +63,8 @@ impl AutovacuumSettings {
         }
     }
 
-    /// For how long a table with these options must have been worked on to be logged; `None`: it is not.
+    /// Returns the least duration of work on a table with these options that is logged. `None`: no
+    /// logging.
     pub(super) fn log_min(&self, options: &RelationOptions) -> Option<Duration> {
         match options.get("log_autovacuum_min_duration").and_then(|text| text.parse().ok()) {
             Some(milliseconds) => duration(milliseconds),
@@ -72,12 +73,12 @@ impl AutovacuumSettings {
     }
 }
 
-/// `autovacuum_max_workers`: each needs a session.
+/// Returns `autovacuum_max_workers`. Each worker needs a session.
 pub(crate) fn workers_max(settings: &Settings) -> usize {
     usize::try_from(settings.int("autovacuum_max_workers")).unwrap_or(1)
 }
 
-/// -1 turns it off.
+/// Returns `None` for -1, which turns a limit off.
 fn not_negative(number: f64) -> Option<f64> {
     (number >= 0.0).then_some(number)
 }

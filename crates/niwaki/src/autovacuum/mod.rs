@@ -1,18 +1,19 @@
-//! Autovacuum: tables that need VACUUM or ANALYZE get it without being asked.
+//! Autovacuum: automatic VACUUM and ANALYZE of the tables that need them.
 //!
 //! ```text
 //!  launcher, each naptime                          workers, autovacuum_max_workers at most
 //!    all tables ─► numbers ─► need?                  take the first of the queue
-//!    (rounds.rs)              (need.rs)              lock it if nobody is in the way, look again
+//!    (rounds.rs)              (need.rs)              lock it if the lock is free, look again
 //!         └──► queue: longest wanted first,   ─────► VACUUM, commit, ANALYZE, commit
 //!              then worst, those that failed last    (work.rs)
 //! ```
 //!
-//! No table keeps the others waiting: a worker that cannot lock a table at once leaves it for the next round, an error concerns
-//! its table alone, and what was wanted in an earlier round is done before what is worse but new. A worker gives way to who
-//! waits for its lock, and begins again in a later round.
+//! No table delays the others. A worker that cannot lock a table at once leaves the table for the
+//! next round. An error concerns its table alone. A need that an earlier round found comes before a
+//! greater one that is new. A worker gives way to a transaction that waits for its lock, and begins
+//! again in a later round.
 //!
-//! The threads hold the engine and the catalog, not the database: they end with its last handle.
+//! The threads hold the engine and the catalog, not the database, and end with its last handle.
 
 mod launcher;
 mod limits;

@@ -1,27 +1,33 @@
-//! Whether a table needs VACUUM or ANALYZE, by its numbers.
+//! Decides by a table's numbers whether it needs VACUUM or ANALYZE.
 //!
 //! ```text
-//!  VACUUM    dead versions that nobody keeps   > threshold + scale factor × rows, but max threshold at most
-//!            rows inserted since the last one  > insert threshold + insert scale factor × rows on hidden pages
-//!            rows on hidden pages              > as dead versions; only if nobody vacuumed since the start
-//!  ANALYZE   rows changed since the last one   > threshold + scale factor × rows
-//!            rows by which the size differs    > the same; only if nobody analyzed since the start
+//!  VACUUM    dead versions that no snapshot needs  > threshold + scale factor × rows,
+//!                                                    but at most the max threshold
+//!            rows inserted since the last VACUUM   > insert threshold
+//!                                                    + insert scale factor × rows on hidden pages
+//!            rows on hidden pages                  > as for dead versions;
+//!                                                    only if not vacuumed since the start
+//!  ANALYZE   rows changed since the last ANALYZE   > threshold + scale factor × rows
+//!            rows by which the size differs        > the same;
+//!                                                    only if not analyzed since the start
 //!            never analyzed, and not tiny
 //! ```
 //!
-//! A page is hidden when the visibility map does not say that all see all of it. What changed is counted in memory, so after
-//! a start nobody knows what changed before: then the map and the size tell, which are durable. The VACUUM that they lead to
-//! makes the counters tell again, so they do not lead to another.
+//! A page is hidden when its bit in the visibility map, which means all-visible, is not set.
+//! Changes are counted in memory only, so the counters miss all changes before a start. The
+//! visibility map and the size, which are durable, then decide instead. The VACUUM that they lead
+//! to makes the counters valid again, so they do not lead to another.
 //!
-//! PostgreSQL's rules otherwise, with pages that not all see in the place of those that are not frozen: rows get old there,
-//! here pages get visible.
+//! The rules are PostgreSQL's otherwise, with hidden pages in the place of unfrozen pages.
+//! PostgreSQL must freeze old rows; Niwaki only makes pages all-visible.
 
-/// Rows of a page that are assumed when nothing is known.
+/// Assumed number of rows per page, when the rows were never counted.
 const ROWS_PER_PAGE: f64 = 10.0;
-/// A table of so many pages gets statistics even if nobody saw it grow. A plan for one page does not need them.
+/// Least size, in pages, at which a table without statistics gets them although no growth was seen.
+/// A plan for one page does not need statistics.
 const UNKNOWN_PAGES_MIN: u32 = 2;
 
-/// When a table is vacuumed and analyzed: the settings, or its own options.
+/// Limits at which a table is vacuumed and analyzed, from the settings or its own options.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limits {
     /// `autovacuum_enabled`
@@ -32,7 +38,7 @@ pub(super) struct Limits {
     pub(super) vacuum_scale: f64,
     /// `autovacuum_vacuum_max_threshold`, versions.
     pub(super) vacuum_max: Option<f64>,
-    /// `autovacuum_vacuum_insert_threshold`, rows; `None`: insertions are no reason.
+    /// `autovacuum_vacuum_insert_threshold`, rows; `None`: insertions alone never lead to a VACUUM.
     pub(super) insert_threshold: Option<f64>,
     /// `autovacuum_vacuum_insert_scale_factor`, a share of the rows on hidden pages.
     pub(super) insert_scale: f64,
@@ -42,34 +48,34 @@ pub(super) struct Limits {
     pub(super) analyze_scale: f64,
 }
 
-/// What is known of a table.
+/// State of a table on which the decision rests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Numbers {
-    /// Rows when they were counted last; `None`: never.
+    /// Rows at the last count; `None`: never counted.
     pub(super) rows: Option<f64>,
-    /// Pages then.
+    /// Pages at that count.
     pub(super) pages_then: u32,
-    /// Whether there are statistics of its columns.
+    /// True when the catalog has statistics of the table's columns.
     pub(super) has_statistics: bool,
     /// Pages now.
     pub(super) pages: u32,
-    /// Pages of which the map does not say that all see all of them; `None`: there is no map.
+    /// Pages that the visibility map does not mark as all-visible; `None`: there is no map.
     pub(super) hidden_pages: Option<u32>,
-    /// Versions that have ended and are still there.
+    /// Versions that have ended and are still stored.
     pub(super) dead: u64,
-    /// Of those, how many stay whatever is done, for open snapshots.
+    /// Number of these that no VACUUM could remove, because open snapshots need them.
     pub(super) held: u64,
-    /// Rows inserted since it was vacuumed, or since the start.
+    /// Rows inserted since the last VACUUM, or since the start.
     pub(super) inserted: u64,
-    /// Rows inserted, updated and deleted since it was analyzed, or since the start.
+    /// Rows inserted, updated and deleted since the last ANALYZE, or since the start.
     pub(super) modified: u64,
-    /// Whether it was vacuumed since the start.
+    /// True when the table was vacuumed since the start.
     pub(super) vacuumed: bool,
-    /// Whether it was analyzed since the start.
+    /// True when the table was analyzed since the start.
     pub(super) analyzed: bool,
 }
 
-/// What a table needs, and how badly: how many times the threshold was reached.
+/// Needs of a table with their urgencies: value divided by threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Need {
     pub(super) vacuum: Option<f64>,
@@ -77,18 +83,18 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// Whether it needs anything.
+    /// Decides whether the table needs anything.
     pub(super) fn is_any(&self) -> bool {
         self.vacuum.is_some() || self.analyze.is_some()
     }
 
-    /// The greater of the two.
+    /// Returns the greater urgency of the two needs.
     pub(super) fn urgency(&self) -> f64 {
         self.vacuum.unwrap_or(0.0).max(self.analyze.unwrap_or(0.0))
     }
 }
 
-/// Decides.
+/// Decides whether a table needs VACUUM and ANALYZE.
 pub(super) fn need(numbers: &Numbers, limits: &Limits) -> Need {
     if !limits.enabled {
         return Need::default();
@@ -128,7 +134,7 @@ fn analyze(numbers: &Numbers, limits: &Limits) -> Option<f64> {
     changed.or(never.then_some(1.0))
 }
 
-/// Rows that a page held when they were counted.
+/// Returns the average rows per page at the last count.
 fn rows_per_page(numbers: &Numbers) -> f64 {
     match (numbers.rows, numbers.pages_then) {
         (Some(rows), pages) if rows > 0.0 && pages > 0 => rows / f64::from(pages),
@@ -136,7 +142,7 @@ fn rows_per_page(numbers: &Numbers) -> f64 {
     }
 }
 
-/// How many times the threshold, if it is more than that.
+/// Returns the value divided by the threshold, if the value exceeds the threshold.
 fn exceeds(value: f64, threshold: f64) -> Option<f64> {
     (value > threshold).then(|| value / threshold.max(1.0))
 }
@@ -156,7 +162,7 @@ mod tests {
         analyze_scale: 0.1,
     };
 
-    /// A table of 10,000 rows on 100 pages, all of which all see; vacuumed, analyzed, and nothing since.
+    /// A table of 10,000 rows on 100 all-visible pages, unchanged since its VACUUM and ANALYZE.
     const AT_REST: Numbers = Numbers {
         rows: Some(10_000.0),
         pages_then: 100,
@@ -281,7 +287,8 @@ mod tests {
         assert!(need(&worst, &DEFAULTS).urgency() > 1e9);
     }
 
-    /// All combinations of a few values: more garbage never makes a need smaller, and what is done leaves none.
+    /// Tests all combinations of a few values: more garbage never makes a need smaller, and
+    /// finished work leaves no need.
     #[test]
     fn more_is_never_less_and_done_is_done() {
         let counts = [0, 40, 2_000, 1_000_000];
@@ -319,7 +326,7 @@ mod tests {
                         ..table
                     };
                     assert_eq!(need(&done, &DEFAULTS), Need::default(), "{done:?}");
-                    // Nothing could be shown to all: all the same, once is enough.
+                    // Even if the VACUUM made no page all-visible, one VACUUM is enough.
                     let in_vain = Numbers { hidden_pages: table.hidden_pages, ..done };
                     assert_eq!(need(&in_vain, &DEFAULTS), Need::default(), "{in_vain:?}");
                 }

@@ -1,4 +1,4 @@
-//! Which tables need something, in the order in which they get it.
+//! The queue of tables that need VACUUM or ANALYZE.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -22,18 +22,19 @@ use crate::log::Log;
 use crate::progress::Vacuums;
 use crate::vacuum_options::by_settings_of_autovacuum;
 
-/// Autovacuum of all databases: what its launcher, its workers and [`crate::Database::maintain`] share.
+/// Autovacuum of all databases. Its launcher, its workers and [`crate::Database::maintain`] share
+/// it.
 #[derive(Debug)]
 pub(crate) struct Autovacuum {
     pub(super) engine: Arc<Engine>,
     pub(super) databases: Arc<Databases>,
     pub(super) activities: Arc<Activities>,
     pub(super) settings: AutovacuumSettings,
-    /// How tables are vacuumed that say nothing themselves.
+    /// Vacuum options of tables without options of their own.
     pub(super) options: VacuumOptions,
     pub(super) vacuums: Arc<Vacuums>,
     pub(super) log: Log,
-    /// What is remembered of each table.
+    /// State of each table from earlier rounds.
     memory: Mutex<Memory>,
     queue: Mutex<Queue>,
 }
@@ -41,33 +42,34 @@ pub(crate) struct Autovacuum {
 #[derive(Debug, Default)]
 struct Memory {
     round: u64,
-    /// By number (`table_number`).
+    /// States by table number (`table_number`).
     tables: HashMap<TableId, Remembered>,
 }
 
-/// What is remembered of a table from one round to the next.
+/// State of a table that is kept from one round to the next.
 #[derive(Debug, Default)]
 struct Remembered {
-    /// The round in which it was first found to need something that it has not got since.
+    /// The round that first found the present need of the table.
     wanted_since: Option<u64>,
-    /// It met with an error last time.
+    /// The last work on the table ended with an error.
     failed: bool,
-    /// How many versions the last vacuum left to open snapshots, and the oldest snapshot then.
+    /// Versions that the last vacuum left to open snapshots, and the oldest snapshot of that time.
     held: (u64, Csn),
-    /// What it was, and counted, when it needed nothing and had nothing dead: as long as that is so, it is not looked at.
+    /// The table and its counters at a time without needs and dead versions. While both are
+    /// unchanged, the table is not examined.
     at_rest: Option<(Weak<Relation>, TableStats)>,
 }
 
-/// What the workers take from.
+/// Queue from which the workers take tables.
 #[derive(Debug, Default)]
 struct Queue {
     stopped: bool,
     waiting: VecDeque<TableId>,
-    /// Tables that somebody works on.
+    /// Tables in work, with the sessions of their workers.
     running: HashMap<TableId, Arc<SessionControl>>,
 }
 
-/// A table that nobody else takes while this lives.
+/// A table in work. While this value lives, no other worker takes the table.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
     autovacuum: &'a Autovacuum,
@@ -102,7 +104,7 @@ impl Autovacuum {
         })
     }
 
-    /// Looks at all tables and makes the queue anew. How many are in it.
+    /// Examines all tables and rebuilds the queue. Returns its length.
     pub(super) fn look_around(&self) -> usize {
         let states: Vec<Arc<CatalogState>> =
             self.databases.all().iter().map(|open| open.catalog().state_arc()).collect();
@@ -142,7 +144,8 @@ impl Autovacuum {
         queue.waiting.len()
     }
 
-    /// What a table needs; everything, if that cannot be found out: then the error is told.
+    /// Returns the needs of a table. If reading its numbers fails, both needs are returned, so that
+    /// the work meets the error and reports it.
     fn need_now(
         &self,
         relation: &Arc<Relation>,
@@ -158,7 +161,8 @@ impl Autovacuum {
             return Need::default();
         }
         remembered.at_rest = None;
-        // Nobody reads it: then nobody reads what is dead in it, and its files stay closed.
+        // No statement has used the table, so no reader is slowed by its dead versions. Its files
+        // stay closed.
         if !table.is_used() && has_statistics(relation) {
             return Need::default();
         }
@@ -176,7 +180,7 @@ impl Autovacuum {
         }
     }
 
-    /// Reads what is known of a table.
+    /// Reads the numbers of a table.
     fn numbers(
         &self,
         relation: &Relation,
@@ -185,8 +189,8 @@ impl Autovacuum {
         (left, left_at): (u64, Csn),
     ) -> Result<Numbers> {
         let stats = table.maintenance_stats();
-        // What the last vacuum left, it would leave again as long as the oldest snapshot is the same; and what passes noted,
-        // as long as one of those is open for which they left it.
+        // A new vacuum would leave the same versions as the last one while the oldest snapshot is
+        // the same. The versions noted by passes stay while a snapshot is open that kept them.
         let oldest = self.engine.transactions().horizon().oldest();
         let left = if oldest == left_at { left } else { 0 };
         Ok(Numbers {
@@ -204,7 +208,8 @@ impl Autovacuum {
         })
     }
 
-    /// What a table needs now that it is locked: somebody may have seen to it meanwhile.
+    /// Returns the needs of a table that is locked now. Another session may have done the work
+    /// meanwhile.
     pub(super) fn still_needs(&self, table: TableId, relation: &Arc<Relation>) -> Need {
         let holders = self.engine.transactions().holders();
         let mut memory = self.memory.lock();
@@ -213,13 +218,13 @@ impl Autovacuum {
         self.need_now(relation, &holders, remembered)
     }
 
-    /// A vacuum left so many versions to open snapshots.
+    /// Notes how many versions a vacuum left to open snapshots.
     pub(super) fn note_held(&self, table: TableId, versions: u64) {
         let oldest = self.engine.transactions().horizon().oldest();
         self.memory.lock().tables.entry(table).or_default().held = (versions, oldest);
     }
 
-    /// A table was done, or could not be locked (`done` false), or met with an error.
+    /// Notes the end of the work on a table. `done` is false when the lock was not free.
     pub(super) fn note_end(&self, table: TableId, done: bool, failed: bool) {
         let mut memory = self.memory.lock();
         let remembered = memory.tables.entry(table).or_default();
@@ -229,7 +234,7 @@ impl Autovacuum {
         }
     }
 
-    /// The next table, for this session to work on.
+    /// Takes the next table of the queue for this session.
     pub(super) fn take(&self, session: &Arc<SessionControl>) -> Option<Taken<'_>> {
         let mut queue = self.queue.lock();
         if queue.stopped {
@@ -245,7 +250,7 @@ impl Autovacuum {
         None
     }
 
-    /// Nothing is begun any more, and what runs is told to end.
+    /// Stops the queue and tells the running workers to end.
     pub(super) fn stop(&self) {
         let mut queue = self.queue.lock();
         queue.stopped = true;
@@ -256,7 +261,7 @@ impl Autovacuum {
     }
 }
 
-/// A table that needs something.
+/// A table with needs, as the queue sorts it.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     table: TableId,
@@ -266,7 +271,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Who comes first: who did not fail; who has waited longest; who needs it most.
+    /// Orders tables without a failure first, then the longest needs, then the most urgent ones.
     fn order(&self, other: &Self) -> Ordering {
         let (one, two) = ((self.failed, self.since), (other.failed, other.since));
         let urgency = other.urgency.total_cmp(&self.urgency);
@@ -274,7 +279,7 @@ impl Wanted {
     }
 }
 
-/// Whether ANALYZE has been there; of a table without columns it remembers the rows alone.
+/// Decides whether ANALYZE has run. A table without columns has only its row count as statistics.
 fn has_statistics(relation: &Relation) -> bool {
     let stats = &relation.stats;
     !stats.columns.is_empty() || relation.columns.is_empty() && stats.tuples >= 0.0

@@ -1,4 +1,4 @@
-//! VACUUM and ANALYZE of one table, by a worker.
+//! Work of an autovacuum worker on one table: VACUUM, then ANALYZE.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use crate::progress::Vacuuming;
 use crate::session::schema_name;
 use crate::vacuum_options::of_autovacuum;
 
-/// What autovacuum did to one table.
+/// Report of autovacuum's work on one table.
 #[derive(Clone, Debug)]
 pub struct AutovacuumReport {
     /// Database of the table.
     pub database: String,
     /// Schema of the table.
     pub schema: String,
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// Whether it was vacuumed.
+    /// True when the table was vacuumed.
     pub vacuumed: bool,
-    /// Whether it was analyzed.
+    /// True when the table was analyzed.
     pub analyzed: bool,
-    /// Why it was not done, or not all of it. It will be tried again.
+    /// The error that ended the work, or part of it. A later round tries again.
     pub error: Option<SqlError>,
 }
 
-/// A session that works for autovacuum; it shows in `pg_stat_activity` as long as it lives.
+/// A session of an autovacuum worker. As long as it lives, `pg_stat_activity` shows it.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     autovacuum: &'a Autovacuum,
@@ -45,7 +45,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// Registers it. It gives way to who waits for its locks.
+    /// Registers the session, which gives way to transactions that wait for its locks.
     ///
     /// # Errors
     /// Too many sessions (53300).
@@ -57,7 +57,8 @@ impl<'a> Worker<'a> {
         Ok(Self { autovacuum, session, activity })
     }
 
-    /// Works on the tables of the queue, until it is empty or the session is told to end. `told` hears of each.
+    /// Works on the tables of the queue until the queue is empty or the session is told to end.
+    /// Passes each table's report to `told`.
     pub(super) fn run(&self, told: &mut dyn FnMut(AutovacuumReport)) {
         while let Some(taken) = self.autovacuum.take(&self.session) {
             if let Some(report) = self.maintain(taken.table) {
@@ -69,7 +70,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives a table what it needs. `None` when that was nothing any more, or somebody has it locked.
+    /// Does the work that a table needs. Returns `None` when the need is gone or the lock is not
+    /// free.
     fn maintain(&self, table: TableId) -> Option<AutovacuumReport> {
         let clock = &self.autovacuum.engine.storage().env().clock;
         let began = clock.monotonic();
@@ -140,12 +142,12 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// How far the work on a table has come.
+/// Results of the work on a table so far.
 #[derive(Debug, Default)]
 struct Done {
-    /// The table, if it could be locked.
+    /// The table, if its lock was free.
     relation: Option<Arc<Relation>>,
-    /// Somebody had it locked.
+    /// Another transaction held the lock.
     busy: bool,
     summary: Option<VacuumSummary>,
     analyzed: bool,
@@ -156,13 +158,13 @@ struct Work<'w, 'a> {
     database: &'w OpenDatabase,
     table: TableId,
     oid: Oid,
-    /// What is left to do, once that was decided.
+    /// The remaining needs, once decided.
     need: Option<Need>,
     done: Done,
 }
 
 impl Work<'_, '_> {
-    /// Each of the two in a transaction of its own: when the second is cancelled, the first stays done.
+    /// Runs VACUUM and ANALYZE in a transaction each. When ANALYZE is cancelled, VACUUM stays done.
     fn run(&mut self) -> Result<()> {
         // Ends: each step takes away one of two needs, or finds the table busy or gone.
         loop {
@@ -176,7 +178,7 @@ impl Work<'_, '_> {
     fn step(&mut self) -> Result<()> {
         let autovacuum = self.worker.autovacuum;
         let (session, env) = (&self.worker.session, autovacuum.engine.storage().env());
-        // What it was asked while it worked on another table is past.
+        // Requests to cancel that came during the work on another table no longer count.
         session.begin_statement(None);
         let now_us = env.clock.now_unix_us();
         session.statement_began(now_us);
@@ -187,7 +189,7 @@ impl Work<'_, '_> {
         let committed = result.and_then(|()| {
             match catalog.take_for_commit() {
                 None => transaction.commit(Durability::Async)?,
-                // Others see the statistics before they get the lock.
+                // Other transactions see the statistics before they can get the lock.
                 Some(changes) => {
                     transaction.commit_then(Durability::Async, || changes.publish())?
                 }
@@ -214,7 +216,8 @@ impl Work<'_, '_> {
             return Ok(());
         };
         let table = table.automatic();
-        // Decided once: VACUUM stores the size, which may be the reason for ANALYZE.
+        // Decided only once, because VACUUM stores the size, and the size may be the reason for
+        // ANALYZE.
         let need = match self.need {
             Some(need) => need,
             None => {

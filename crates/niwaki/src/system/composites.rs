@@ -1,4 +1,4 @@
-//! Composite types as `information_schema` shows them.
+//! Composite types in `information_schema`.
 
 use niwaki_types::Datum;
 

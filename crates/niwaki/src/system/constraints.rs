@@ -1,4 +1,4 @@
-//! `pg_constraint`.
+//! Constraints in `pg_constraint`.
 
 use niwaki_catalog::{
     CatalogState, ConstraintKind, ConstraintTime, ForeignKey, IndexColumn, NumberedConstraint, Oid,
@@ -43,7 +43,7 @@ pub(super) const PG_CONSTRAINT: Computed = Computed {
     rows: pg_constraint,
 };
 
-/// The constraints that a reader wants.
+/// Returns the constraints that a reader wants.
 pub(super) fn constraints<'r>(
     reader: &Reader<'r>,
     oid: &str,
@@ -57,7 +57,7 @@ pub(super) fn constraints<'r>(
     tables.into_iter().flat_map(|relation| state.constraints_of(relation)).collect()
 }
 
-/// Numbers of the columns that a constraint is about, in its order.
+/// Returns the numbers of a constraint's columns, in its order.
 pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usize> {
     match constraint.constraint {
         TableConstraint::Index(index) => {
@@ -69,7 +69,7 @@ pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usi
     }
 }
 
-/// Numbers of the columns that an expression over a table reads, in its order.
+/// Returns the numbers of the table's columns that an expression reads, in its order.
 pub(super) fn columns_read(table: &Relation, expression: &str) -> Vec<usize> {
     let names = crate::session::columns_of_expression(expression);
     let mut columns = Vec::new();
@@ -83,12 +83,12 @@ pub(super) fn columns_read(table: &Relation, expression: &str) -> Vec<usize> {
     columns
 }
 
-/// Numbers of columns, from 1, by their positions.
+/// Converts positions of columns to their numbers, which begin at 1.
 pub(super) fn numbers_of(columns: &[u16]) -> impl Iterator<Item = usize> {
     columns.iter().map(|column| usize::from(*column) + 1)
 }
 
-/// `pg_constraint.contype`.
+/// Returns the constraint's `pg_constraint.contype`.
 pub(super) fn constraint_letter(constraint: &NumberedConstraint<'_>) -> &'static str {
     match constraint.constraint {
         TableConstraint::Check(_) => "c",
@@ -100,10 +100,10 @@ pub(super) fn constraint_letter(constraint: &NumberedConstraint<'_>) -> &'static
     }
 }
 
-/// The strategy of equality in operator classes of btree.
+/// Strategy number of equality in B-tree operator classes.
 const EQUAL: &str = "3";
 
-/// The operator of an operator family that compares values of two types for equality.
+/// Returns the operator of an operator family that compares values of two types for equality.
 fn equality(family: u32, left: TypeOid, right: TypeOid) -> Option<u32> {
     let rows = builtin_rows("pg_amop")?;
     let place = |name: &str| rows.columns().iter().position(|column| *column == name);
@@ -122,8 +122,9 @@ fn equality(family: u32, left: TypeOid, right: TypeOid) -> Option<u32> {
     })
 }
 
-/// The operators that compare a referenced column with a referencing one, with itself, and the referencing one with itself.
-/// Where the index has none for the type of the referencing column, its values are converted to what the index compares.
+/// Returns the operators that compare a referenced column with a referencing one, with itself, and
+/// the referencing one with itself. The index may have no operator for the type of the referencing
+/// column. Its values are then converted to the type that the index compares.
 fn operators(key: &IndexColumn, referenced: TypeOid, referencing: TypeOid) -> [u32; 3] {
     let Some(class) = operator_class(key, referenced) else { return [0; 3] };
     let own = TypeOid(class.input);
@@ -135,7 +136,7 @@ fn operators(key: &IndexColumn, referenced: TypeOid, referencing: TypeOid) -> [u
     }
 }
 
-/// [`operators`] of each pair of columns of a foreign key.
+/// Returns [`operators`] of each pair of columns of a foreign key.
 fn operators_of(state: &CatalogState, table: &Relation, key: &ForeignKey) -> Vec<[u32; 3]> {
     let kind = |relation: Option<&Relation>, column: u16| {
         let column = relation.and_then(|relation| relation.columns.get(usize::from(column)));
@@ -154,27 +155,28 @@ fn operators_of(state: &CatalogState, table: &Relation, key: &ForeignKey) -> Vec
         .collect()
 }
 
-/// The constraint of the partitioned table that made this one of a partition.
+/// Returns the constraint of the partitioned table that created this constraint of a partition.
 pub(super) fn part_of(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> Option<Oid> {
     let index = match constraint.constraint {
         TableConstraint::Index(index) => index,
         TableConstraint::ForeignKey(key) => return key.part_of,
         TableConstraint::Check(_) => return None,
     };
-    // A constraint has its index's number.
+    // A constraint has the number of its index.
     let parent = index.index.as_ref().and_then(|index| index.part_of)?;
     let holds = state.relation(parent)?.index.as_ref().is_some_and(|it| it.constraint.is_some());
     holds.then_some(parent)
 }
 
-/// Whether this is a check of a partition that the partitioned table has too, told by the name as PostgreSQL merges them.
+/// Decides whether the partitioned table has this check of a partition too. Checks are matched by
+/// name, as PostgreSQL merges them.
 fn is_check_of_parent(state: &CatalogState, constraint: &NumberedConstraint<'_>) -> bool {
     let TableConstraint::Check(check) = constraint.constraint else { return false };
     let parent = constraint.table.partition_of.as_ref().and_then(|of| state.relation(of.parent));
     parent.is_some_and(|parent| parent.checks.iter().any(|its| its.name == check.name))
 }
 
-/// An array of numbers of columns, NULL if there are none.
+/// Builds an array of column numbers; NULL if there are no columns.
 fn column_numbers(columns: impl Iterator<Item = usize>) -> Datum {
     let columns: Vec<Datum> = columns.map(small).collect();
     if columns.is_empty() { Datum::Null } else { array(TypeOid::INT2, columns) }

@@ -1,4 +1,4 @@
-//! `pg_depend`: what cannot be without what.
+//! `pg_depend`: dependencies between objects.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ const TYPE: Oid = Oid(1247);
 /// An object: its catalog, its number, and the number of its column.
 type Object = (Oid, Oid, usize);
 
-/// Writes that the second object needs the first, and how.
+/// Emits that the second object needs the first, and how.
 fn depends(emit: Emit<'_>, on: Object, object: Object, kind: &str) -> Result<()> {
     let [class, oid, column] = [number(object.0), number(object.1), int4(object.2)];
     emit(&[class, oid, column, number(on.0), number(on.1), int4(on.2), text(kind)])
 }
 
-/// A type, if it is none of PostgreSQL's, which are always there.
+/// Returns the object of a type; `None` for PostgreSQL's own types, which always exist.
 fn of_type(oid: TypeOid) -> Option<Object> {
     oid.user_number().map(|_| (TYPE, Oid(oid.0), 0))
 }
@@ -48,12 +48,13 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let state = reader.state;
     let named = reader.wanted_oid("objid").and_then(|oid| state.relation(Oid(oid)));
     let wanted = match named {
-        // The number of an index may be that of a constraint, which its table has.
+        // The number of an index may be the number of a constraint, and the constraint belongs to
+        // the table.
         Some(relation) => {
             let table = relation.index.as_ref().and_then(|index| state.relation(index.table));
             table.into_iter().chain([relation]).collect()
         }
-        // A default, a check or a rule may be anywhere.
+        // A default, a check or a rule may belong to any relation.
         None => state.in_order(),
     };
     for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
@@ -65,7 +66,7 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for function in state.functions() {
         let own = (PROC, function.oid, 0);
         let language = (LANGUAGE, Oid(super::routines::language_of(function)));
-        // PostgreSQL's own languages are always there.
+        // PostgreSQL's own languages always exist.
         let language = (language.1.0 == super::routines::PLPGSQL).then_some(language);
         for (class, oid) in [(NAMESPACE, function.schema)].into_iter().chain(language) {
             depends(emit, (class, oid, 0), own, "n")?;
@@ -85,8 +86,8 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Of a type and the constraints of a domain. What stands first in a dump is known by these: a composite type has a relation,
-/// which needs the types of its attributes.
+/// Emits the dependencies of a type and of a domain's constraints. The order of a pg_dump needs
+/// them: a composite type has a relation, which needs the types of its attributes.
 fn dependencies_of_type(
     state: &CatalogState,
     definition: &TypeDefinition,
@@ -123,7 +124,7 @@ fn dependencies_of_type(
     Ok(())
 }
 
-/// The functions, types and relations of users that a stored expression names.
+/// Returns the functions, types and user relations that a stored expression names.
 fn named_in(text: &str, state: &CatalogState) -> Vec<Object> {
     let class = |named: Named| match named {
         Named::Function(oid) => Some((PROC, oid, 0)),
@@ -146,7 +147,8 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         }
         Some(index) => {
             for key in &index.key {
-                // An expression depends on the table as a whole: close enough for whoever drops in order.
+                // An expression depends on the table as a whole here. That is precise enough for a
+                // client that drops objects in order.
                 let column = if key.expression.is_some() { 0 } else { usize::from(key.column) + 1 };
                 depends((CLASS, index.table, column), own, "a")?;
             }
@@ -184,13 +186,13 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
             depends(kind, rule, "n")?;
         }
         for source in &query.sources {
-            // What is always there needs nobody's word.
+            // Built-in relations always exist and need no dependency.
             let Some(read) = reader.state.relation(source.relation) else { continue };
             if read.is_system() {
                 continue;
             }
             if read.index.is_some() {
-                // A key whose columns determine others.
+                // A key of the view's GROUP BY that determines other columns.
                 depends((CONSTRAINT, read.oid, 0), rule, "n")?;
             } else if source.columns.is_empty() {
                 depends((CLASS, source.relation, 0), rule, "n")?;
@@ -252,7 +254,8 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         }
         for column in constraint_columns(&constraint) {
             depends((CLASS, relation.oid, column), object, "a")?;
-            // The columns are those of the constraint and, another matter, those that its expression reads.
+            // The columns of a check constraint and the columns that its expression reads are two
+            // dependencies.
             if let TableConstraint::Check(_) = constraint.constraint {
                 depends((CLASS, relation.oid, column), object, "n")?;
             }

@@ -1,5 +1,5 @@
-//! What COMMENT said: `pg_description` and `pg_shdescription`. PostgreSQL's remarks on its own functions, types and
-//! operators are not there.
+//! Texts of COMMENT, in `pg_description` and `pg_shdescription`. PostgreSQL's comments on its own
+//! functions, types and operators are missing.
 
 use niwaki_catalog::{Oid, check_oid};
 use niwaki_sql::utility::EXTENSIONS;

@@ -1,4 +1,4 @@
-//! Domains as the catalogs show them: their rows of `pg_type` and `pg_constraint`, and `information_schema`.
+//! Domains in the catalogs: their rows of `pg_type` and `pg_constraint`, and `information_schema`.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::table::{Computed, Emit, Reader, Result, int4, number, optional, text,
 use super::{builtin_function, types};
 use crate::session::schema_name;
 
-/// The domains, in the order of their numbers.
+/// Returns the domains in the order of their numbers.
 fn in_order(state: &CatalogState) -> Vec<(&Arc<TypeDefinition>, &DomainDefinition)> {
     let all = types::in_order(state).into_iter();
     all.filter_map(|definition| Some((definition, definition.domain()?))).collect()
 }
 
-/// The text of its default, as PostgreSQL shows it.
+/// Returns the text of a domain's default, as PostgreSQL shows it.
 pub(super) fn shown_default(
     state: &CatalogState,
     definition: &TypeDefinition,
@@ -38,7 +38,7 @@ fn shown_check(reader: &Reader<'_>, domain: &DomainDefinition, check: &Check) ->
     shown.unwrap_or_else(|_| check.expression.clone())
 }
 
-/// `typoutput`, `typsend` and `typanalyze` of a type, which a domain made of it has too.
+/// Returns `typoutput`, `typsend` and `typanalyze` of a type. A domain over the type has the same.
 pub(super) fn functions_of(oid: TypeOid) -> [Datum; 3] {
     if oid.user_number().is_some() {
         let is_array = oid.element().is_some();
@@ -66,7 +66,7 @@ pub(super) fn functions_of(oid: TypeOid) -> [Datum; 3] {
     })
 }
 
-/// The checks of domains as rows of `pg_constraint`: number, schema, domain, the check.
+/// Returns the checks of domains for `pg_constraint`: number of the check, domain, the check.
 pub(super) fn checks<'r>(reader: &Reader<'r>) -> Vec<(Oid, &'r Arc<TypeDefinition>, &'r Check)> {
     if reader.wanted_oid("conrelid").is_some_and(|table| table != 0) {
         return Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn checks<'r>(reader: &Reader<'r>) -> Vec<(Oid, &'r Arc<TypeDefinitio
     found
 }
 
-/// The schema and name of a type.
+/// Returns the schema and the name of a type.
 fn type_place(state: &CatalogState, of: ColumnType) -> (String, String) {
     let oid = of.declared();
     let schema = match types::user_type(state, oid) {
@@ -97,13 +97,13 @@ fn type_place(state: &CatalogState, of: ColumnType) -> (String, String) {
     (schema, types::name(state, oid).unwrap_or_default())
 }
 
-/// Database, schema and name of a type, as `information_schema` has them.
+/// Returns the database, schema and name of a type, as in `information_schema`.
 pub(super) fn udt(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
     let (schema, name) = type_place(state, of);
     [super::table::database_of(state), text(schema), text(name)]
 }
 
-/// Database, schema and name of a type's domain, if it has one.
+/// Returns the database, schema and name of a type's domain, if the type has one.
 pub(super) fn domain_of(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
     let domain = of.domain.and_then(|domain| types::user_type(state, domain));
     match domain {
@@ -203,7 +203,7 @@ fn domain_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Rows of `information_schema.check_constraints`.
+/// Emits the rows of `information_schema.check_constraints`.
 pub(super) fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for (definition, domain) in in_order(reader.state) {
         let [catalog, schema, _] = udt(reader.state, definition.column_type());
@@ -273,7 +273,7 @@ fn columns_of_domains(reader: &Reader<'_>, table: &Relation, emit: Emit<'_>) -> 
     Ok(())
 }
 
-/// `pg_constraint.connamespace` of a check, and the number of its domain.
+/// Returns `pg_constraint.connamespace` of a check, and the number of its domain.
 pub(super) fn numbers(definition: &TypeDefinition) -> [Datum; 2] {
     [number(definition.schema), Datum::Oid(definition.type_oid().0)]
 }

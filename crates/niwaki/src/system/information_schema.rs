@@ -1,4 +1,4 @@
-//! `information_schema`: tables, columns, sequences and privileges as the SQL standard shows them.
+//! `information_schema`: tables, columns, sequences and privileges in the form of the SQL standard.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ pub(super) const TABLES: Computed = Computed {
     rows: tables,
 };
 
-/// Tables and views, those of the key's name only if there is one.
+/// Returns tables and views; with a key, only the ones of its name.
 fn tables_and_views<'r>(reader: &Reader<'r>) -> Vec<&'r Arc<Relation>> {
     let mut all = relations::wanted(reader, "", Some("table_name"));
     all.retain(|relation| matches!(relation.kind, RelationKind::Table | RelationKind::View));
     all
 }
 
-/// Database, schema and name.
+/// Returns the database, the schema and the name of a relation.
 pub(super) fn place(reader: &Reader<'_>, relation: &Relation) -> [Datum; 3] {
     [reader.database(), text(schema_name(reader.state, relation.schema)), text(&relation.name)]
 }
@@ -104,7 +104,7 @@ pub(super) const COLUMNS: Computed = Computed {
     rows: columns,
 };
 
-/// What a type says about the size of its values; a domain says nothing.
+/// Size limits of a type's values. A domain has none.
 #[derive(Default)]
 pub(super) struct Measures {
     pub(super) characters: Option<usize>,
@@ -115,9 +115,9 @@ pub(super) struct Measures {
     pub(super) datetime: Option<usize>,
 }
 
-/// Most bytes of a text without a length.
+/// Most bytes of a text without a length limit.
 const OCTETS_MAX: usize = 1 << 30;
-/// Most bytes of a character.
+/// Most bytes of one character, in UTF-8.
 const CHARACTER_BYTES: usize = 4;
 
 pub(super) fn measures(column: ColumnType) -> Measures {
@@ -161,7 +161,7 @@ pub(super) fn measures(column: ColumnType) -> Measures {
         TypeOid::TIME | TypeOid::TIMETZ | TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => {
             time(column.typmod)
         }
-        // The low half has the digits, or that there are none given.
+        // The low half has the digits; 0xffff means that none are given.
         TypeOid::INTERVAL => time(match column.typmod & 0xffff {
             _ if column.typmod < 0 => 6,
             0xffff => 6,
@@ -171,7 +171,7 @@ pub(super) fn measures(column: ColumnType) -> Measures {
     }
 }
 
-/// `data_type`: without lengths, and arrays without what they are made of.
+/// Returns `data_type`: the type's name without lengths; an array's without its element type.
 pub(super) fn data_type(of: ColumnType) -> String {
     if of.domain.is_some() {
         return "USER-DEFINED".to_owned();
@@ -202,7 +202,7 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let sequence = sequence.and_then(|oid| reader.state.relation(oid));
             let sequence = sequence.and_then(|relation| relation.sequence.as_ref());
             let identity = |value: Option<i64>| optional(value.map(|value| value.to_string()));
-            // A column of a domain is shown as one of what the domain was made of.
+            // A column of a domain type is shown with the domain's base type.
             let domain = kind.domain.and_then(|domain| reader.state.domain(domain));
             let below = domain.map_or(kind, |domain| domain.below());
             let not_null = column.not_null || domain.is_some_and(|domain| domain.not_null);
@@ -215,7 +215,7 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let fields = niwaki_types::datetime::interval_typmod_text(kind.typmod);
             let fields = fields.split('(').next().unwrap_or_default().trim().to_ascii_uppercase();
             let interval = kind.oid == TypeOid::INTERVAL && !fields.is_empty();
-            // The database's own is not named.
+            // The database's default collation is not named.
             let collation = relations::collation(reader.state, relation.oid, column);
             let collation = collation.filter(|of| *of != relations::DEFAULT_COLLATION);
             let collation = collation.and_then(collation_name);
@@ -289,7 +289,7 @@ pub(super) const COLUMN_COLUMN_USAGE: Computed = Computed {
     rows: column_column_usage,
 };
 
-/// Generated columns, and what they are computed from.
+/// Emits generated columns with the columns that they are computed from.
 fn column_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in tables_and_views(reader) {
         for (_, column) in relation.visible_columns().filter(|(_, column)| column.generated) {
@@ -327,7 +327,7 @@ pub(super) const SEQUENCES: Computed = Computed {
 fn sequences(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in reader.state.in_order() {
         let Some(sequence) = &relation.sequence else { continue };
-        // Those of identity columns are part of the column.
+        // The sequence of an identity column is part of the column, and is not listed.
         let of_identity = sequence.owned_by.is_some_and(|(table, column)| {
             let table = reader.state.relation(table);
             let column = table.and_then(|table| table.columns.get(usize::from(column)));
@@ -401,10 +401,12 @@ pub(super) const VIEW_COLUMN_USAGE: Computed = Computed {
     },
 };
 
-/// Takes a view, what it reads, and the positions of the columns that it reads.
+/// Function that takes a view, a relation that the view reads, and the positions of the columns
+/// read.
 type EmitSource<'e> = &'e mut dyn FnMut(&Relation, &Relation, &[u16]) -> Result<()>;
 
-/// Calls `give` with each user's view, a table or view that it reads, and the positions of the columns that it reads.
+/// Calls `give` with each user view, each table or view that it reads, and the positions of the
+/// columns that it reads.
 fn each_source(reader: &Reader<'_>, give: EmitSource<'_>) -> Result<()> {
     let all = reader.state.in_order();
     for view in all.into_iter().filter(|view| view.kind == RelationKind::View) {
@@ -479,7 +481,7 @@ pub(super) const TABLE_PRIVILEGES: Computed = Computed {
 pub(super) const ROLE_TABLE_GRANTS: Computed =
     Computed { name: "role_table_grants", ..TABLE_PRIVILEGES };
 
-/// The owner has them all.
+/// Privileges on a table; the owner has all of them.
 const PRIVILEGES: [&str; 7] =
     ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
 

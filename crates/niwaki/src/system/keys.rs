@@ -32,7 +32,7 @@ pub(super) const TABLE_CONSTRAINTS: Computed = Computed {
     rows: table_constraints,
 };
 
-/// The name that the standard's CHECK of a NOT NULL has.
+/// Returns the name of the CHECK that stands for a NOT NULL in the standard.
 fn not_null_name(relation: &Relation, at: usize) -> String {
     format!("{}_{}_{}_not_null", relation.schema, relation.oid, at + 1)
 }
@@ -102,7 +102,8 @@ fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 &path,
             );
             let shown = shown.unwrap_or_else(|_| check.expression.clone());
-            // As in PostgreSQL, this is the constraint's definition behind the word CHECK.
+            // As in PostgreSQL, the text is the part of the constraint's definition after the word
+            // CHECK.
             let validity = if check.not_valid { " NOT VALID" } else { "" };
             let clause = text(format!("({shown}){validity}"));
             emit(&[database.clone(), schema.clone(), text(&check.name), clause])?;
@@ -164,20 +165,20 @@ fn key_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Name of a column by its number.
+/// Returns the name of a column by its number.
 fn column_numbered(relation: &Relation, number: usize) -> Option<&str> {
     let column = relation.columns.get(number.checked_sub(1)?)?;
     Some(&column.name)
 }
 
-/// Where the column that one of a foreign key's columns references stands in the key of the unique index, from 1.
+/// Returns the place of a foreign key's referenced column in the key of the unique index, from 1.
 fn place_in_key(state: &CatalogState, key: &ForeignKey, at: usize) -> Option<usize> {
     let column = key.referenced.get(at)?;
     let index = state.relation(key.index)?.index.as_ref()?;
     index.key.iter().position(|entry| entry.column == *column).map(|place| place + 1)
 }
 
-/// The foreign keys that reference a table.
+/// Returns the foreign keys that reference a table.
 fn references_to<'r>(
     reader: &Reader<'r>,
     table: &Relation,
@@ -186,7 +187,7 @@ fn references_to<'r>(
     state.foreign_keys_to(table.oid).iter().filter_map(|oid| state.constraint(*oid))
 }
 
-/// The constraints of a table that are not about another one.
+/// Returns the constraints of a table that concern no other table.
 fn own_constraints<'r>(
     reader: &Reader<'r>,
     table: &'r Arc<Relation>,
@@ -215,7 +216,7 @@ pub(super) const REFERENTIAL_CONSTRAINTS: Computed = Computed {
 fn referential_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for (table, key) in reader.state.foreign_keys() {
         let [database, schema, _] = place(reader, table);
-        // A unique index that no constraint made has no place in the standard.
+        // The standard knows only unique indexes that a constraint created.
         let index = reader.state.relation(key.index);
         let unique = index.filter(|index| {
             index.index.as_ref().is_some_and(|definition| definition.constraint.is_some())
@@ -246,7 +247,7 @@ pub(super) const CONSTRAINT_COLUMN_USAGE: Computed = Computed {
     rows: constraint_column_usage,
 };
 
-/// Foreign keys use the columns that they reference.
+/// Emits the columns that constraints use. A foreign key uses the columns that it references.
 fn constraint_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in stored_tables(reader) {
         for constraint in own_constraints(reader, relation).chain(references_to(reader, relation)) {

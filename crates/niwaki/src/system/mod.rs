@@ -1,6 +1,8 @@
-//! `pg_catalog` and `information_schema`: every relation that PostgreSQL 15 has there, with its columns, over the
-//! catalog of the database. What nothing fills is empty because there is nothing of its kind; what there is and
-//! cannot be shown yet is refused.
+//! `pg_catalog` and `information_schema`: every relation of PostgreSQL 15, with its columns, over
+//! the database's catalog.
+//!
+//! A relation without a source of rows is empty, because the database has no such objects. A
+//! relation whose objects exist but cannot be shown yet is refused.
 
 mod composites;
 mod constraints;
@@ -30,20 +32,20 @@ use niwaki_types::{ColumnType, TypeOid};
 pub(crate) use own::{PROGRESS, PROGRESS_VACUUM};
 use table::{Computed, Rows, SystemTable};
 
-/// The role that owns everything, and may do everything.
+/// The role that owns everything and may do everything.
 const OWNER: Oid = Oid(10);
 const OWNER_NAME: &str = "postgres";
-/// The role that stands for whoever owns the database: it owns schema `public`.
+/// The role that stands for the owner of the database. It owns schema `public`.
 pub(crate) const DATABASE_OWNER: (Oid, &str) = (Oid(6171), "pg_database_owner");
 /// All roles, with their numbers.
 const ROLES: [(Oid, &str); 2] = [(OWNER, OWNER_NAME), DATABASE_OWNER];
 
-/// The owner of a schema.
+/// Returns the owner of a schema.
 fn owner_of(schema: Oid) -> &'static str {
     if schema == PUBLIC_SCHEMA { DATABASE_OWNER.1 } else { OWNER_NAME }
 }
 
-/// The relations of `pg_catalog` whose rows are computed from the catalog.
+/// Relations of `pg_catalog` whose rows are computed from the catalog.
 const CATALOGS: &[&Computed] = &[
     &relations::PG_CLASS,
     &relations::PG_ATTRIBUTE,
@@ -80,7 +82,7 @@ const CATALOGS: &[&Computed] = &[
     &objects::PG_STATS,
 ];
 
-/// Those of `information_schema`.
+/// Relations of `information_schema` whose rows are computed from the catalog.
 const INFORMATION: &[&Computed] = &[
     &information_schema::TABLES,
     &information_schema::COLUMNS,
@@ -117,7 +119,7 @@ const INFORMATION: &[&Computed] = &[
     &information_schema::CHARACTER_SETS,
 ];
 
-/// Catalogs whose recorded rows are shown whole.
+/// Catalogs whose recorded rows are all shown.
 const RECORDED: &[&str] = &[
     "pg_am",
     "pg_amop",
@@ -130,7 +132,8 @@ const RECORDED: &[&str] = &[
     "pg_tablespace",
 ];
 
-/// Relations that would not be empty in PostgreSQL, whatever the database has in it or does.
+/// Relations that are refused: in PostgreSQL they are never empty, whatever the database holds or
+/// does.
 const REFUSED: &[&str] = &[
     "pg_aggregate",
     "pg_backend_memory_contexts",
@@ -161,7 +164,7 @@ const REFUSED: &[&str] = &[
     "sql_sizing",
 ];
 
-/// All system relations, Niwaki's own among them.
+/// Returns all system relations, Niwaki's own included.
 pub(crate) fn all() -> Vec<Relation> {
     builtin_relations().iter().map(builtin).chain(own::all()).collect()
 }
@@ -196,7 +199,7 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
     view(relation.oid, relation.schema, name, &columns, rows)
 }
 
-/// The number of the function of this name, of which there is one.
+/// Returns the number of the function of this name, which must be unique.
 fn builtin_function(name: &str) -> u32 {
     builtin_functions().named(name).next().map_or(0, |function| function.oid)
 }
@@ -218,8 +221,8 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
     Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))
 }
 
-/// Bytes of a value of fixed length, -1 for variable ones, -2 for an untyped literal:
-/// `pg_type.typlen`, and the size in a RowDescription.
+/// Returns the bytes of a value of fixed length, -1 for variable lengths, -2 for an untyped
+/// literal. This is `pg_type.typlen`, and the size in a RowDescription.
 pub fn type_length(oid: TypeOid) -> i16 {
     types::storage(oid).map_or(-1, |kind| kind.length)
 }

@@ -1,4 +1,5 @@
-//! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
+//! System rows that describe no relations: schemas, roles, databases, and the views that present
+//! catalogs to people.
 
 use niwaki_catalog::{KeyBytes, Oid, PG_CATALOG, Relation, RelationKind, SchemaEntry};
 use niwaki_sql::utility::EXTENSIONS;
@@ -30,19 +31,19 @@ fn pg_namespace(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a schema is always there.
+/// Decides whether a schema is built in.
 fn is_builtin(schema: &SchemaEntry) -> bool {
     schema.oid < Oid::FIRST_USER
 }
 
-/// Everybody may use the schemas that are always there.
+/// Returns the privileges of a built-in schema. Every role may use it.
 fn initial_privileges(schema: Oid) -> Datum {
     let owner = super::owner_of(schema);
     let items = [format!("{owner}=UC/{owner}"), format!("=U/{owner}")];
     array(TypeOid::ACLITEM, items.into_iter().map(text))
 }
 
-/// They are built in, so every database has all of them.
+/// Extensions are built in, so every database has all of them.
 pub(super) const PG_EXTENSION: Computed = Computed {
     name: "pg_extension",
     columns: &["oid", "extname", "extowner", "extnamespace", "extrelocatable", "extversion"],
@@ -101,7 +102,7 @@ pub(super) const PG_AVAILABLE_EXTENSION_VERSIONS: Computed = Computed {
     },
 };
 
-/// What pg_dump takes for granted: privileges that objects have in a new database.
+/// Privileges that objects have in a new database. pg_dump takes them for granted.
 pub(super) const PG_INIT_PRIVS: Computed = Computed {
     name: "pg_init_privs",
     columns: &["objoid", "classoid", "objsubid", "privtype", "initprivs"],
@@ -138,7 +139,7 @@ pub(super) const PG_DATABASE: Computed = Computed {
     rows: pg_database,
 };
 
-/// The default tablespace.
+/// Number of the default tablespace.
 const TABLESPACE: u32 = 1663;
 
 fn pg_database(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
@@ -149,7 +150,7 @@ fn pg_database(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             number(database.oid),
             text(&database.name),
             number(OWNER),
-            // UTF8
+            // Encoding number of UTF8.
             Datum::Int4(6),
             text("c"),
             Datum::Bool(database.is_template),
@@ -164,7 +165,7 @@ fn pg_database(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What ALTER DATABASE SET said; of roles nothing can be said.
+/// Settings of ALTER DATABASE SET. Roles have no settings.
 pub(super) const PG_DB_ROLE_SETTING: Computed = Computed {
     name: "pg_db_role_setting",
     columns: &["setdatabase", "setrole", "setconfig"],
@@ -179,7 +180,8 @@ pub(super) const PG_DB_ROLE_SETTING: Computed = Computed {
     },
 };
 
-/// Roles: the one that may do everything, and the one that stands for whoever owns the database.
+/// Emits the roles: the one that may do everything, and the one that stands for the database's
+/// owner.
 fn roles(_: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for (oid, name) in ROLES {
         let all = Datum::Bool(oid == OWNER);
@@ -243,7 +245,7 @@ pub(super) const PG_GROUP: Computed = Computed {
     },
 };
 
-/// Nothing is archived.
+/// Empty counters, because Niwaki archives nothing.
 pub(super) const PG_STAT_ARCHIVER: Computed = Computed {
     name: "pg_stat_archiver",
     columns: &["archived_count", "failed_count"],
@@ -291,7 +293,7 @@ pub(super) const PG_VIEWS: Computed = Computed {
     rows: pg_views,
 };
 
-/// The query of a user's view as text, with names as the search path needs them.
+/// Returns the query of a user's view as text, with names qualified as the search path requires.
 pub(super) fn view_definition(reader: &Reader<'_>, relation: &Relation) -> Option<String> {
     let state = reader.state;
     let path = reader.shown_path();
@@ -457,7 +459,8 @@ fn pg_stats(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An array of the values of index keys; NULL if there are none, or some value cannot be had from its key.
+/// Builds an array of the values of index keys. NULL if there are no keys, or if some key does not
+/// give its value.
 fn values_of<'k>(keys: impl ExactSizeIterator<Item = &'k KeyBytes>, oid: TypeOid) -> Datum {
     if keys.len() == 0 {
         return Datum::Null;

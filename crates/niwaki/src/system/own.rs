@@ -1,4 +1,4 @@
-//! Views that the running database fills: sessions, locks, counters, progress; Niwaki's own among them.
+//! Views that the running database fills: sessions, locks, counters, progress, Niwaki's own views.
 
 use std::sync::OnceLock;
 
@@ -24,7 +24,8 @@ const INT8: TypeOid = TypeOid::INT8;
 
 type Columns = &'static [(&'static str, TypeOid)];
 
-/// The name by which the session's source knows a view of PostgreSQL's, and the columns that it fills.
+/// Returns the name by which the session's source knows a PostgreSQL view, and the columns that the
+/// source fills.
 pub(super) fn source_of(name: &str) -> Option<(&'static str, Columns)> {
     Some(match name {
         "pg_settings" => ("pg_settings", PG_SETTINGS),
@@ -52,7 +53,7 @@ pub(super) fn source_of(name: &str) -> Option<(&'static str, Columns)> {
     })
 }
 
-/// What such a view has beyond PostgreSQL 15's columns.
+/// Returns the columns of such a view beyond PostgreSQL 15's.
 pub(super) fn more_columns(name: &str) -> &'static [BuiltinColumn] {
     static OF_VACUUM: OnceLock<Vec<BuiltinColumn>> = OnceLock::new();
     if name != PROGRESS_VACUUM {
@@ -68,7 +69,7 @@ const fn column(name: &'static str, type_oid: TypeOid) -> BuiltinColumn {
     BuiltinColumn { name, type_oid, typmod: -1, not_null: false }
 }
 
-/// Niwaki's own views.
+/// Returns Niwaki's own views.
 pub(super) fn all() -> Vec<Relation> {
     let own = |oid: u32, name: &'static str, columns: &[(&'static str, TypeOid)]| {
         let built: Vec<BuiltinColumn> =
@@ -77,7 +78,7 @@ pub(super) fn all() -> Vec<Relation> {
         let filled = built.iter().map(|column| column.name).collect();
         view(Oid(oid), PG_CATALOG, name, &columns, Rows::Source(name, filled))
     };
-    // Behind all numbers that PostgreSQL gives to its own.
+    // These numbers lie above all numbers of PostgreSQL's own relations.
     vec![
         own(16_000, STAT_INDEXES, &index_counters::columns()),
         own(16_001, STAT_TABLES, &table_counters::columns()),
@@ -125,7 +126,7 @@ const PG_STAT_ACTIVITY: Columns = &[
     ("query", TEXT),
     ("backend_type", TEXT),
 ];
-/// Without what nobody counts and PostgreSQL may show as NULL: failures of checksums.
+/// Without the failures of checksums, which are not counted and which PostgreSQL may show as NULL.
 const PG_STAT_DATABASE: Columns = &[
     ("datid", OID),
     ("datname", NAME),
@@ -238,7 +239,7 @@ const PG_STATIO_INDEXES: Columns = &[
     ("idx_blks_read", INT8),
     ("idx_blks_hit", INT8),
 ];
-/// Name of the view of index builds.
+/// Name of the view of running index builds.
 pub(crate) const PROGRESS: &str = "pg_stat_progress_create_index";
 const PG_STAT_PROGRESS: Columns = &[
     ("pid", INT4),
@@ -258,9 +259,9 @@ const PG_STAT_PROGRESS: Columns = &[
     ("partitions_total", INT8),
     ("partitions_done", INT8),
 ];
-/// Name of the view of vacuums.
+/// Name of the view of running vacuums.
 pub(crate) const PROGRESS_VACUUM: &str = "pg_stat_progress_vacuum";
-/// As many of the columns below are PostgreSQL 15's; the others 17 has.
+/// Number of columns below that PostgreSQL 15 has. PostgreSQL 17 has the others.
 const VACUUM_COLUMNS: usize = 11;
 const PG_STAT_PROGRESS_VACUUM: Columns = &[
     ("pid", INT4),
@@ -280,7 +281,7 @@ const PG_STAT_PROGRESS_VACUUM: Columns = &[
     ("indexes_total", INT8),
     ("indexes_processed", INT8),
 ];
-/// As in PostgreSQL 15; later versions moved half of it to `pg_stat_checkpointer`.
+/// Columns as in PostgreSQL 15. Later versions moved half of them to `pg_stat_checkpointer`.
 const PG_STAT_BGWRITER: Columns = &[
     ("checkpoints_timed", INT8),
     ("checkpoints_req", INT8),

@@ -1,4 +1,4 @@
-//! What is a part of what: `pg_inherits`, `pg_partitioned_table`.
+//! Partitions and their parents: `pg_inherits`, `pg_partitioned_table`.
 
 use niwaki_catalog::{IndexColumn, Oid};
 use niwaki_types::{Datum, TypeOid};

@@ -1,4 +1,4 @@
-//! Relations and what belongs to them: `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_index`, `pg_sequence`.
+//! Relations with their parts: `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_index`, `pg_sequence`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const SHARED: &[&str] = &[
     "pg_tablespace",
 ];
 
-/// The relations that a reader wants: those with the number or name of its key, or all.
+/// Returns the relations that a reader wants: those with the number or name of its key, or all.
 pub(super) fn wanted<'r>(
     reader: &Reader<'r>,
     oid: &str,
@@ -83,20 +83,21 @@ pub(super) const PG_CLASS: Computed = Computed {
     rows: pg_class,
 };
 
-/// `pg_class.relkind`: system relations are computed, but show as what they are in PostgreSQL.
+/// Returns `pg_class.relkind`. System relations are computed here, but show their kind in
+/// PostgreSQL.
 pub(super) fn kind_letter(relation: &Relation) -> &'static str {
     builtin_kind(relation.oid).unwrap_or_else(|| relation.letter())
 }
 
-/// `pg_class.relhastriggers`: in PostgreSQL triggers enforce foreign keys, and clients look for foreign keys only where
-/// there are some.
+/// Returns `pg_class.relhastriggers`. In PostgreSQL triggers enforce foreign keys, and clients look
+/// for foreign keys only where this is true.
 pub(super) fn has_triggers(state: &CatalogState, relation: &Relation) -> bool {
     !relation.triggers.is_empty()
         || !relation.foreign_keys.is_empty()
         || !state.foreign_keys_to(relation.oid).is_empty()
 }
 
-/// `pg_class.relhassubclass`: whether it has partitions, or parts on them.
+/// Returns `pg_class.relhassubclass`: a table has partitions, or an index has parts on partitions.
 fn has_parts(state: &CatalogState, relation: &Relation) -> bool {
     match &relation.index {
         Some(_) if relation.file != 0 => false,
@@ -119,7 +120,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             _ => Oid(0),
         };
         let stored = relation.view.is_none();
-        // Those of a namespace are not the table's own.
+        // Options with a namespace, such as `toast.`, do not belong to the table itself.
         let own = || relation.options.0.iter().filter(|(name, _)| !name.contains('.'));
         let options = if own().next().is_none() {
             Datum::Null
@@ -129,7 +130,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let all_visible = relation.table.as_ref().and_then(|table| table.all_visible_pages().ok());
         let (pages, rows) = match relation.kind {
             RelationKind::Sequence => (1, 1.0),
-            // Nothing is stored there.
+            // A partitioned index stores nothing.
             RelationKind::Index if kind == "I" => (0, 0.0),
             _ if kind == "p" && relation.stats.tuples >= 0.0 => (-1, relation.stats.tuples),
             _ => {
@@ -178,7 +179,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     composite_classes(reader, emit)
 }
 
-/// Composite types, which are relations without rows to PostgreSQL.
+/// Emits composite types, which PostgreSQL keeps as relations without rows.
 fn composite_classes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let (wanted, named) = (reader.wanted_oid("oid"), reader.wanted_text("relname"));
     for (definition, attributes) in types::composites(reader.state) {
@@ -247,11 +248,11 @@ pub(super) const PG_ATTRIBUTE: Computed = Computed {
     rows: pg_attribute,
 };
 
-/// Numbers of collations: the database's, and `C`.
+/// Numbers of the database's default collation and of `C`.
 pub(super) const DEFAULT_COLLATION: Oid = Oid(100);
 const C_COLLATION: Oid = Oid(950);
 
-/// The columns that every stored table has, with their numbers.
+/// System columns of every stored table, with their numbers.
 const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 6] = [
     ("tableoid", TypeOid::OID, -6),
     ("cmax", TypeOid(29), -5),
@@ -291,17 +292,18 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The collation of a column.
+/// Returns the collation of a column.
 pub(super) fn collation(state: &CatalogState, relation: Oid, column: &Column) -> Option<Oid> {
     match state.column_collation(column) {
         _ if column.dropped => None,
-        // PostgreSQL's own tables have no text that a collation orders.
+        // PostgreSQL's own tables have no text that the default collation orders.
         Some(DEFAULT_COLLATION) if builtin_kind(relation) == Some("r") => Some(C_COLLATION),
         collation => collation,
     }
 }
 
-/// Of a column: its number, and its target of ANALYZE. `inherited`: it is there because a partitioned table has it.
+/// Emits a column with its number and its target of ANALYZE. `inherited` says that the column comes
+/// from a partitioned table.
 fn attribute(
     state: &CatalogState,
     relation: Oid,
@@ -357,7 +359,8 @@ fn pg_attrdef(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             else {
                 continue;
             };
-            // With the column's type: `pg_get_expr` is given the text, not the column.
+            // The text carries the column's type, because `pg_get_expr` gets the text without the
+            // column.
             let over = column.generated.then_some(relation);
             let target = Some((column.column_type(), column.name.as_str()));
             let typed = whole_text(default, over, target, reader.state);
@@ -368,8 +371,8 @@ fn pg_attrdef(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An expression with all that it means said: types of its literals, schemas of what it names. One that cannot be read
-/// without a search path is left as it was written.
+/// Returns an expression with its implicit parts spelled out: types of literals, schemas of names.
+/// An expression that cannot be read without a search path stays as written.
 pub(super) fn whole_text(
     written: &str,
     over: Option<&Arc<Relation>>,
@@ -406,7 +409,8 @@ pub(super) const PG_INDEX: Computed = Computed {
     rows: pg_index,
 };
 
-/// The operator class of a key column: that of its name, or the default one of its type, or of what is stored like it.
+/// Returns the operator class of a key column: the named one, or the default of its type or of the
+/// type that is stored alike.
 pub(super) fn operator_class(
     key: &IndexColumn,
     kind: TypeOid,
@@ -440,7 +444,7 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let Some(index) = &relation.index else { continue };
         let Some(table) = state.relation(index.table) else { continue };
         let columns = index.key.iter().map(|key| key.column).chain(index.include.iter().copied());
-        // An expression has number 0.
+        // A key that is an expression has number 0.
         let columns: Vec<Datum> =
             columns.map(|c| Datum::Int2(c.wrapping_add(1).cast_signed())).collect();
         let kinds: Vec<TypeOid> = index.key.iter().map(|key| key.type_oid(table)).collect();
@@ -507,7 +511,7 @@ pub(super) const PG_REWRITE: Computed = Computed {
     rows: pg_rewrite,
 };
 
-/// The rule that makes a relation a view; there are no others.
+/// Emits the rule that makes a relation a view. There are no other rules.
 fn pg_rewrite(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in wanted(reader, "ev_class", None) {
         let Some(query) = &relation.query else { continue };
@@ -519,7 +523,7 @@ fn pg_rewrite(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text("O"),
             Datum::Bool(true),
             text("<>"),
-            // PostgreSQL has a tree of its own making here, which only it can read.
+            // PostgreSQL has a parse tree here, in a form that only PostgreSQL reads.
             text(&query.text),
         ])?;
     }

@@ -1,4 +1,5 @@
-//! Functions and triggers of users: `pg_proc`, `pg_trigger`, `pg_language`, and what `information_schema` says of them.
+//! User functions and triggers: `pg_proc`, `pg_trigger`, `pg_language`, and their rows of
+//! `information_schema`.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ use super::table::{
 };
 use crate::session::schema_name;
 
-/// PostgreSQL's number of the language `plpgsql`.
+/// PostgreSQL's number of language `plpgsql`.
 pub(super) const PLPGSQL: u32 = 13563;
 
-/// PostgreSQL's number of the language `sql`.
+/// PostgreSQL's number of language `sql`.
 const SQL: u32 = 14;
 
-/// The number of a function's language.
+/// Returns the number of a function's language.
 pub(super) fn language_of(function: &FunctionDefinition) -> u32 {
     match function.language {
         FunctionLanguage::PlPgSql => PLPGSQL,
@@ -28,7 +29,7 @@ pub(super) fn language_of(function: &FunctionDefinition) -> u32 {
     }
 }
 
-/// The language that PostgreSQL has as an extension, and that is built in here.
+/// The language that is an extension in PostgreSQL and built in here.
 pub(super) const PG_LANGUAGE: Computed = Computed {
     name: "pg_language",
     columns: &["oid", "lanname", "lanowner", "lanispl", "lanpltrusted"],
@@ -39,7 +40,7 @@ pub(super) const PG_LANGUAGE: Computed = Computed {
     },
 };
 
-/// Functions of users, beside the recorded ones.
+/// User functions, beside the recorded ones.
 pub(super) const PG_PROC: Computed = Computed {
     name: "pg_proc",
     columns: &[
@@ -101,7 +102,7 @@ fn pg_proc(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The type of the values that a variadic parameter takes, or 0.
+/// Returns the type of the values that a variadic parameter takes, or 0.
 fn variadic_element(function: &FunctionDefinition) -> u32 {
     let last = function.inputs().pop().filter(|_| function.is_variadic());
     last.and_then(|last| niwaki_sql::types::variadic_element(TypeOid(last.kind)))
@@ -116,7 +117,7 @@ fn has_name(parameter: &FunctionParameter) -> bool {
     !parameter.name.is_empty()
 }
 
-/// What all parameters have, if one of them is `worth` it.
+/// Returns an array of a value of each parameter, if `worth` holds for one of them; else NULL.
 fn all_of(
     function: &FunctionDefinition,
     worth: fn(&FunctionParameter) -> bool,
@@ -149,7 +150,7 @@ pub(super) const PG_TRIGGER: Computed = Computed {
     rows: pg_trigger,
 };
 
-/// The triggers that a reader wants: those of the key's table, or all.
+/// Returns the triggers that a reader wants: all, or the triggers of the key's table.
 fn wanted<'r>(reader: &Reader<'r>) -> Vec<(&'r Arc<Relation>, &'r Trigger)> {
     let mut all = reader.state.triggers();
     if let Some(table) = reader.wanted_oid("tgrelid") {
@@ -232,7 +233,8 @@ fn triggers(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The how manieth of its table, time and event a trigger is fired.
+/// Returns the firing position of a trigger, from 1, among the triggers of its table, time and
+/// event.
 fn place_of(table: &Relation, trigger: &Trigger, event: TriggerEvent) -> usize {
     let same = |other: &&Trigger| {
         other.time == trigger.time && other.is_for(event) && other.name <= trigger.name
@@ -240,7 +242,7 @@ fn place_of(table: &Relation, trigger: &Trigger, event: TriggerEvent) -> usize {
     table.triggers.iter().filter(same).count()
 }
 
-/// `EXECUTE FUNCTION f('argument')`
+/// Returns the text `EXECUTE FUNCTION f('argument')`.
 fn call_text(state: &CatalogState, trigger: &Trigger) -> String {
     let name = match state.function(trigger.function) {
         Some(function) if function.schema == niwaki_catalog::PUBLIC_SCHEMA => {
@@ -294,7 +296,7 @@ fn triggered_update_columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Functions of users; PostgreSQL's own are not there.
+/// User functions. PostgreSQL's own functions are missing.
 pub(super) const ROUTINES: Computed = Computed {
     name: "routines",
     columns: &[
@@ -334,7 +336,7 @@ fn routines(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What `information_schema` calls a type, then its schema and name.
+/// Returns the type's name in `information_schema`, then its schema and its own name.
 fn type_of(state: &CatalogState, oid: TypeOid) -> [String; 3] {
     let array = niwaki_sql::types::element_of(oid);
     let Some(number) = oid.user_number().map(Oid) else {

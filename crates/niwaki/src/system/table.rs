@@ -1,4 +1,4 @@
-//! A system relation: PostgreSQL's columns over rows that say which of them they fill.
+//! A system relation: PostgreSQL's columns over rows that fill some of them.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use niwaki_types::{Datum, TypeOid};
 use super::OWNER_NAME;
 
 pub(super) type Result<T> = niwaki_catalog::Result<T>;
-/// Takes one row, in the order of the columns that its [`Computed`] lists.
+/// Function that takes one row, in the order of the columns of its [`Computed`].
 pub(super) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<()>;
 
-/// What rows are computed from, and the one value that is wanted.
+/// Source of computed rows, with the one key value that the query asks for.
 pub(super) struct Reader<'r> {
     pub(super) state: &'r CatalogState,
     /// The session's search path.
@@ -24,26 +24,26 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The search path that names are shown for: the session's, or the usual one.
+    /// Returns the search path for showing names: the session's, or the usual one.
     pub(super) fn shown_path(&self) -> SearchPath {
         let usual = || self.state.search_path(&["public".to_owned()], OWNER_NAME);
         self.path.cloned().unwrap_or_else(usual)
     }
 
-    /// Name of the database.
+    /// Returns the name of the database.
     pub(super) fn database(&self) -> Datum {
         database_of(self.state)
     }
 
-    /// `datfrozenxid`, `relfrozenxid`: the next number, so that `age` of it is 0. Transaction
-    /// numbers of 64 bits do not run out, and no vacuum is due for their sake.
+    /// Returns `datfrozenxid` and `relfrozenxid`: the next transaction number, so that its `age` is
+    /// 0. Transaction numbers of 64 bits do not run out, and require no vacuum.
     pub(super) fn frozen_xid(&self) -> Datum {
         let low = u32::try_from(self.source.next_xid() & u64::from(u32::MAX)).unwrap_or(0);
-        // The numbers below have a meaning of their own.
+        // Lower numbers have special meanings.
         Datum::Oid(low.max(3))
     }
 
-    /// The number that is wanted in this column.
+    /// Returns the number that the query asks for in this column.
     pub(super) fn wanted_oid(&self, column: &str) -> Option<u32> {
         match self.key {
             Some((name, Datum::Oid(number))) if name == column => Some(*number),
@@ -51,7 +51,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The text that is wanted in this column.
+    /// Returns the text that the query asks for in this column.
     pub(super) fn wanted_text(&self, column: &str) -> Option<&str> {
         match self.key {
             Some((name, Datum::Text(text))) if name == column => Some(text),
@@ -60,35 +60,36 @@ impl Reader<'_> {
     }
 }
 
-/// Rows that a function computes.
+/// Rows that a function computes from the catalog.
 pub(super) struct Computed {
     pub(super) name: &'static str,
-    /// The columns that it fills; the others are NULL, or 0, or false, or empty, where they may not be NULL.
+    /// The filled columns. Other columns are NULL, or 0, false or empty where they may not be NULL.
     pub(super) columns: &'static [&'static str],
-    /// Columns of which one value can be asked for.
+    /// Columns by which a query can ask for one value.
     pub(super) keys: &'static [&'static str],
     pub(super) rows: fn(&Reader<'_>, Emit<'_>) -> Result<()>,
 }
 
-/// Where the rows of a relation come from.
+/// Source of a relation's rows.
 pub(super) enum Rows {
-    /// There are none.
+    /// The relation has no rows.
     None,
-    /// There would be some, which cannot be shown.
+    /// The relation has rows that cannot be shown.
     Refused(&'static str),
     Computed(&'static Computed),
-    /// The rows that the session's source gives under this name, which fill these columns.
+    /// Rows of the session's source under this name, which fill these columns.
     Source(&'static str, Vec<&'static str>),
-    /// Those recorded under the relation's name for which this holds, and those computed beside them.
+    /// Recorded rows of the relation of this name whose numbers pass the filter, and the computed
+    /// rows beside them.
     Recorded(&'static str, fn(u32) -> bool, Option<&'static Computed>),
 }
 
 /// A system relation with rows.
 pub(super) struct SystemTable {
     columns: Vec<(&'static str, TypeOid)>,
-    /// A row in which nothing is filled.
+    /// A row with no column filled.
     empty: Vec<Datum>,
-    /// Which column each value of a computed row belongs to.
+    /// The column of each value of a computed row.
     places: Vec<usize>,
     rows: Rows,
 }
@@ -107,7 +108,8 @@ impl SystemTable {
             Rows::None | Rows::Refused(_) | Rows::Recorded(..) => &[],
         };
         let place = |name: &&str| columns.iter().position(|column| column.name == *name);
-        // A name that is no column would shift all behind it; a test holds that there is none.
+        // A name that is no column would shift all later values. A test checks that there is no
+        // such name.
         let places = filled.iter().filter_map(place).collect();
         Self {
             columns: columns.iter().map(|column| (column.name, column.type_oid)).collect(),
@@ -117,7 +119,8 @@ impl SystemTable {
         }
     }
 
-    /// The recorded rows, converted anew each time they are read: they are read seldom, and by key mostly.
+    /// Gives the recorded rows. Each read converts them anew, because reads are rare and mostly by
+    /// key.
     fn recorded(
         &self,
         catalog: &str,
@@ -154,7 +157,7 @@ impl SystemTable {
     }
 }
 
-/// What stands in a column that nothing fills.
+/// Returns the value of a column that no source fills.
 fn nothing(column: &BuiltinColumn) -> Datum {
     if !column.not_null {
         return Datum::Null;
@@ -225,7 +228,7 @@ pub(super) fn text(value: impl AsRef<str>) -> Datum {
     Datum::Text(value.as_ref().into())
 }
 
-/// Name of the database whose catalog this is.
+/// Returns the name of the database whose catalog this is.
 pub(super) fn database_of(state: &CatalogState) -> Datum {
     optional(state.database().as_ref().map(|database| &database.name))
 }
@@ -246,17 +249,17 @@ pub(super) fn number(oid: niwaki_catalog::Oid) -> Datum {
     Datum::Oid(oid.0)
 }
 
-/// An array of one dimension.
+/// Builds an array of one dimension.
 pub(super) fn array(element: TypeOid, values: impl IntoIterator<Item = Datum>) -> Datum {
     Datum::array(element, values.into_iter().collect::<Vec<_>>())
 }
 
-/// An `int2vector` or `oidvector`.
+/// Builds an `int2vector` or `oidvector`.
 pub(super) fn vector(element: TypeOid, values: impl IntoIterator<Item = Datum>) -> Datum {
     Datum::vector(element, values.into_iter().collect::<Vec<_>>())
 }
 
-/// `yes_or_no` of `information_schema`.
+/// Returns a `yes_or_no` of `information_schema`.
 pub(super) fn yes_or_no(value: bool) -> Datum {
     Datum::text(if value { "YES" } else { "NO" })
 }

@@ -1,11 +1,11 @@
-//! Every system relation, read whole.
+//! Complete reads of every system relation.
 
 use niwaki_catalog::{CatalogState, Error, Key, Oid, SystemSource, builtin_relations};
 use niwaki_types::Datum;
 
 use super::*;
 
-/// Nothing runs.
+/// Source of a database in which nothing runs.
 struct Nothing;
 
 impl SystemSource for Nothing {
@@ -52,7 +52,7 @@ impl SystemSource for Nothing {
     }
 }
 
-/// Whether a value belongs to a type.
+/// Decides whether a value belongs to a type.
 fn fits(value: &Datum, kind: TypeOid) -> bool {
     match value {
         Datum::Null => true,

@@ -1,4 +1,5 @@
-//! `pg_type` and `pg_enum` of the types that users define, and what columns need to know of any type.
+//! `pg_type` and `pg_enum` of user-defined types, with the properties that columns need of any
+//! type.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use niwaki_types::{Datum, EnumLabel, TypeOid};
 use super::table::{Computed, Emit, Reader, Result, number, optional, text};
 use super::{OWNER, OWNER_NAME, builtin_function, domains, relations};
 
-/// How values of a type are stored, as `pg_type` and `pg_attribute` have it.
+/// Storage properties of a type's values, as in `pg_type` and `pg_attribute`.
 #[derive(Clone, Copy)]
 pub(super) struct Storage {
     pub(super) length: i16,
@@ -20,13 +21,13 @@ pub(super) struct Storage {
     pub(super) storage: &'static str,
 }
 
-/// As PostgreSQL stores the number of a label.
+/// Storage of enums: PostgreSQL stores the number of a label.
 const ENUM: Storage = Storage { length: 4, by_value: true, align: "i", storage: "p" };
 const ENUM_ARRAY: Storage = Storage { length: -1, by_value: false, align: "i", storage: "x" };
-/// Of composite types and of arrays of them: any field may want it.
+/// Storage of composite types and their arrays: any field may require this alignment.
 const COMPOSITE: Storage = Storage { length: -1, by_value: false, align: "d", storage: "x" };
 
-/// How values of the type are stored; `None` of a type that is not known.
+/// Returns the storage properties of a type; `None` for an unknown type.
 pub(super) fn storage(oid: TypeOid) -> Option<Storage> {
     if oid.is_enum() {
         return Some(ENUM);
@@ -46,12 +47,12 @@ pub(super) fn storage(oid: TypeOid) -> Option<Storage> {
     })
 }
 
-/// The type that a user defined, if this is one, or an array of one.
+/// Returns a user-defined type by its own number or by its array's.
 pub(super) fn user_type(state: &CatalogState, oid: TypeOid) -> Option<&Arc<TypeDefinition>> {
     state.user_type(Oid(oid.user_number()?))
 }
 
-/// `typname`
+/// Returns `typname`.
 pub(super) fn name(state: &CatalogState, oid: TypeOid) -> Option<String> {
     match user_type(state, oid) {
         Some(found) if oid.element().is_none() => Some(found.name.clone()),
@@ -64,20 +65,20 @@ fn array_name(name: &str) -> String {
     format!("_{name}")
 }
 
-/// The types that users defined, in the order of their numbers.
+/// Returns the user-defined types in the order of their numbers.
 pub(super) fn in_order(state: &CatalogState) -> Vec<&Arc<TypeDefinition>> {
     let mut all: Vec<_> = state.user_types().collect();
     all.sort_unstable_by_key(|definition| definition.oid);
     all
 }
 
-/// The type of a relation's rows, of relations that have one.
+/// Returns the type of a relation's rows, if the relation has one.
 pub(super) fn row_type(relation: &Relation) -> Option<TypeOid> {
     let has = relation.oid >= Oid::FIRST_USER && relation.kind.has_row_type();
     has.then(|| TypeOid::of_composite(relation.oid.0))
 }
 
-/// The composite types with their attributes, in the order of their numbers.
+/// Returns the composite types with their attributes, in the order of their numbers.
 pub(super) fn composites(
     state: &CatalogState,
 ) -> impl Iterator<Item = (&Arc<TypeDefinition>, &[StoredAttribute])> {
@@ -85,7 +86,7 @@ pub(super) fn composites(
     all.filter_map(|definition| Some((definition, definition.attributes()?)))
 }
 
-/// Beside the recorded rows.
+/// User-defined types, beside the recorded rows.
 pub(super) const PG_TYPE: Computed = Computed {
     name: "pg_type",
     columns: &[
@@ -138,7 +139,7 @@ fn pg_type(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of an enum or a composite type, and of its array type.
+/// Emits the rows of an enum or composite type, and of its array type.
 fn type_and_array(oid: TypeOid, name: &str, schema: Oid, emit: Emit<'_>) -> Result<()> {
     let composite = oid.is_composite();
     let function = |name: &str| Datum::Oid(builtin_function(name));
@@ -189,7 +190,7 @@ fn type_and_array(oid: TypeOid, name: &str, schema: Oid, emit: Emit<'_>) -> Resu
     row(array, &array_name(name), oid, TypeOid(0))
 }
 
-/// A domain's row of `pg_type`. It has no array type.
+/// Emits a domain's row of `pg_type`. A domain has no array type.
 fn domain_row(
     state: &CatalogState,
     definition: &TypeDefinition,
@@ -233,7 +234,7 @@ fn domain_row(
         Datum::Int4(if domain.over.is_some() { -1 } else { domain.typmod }),
         Datum::Bool(domain.not_null),
         Datum::Oid(domain.below().declared().0),
-        // That of a domain below is not counted again.
+        // The array dimension of a domain below is not counted again.
         Datum::Int4(i32::from(is_array && domain.over.is_none())),
         Datum::Oid(collation.map_or(0, |collation| collation.0)),
         optional(domain.default.as_ref().map(whole)),

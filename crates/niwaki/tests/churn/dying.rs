@@ -1,4 +1,4 @@
-//! Threads that end in a panic while they have sessions, transactions, cursors.
+//! Threads that panic while they have sessions, transactions or cursors.
 
 use std::panic::resume_unwind;
 
@@ -13,12 +13,12 @@ use crate::{Folder, all, ok, options, quiet};
 
 const WORD: &str = "the thread dies";
 
-/// Panics; nothing is printed.
+/// Panics without printing.
 fn dies() -> ! {
     resume_unwind(Box::new(WORD))
 }
 
-/// Takes a row and ends the thread with the second one, or when data is wanted.
+/// Takes one row, and ends the thread at the second row, or when COPY data is wanted.
 #[derive(Default)]
 struct Dies {
     rows: u32,
@@ -57,7 +57,7 @@ impl ResultSink for Dies {
     fn copy_out_end(&mut self) {}
 }
 
-/// Statements in whose middle the thread dies.
+/// Statements in whose middle the thread panics.
 const MIDDLES: [&str; 7] = [
     "select id, note from kept order by note",
     "select id from kept where key >= 0",
@@ -65,22 +65,22 @@ const MIDDLES: [&str; 7] = [
     "delete from kept returning id",
     "copy kept (id, key, note) from stdin",
     "copy kept to stdout",
-    // In temporary files.
+    // This statement uses temporary files.
     "select g, md5(g::text) from generate_series(1, 20000) g order by 2",
 ];
 
-/// What a thread does last.
+/// Last action of a thread.
 #[derive(Clone, Copy)]
 enum Last {
-    /// It has a session, which has something.
+    /// The thread has a session with session state.
     Idle,
-    /// It has a handle of a transaction.
+    /// The thread has a transaction handle.
     Transaction,
-    /// It has what statements opened and locked.
+    /// The thread has objects and locks that statements opened.
     Open,
-    /// It has a portal that gave a part of its rows.
+    /// The thread has a portal that gave a part of its rows.
     Portal,
-    /// It is in the middle of this statement, inside of a block or not.
+    /// The thread is in the middle of this statement, inside a block or not.
     Middle(&'static str, bool),
 }
 
@@ -98,7 +98,7 @@ impl Last {
         }
     }
 
-    /// `change` is a statement that changes rows.
+    /// Performs the action. `change` is a statement that changes rows.
     fn work(self, session: &mut Session, change: &str) {
         match self {
             Self::Idle => all(
@@ -135,7 +135,7 @@ impl Last {
                 session.execute_portal("", 2, &mut Lines::default()).unwrap();
             }
             Self::Middle(sql, in_block) => {
-                // With a thread that helps to read.
+                // The statement has a parallel worker.
                 all(session, &["set work_mem = '64kB'", "set min_parallel_table_scan_size = 0"]);
                 if in_block {
                     all(session, &["begin", change]);
@@ -147,9 +147,9 @@ impl Last {
     }
 }
 
-/// Starts a thread and waits until it has died of what it was to die of.
+/// Starts a thread, and waits until it has died of the expected panic.
 fn buried(library: bool, body: impl FnOnce() + Send + 'static) {
-    // As programs start them, and as the library does.
+    // The thread is started as a program would, or as the library does.
     let thread = match library {
         true => thread::spawn_named("churn", body).unwrap(),
         false => thread::spawn(body),
@@ -159,7 +159,7 @@ fn buried(library: bool, body: impl FnOnce() + Send + 'static) {
     assert_eq!(word, Some(WORD), "{:?}", panic.downcast_ref::<String>());
 }
 
-/// A thread dies. Nothing remains of what it did not commit, nor of what it held.
+/// Lets a thread die. Nothing remains of its uncommitted changes, its locks or its other resources.
 pub(crate) fn die(world: &World, rng: &SeededRng) {
     let (database, last) = (world.database.clone(), Last::draw(rng));
     let change = statement(&mut world.rows.clone(), rng);
@@ -173,7 +173,8 @@ pub(crate) fn die(world: &World, rng: &SeededRng) {
     assert_eq!(ok(&mut session, "select pg_try_advisory_lock(2)"), "t");
 }
 
-/// The thread that dies has the only handle of a directory. The next one finds what had committed.
+/// Lets a thread die with the only handle of a directory. The next opening finds the committed
+/// rows.
 pub(crate) fn die_with_the_last_handle() {
     let folder = Folder::new("last");
     let env = Env::os(&folder.0);

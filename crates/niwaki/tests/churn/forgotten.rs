@@ -1,4 +1,4 @@
-//! Handles that nobody drops, or that are dropped in the middle of something.
+//! Handles that are leaked, or dropped in the middle of work.
 
 use niwaki::{Datum, Session};
 use niwaki_env::rng::SeededRng;
@@ -7,14 +7,14 @@ use crate::common::Lines;
 use crate::world::{World, statement};
 use crate::{all, fails, ok};
 
-/// Sessions that nobody uses any more, each with something that it holds. To the database they are
-/// forgotten; the test has them, to close it in the end.
+/// Creates sessions that are never used again, each with resources. For the database they are
+/// forgotten. The test keeps them, so that it can close the database in the end.
 pub(crate) fn sessions(world: &mut World) -> Vec<Session> {
     world.waits_end = false;
     let create = ["create table own (a int)", "insert into own select generate_series(1, 9)"];
     all(&mut world.database.session(), &create);
     let held: [&[&str]; 4] = [
-        // Nothing but what is its own.
+        // Only the session's own objects.
         &[
             "create temp table mine (a int primary key)",
             "insert into mine select generate_series(1, 100)",
@@ -29,13 +29,13 @@ pub(crate) fn sessions(world: &mut World) -> Vec<Session> {
             "savepoint s",
             "update own set a = 11 where a = 1",
         ],
-        // A snapshot, in the middle of reading.
+        // A snapshot, in the middle of a read.
         &[
             "begin isolation level repeatable read",
             "declare c cursor for select * from own",
             "fetch 1 from c",
         ],
-        // Locks of rows.
+        // Row locks.
         &["begin", "select * from own where a > 1 for share"],
     ];
     let mut sessions: Vec<Session> = Vec::new();
@@ -47,13 +47,13 @@ pub(crate) fn sessions(world: &mut World) -> Vec<Session> {
     sessions
 }
 
-/// A session begins something and does not end it.
+/// Lets a session begin work and not end it.
 pub(crate) fn leave(world: &mut World, rng: &SeededRng) {
     let mut session = world.database.session();
     let mut rows = world.rows.clone();
     let sql = statement(&mut rows, rng);
     match rng.below(6) {
-        // In a transaction, with all that belongs to one.
+        // Leaves a transaction with all that belongs to one.
         0 => all(
             &mut session,
             &[
@@ -68,7 +68,7 @@ pub(crate) fn leave(world: &mut World, rng: &SeededRng) {
                 "select pg_advisory_lock(2)",
             ],
         ),
-        // While rows are read: by a portal, by cursors, one after its transaction.
+        // Leaves half-read rows: in a portal, and in cursors. One cursor outlives its transaction.
         1 => {
             let sink = &mut Lines::default();
             session.parse("", "select id, note from kept order by note", &[]).unwrap();
@@ -88,7 +88,8 @@ pub(crate) fn leave(world: &mut World, rng: &SeededRng) {
             &mut session,
             &["declare c cursor with hold for select * from kept", "fetch 2 from c"],
         ),
-        // A transaction whose handle is forgotten: the session goes on with it, or takes it along.
+        // Leaks the handle of a transaction: the session goes on with the transaction, or ends it
+        // when dropped.
         4 => {
             let mut open = session.transaction().unwrap();
             open.execute(&sql, ()).unwrap();
@@ -99,13 +100,13 @@ pub(crate) fn leave(world: &mut World, rng: &SeededRng) {
                 world.rows = rows;
             }
         }
-        // In a block that failed behind a savepoint.
+        // Leaves a block that failed behind a savepoint.
         _ => {
             all(&mut session, &["begin", &sql, "savepoint s"]);
             fails(&mut session, "select 1 / 0", "22012");
         }
     }
-    // Rows of a query outlive its session.
+    // The rows of a query outlive its session.
     if rng.chance(1, 4) {
         let mut other = world.database.session();
         let mut read = other.query("select note from kept order by id", ()).unwrap().into_iter();

@@ -1,13 +1,14 @@
-//! Long work in one process, which is as large afterwards as it was before.
+//! Long work in one process, which must not grow by it.
 //!
-//! Each test is a way in which programs embed the database: in memory, on disk, several directories
-//! that are opened and closed, handles that are forgotten or dropped in the middle of something,
-//! and threads that die. A round draws statements of all kinds, and holds the rows against a model.
-//! What could pile up is counted behind each round, and may not grow after the first ones.
+//! Each test is a way in which programs embed the database. Databases are in memory or on disk.
+//! Several directories are opened and closed. Handles are forgotten or dropped in the middle of
+//! work, and threads die. A round draws statements of all kinds, and compares the rows with a
+//! model. Each round then counts the resources that could pile up. The counts may not grow after
+//! the first rounds.
 //!
-//! `NIWAKI_CHURN_SEED` (1 unless given) draws everything. `NIWAKI_CHURN_SECONDS` says how long a
-//! test goes on; without it there are a few rounds. These find a thread, a file, a descriptor or a
-//! lock that each round leaves behind; minutes find 10 kB.
+//! `NIWAKI_CHURN_SEED` (1 unless given) determines all random choices. `NIWAKI_CHURN_SECONDS` sets
+//! the duration of a test; without it there are a few rounds. A few rounds find a thread, file,
+//! descriptor or lock that each round leaves behind. Minutes find a leak of 10 kB.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -36,18 +37,18 @@ use world::World;
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// Held by each test: what is counted is the whole process's.
+/// Held by each test, because the counts cover the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Rounds after which nothing grows any more: caches are full, and files have free pages.
+/// Rounds after which nothing may grow any more: caches are full, and files have free pages.
 const WARM_ROUNDS: u32 = 12;
-/// Rounds where nobody says how long. Behind the first ones are twice as many as the files,
-/// threads, descriptors and locks by which a round may differ from another.
+/// Rounds without a given duration. After the first ones, there are twice as many rounds as the
+/// files, threads, descriptors and locks by which rounds may differ.
 const ROUNDS: u32 = 44;
-/// Actions of a round.
+/// Actions per round.
 const ACTIONS: usize = 4;
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,34 +67,35 @@ impl Drop for Folder {
     }
 }
 
-/// Everything is small, so that pages give way, files close, and checkpoints come.
+/// Returns options with small sizes, so that pages are evicted, files are closed, and checkpoints
+/// run.
 fn options() -> Options {
     let options = Options::new().background(true).small_files(true);
     let options = options.set("shared_buffers", "2MB").set("max_wal_size", "2MB");
     options.set("max_files_per_process", "64").set("autovacuum_naptime", "1s")
 }
 
-/// Runs a query string that succeeds; its rows.
+/// Runs a query string that must succeed, and returns its rows.
 fn ok(session: &mut Session, sql: &str) -> String {
     let answer = run(session, sql);
     assert!(!answer.lines().any(|line| line.starts_with("error ")), "{sql}: {answer}");
     answer
 }
 
-/// Runs statements that succeed.
+/// Runs statements that must succeed.
 fn all(session: &mut Session, statements: &[&str]) {
     for sql in statements {
         ok(session, sql);
     }
 }
 
-/// Runs a query string that fails with this SQLSTATE.
+/// Runs a query string that must fail with this SQLSTATE.
 fn fails(session: &mut Session, sql: &str, sqlstate: &str) {
     let answer = run(session, sql);
     assert!(answer.contains(&format!("error {sqlstate}: ")), "{sql}: {answer}");
 }
 
-/// A number below `bound`.
+/// Draws a number below `bound`.
 fn draw(rng: &SeededRng, bound: i32) -> i32 {
     i32::try_from(rng.below(u64::try_from(bound).unwrap())).unwrap()
 }
@@ -103,7 +105,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// Calls `round` again and again. What it returns may not grow after the first times.
+/// Calls `round` again and again. Its result may not grow after the first times.
 fn churn(mode: &str, mut round: impl FnMut(&SeededRng) -> Size) {
     let seed = number("NIWAKI_CHURN_SEED").unwrap_or(1);
     let time = number("NIWAKI_CHURN_SECONDS").map(Duration::from_secs);
@@ -158,8 +160,8 @@ fn several_directories_that_come_and_go() {
     places.end();
 }
 
-/// Some sessions are forgotten at first, with all that they hold. Others, and their transactions,
-/// are forgotten or dropped in the middle of something in each round.
+/// At first some sessions are forgotten with all their resources. In each round, other sessions and
+/// their transactions are forgotten or dropped in the middle of work.
 #[test]
 fn handles_that_are_forgotten() {
     let _alone = ALONE.lock();
@@ -174,7 +176,7 @@ fn handles_that_are_forgotten() {
         }
         world.settle(rng)
     });
-    // Nobody else can end their transactions.
+    // No other session can end their transactions.
     let refused = world.database.clone().close().expect_err("transactions are open");
     assert_eq!(refused.sqlstate, "55006");
     drop(forgotten);
@@ -199,7 +201,7 @@ fn threads_that_die() {
     world.end();
 }
 
-/// Opens a database in which nothing happens by itself.
+/// Opens a database without background threads.
 fn quiet(env: &Env) -> Database {
     Database::open_with(env.clone(), options().background(false)).unwrap()
 }

@@ -10,13 +10,13 @@ use crate::size::{Size, Views, views};
 use crate::{Folder, all, draw, ok, options, quiet};
 
 const PLACES: u64 = 3;
-/// How often something is done with one of them in a round.
+/// Steps per round, each with one of the directories.
 const STEPS: usize = 4;
 
 /// The directories.
 pub(crate) struct Places(Vec<Place>);
 
-/// A directory, what the rows of its table should be, and a handle while it is open.
+/// A directory, the expected rows of its table, and a handle while it is open.
 struct Place {
     folder: Folder,
     rows: BTreeMap<i32, i32>,
@@ -34,7 +34,7 @@ impl Places {
         Self((0..PLACES).map(place).collect())
     }
 
-    /// Works with some of them and closes all.
+    /// Works with some of the directories and closes all.
     pub(crate) fn round(&mut self, rng: &SeededRng) -> Size {
         let mut most: Views = [0; 3];
         for _ in 0..STEPS {
@@ -53,7 +53,7 @@ impl Places {
         Size::now(&envs, most)
     }
 
-    /// Looks whether everything in them is sound.
+    /// Checks that all directories are sound.
     pub(crate) fn end(self) {
         for place in self.0 {
             let database = quiet(&place.env());
@@ -73,19 +73,19 @@ impl Place {
         assert_eq!(ok(session, "select a, b from t order by a"), shown.join("\n"));
     }
 
-    /// Opens it as one that only looks.
+    /// Opens the directory for reading only.
     fn look(&self) {
         let database = Database::look_into(self.env(), options()).unwrap();
         self.assert_rows(&mut database.session());
     }
 
-    /// Works with it, and closes it in one of several ways, or leaves it open.
+    /// Works with the directory, and closes it in one of several ways, or leaves it open.
     fn step(&mut self, rng: &SeededRng) -> Views {
         let env = self.env();
         let database = self.open.take();
         let database =
             database.unwrap_or_else(|| Database::open_with(env.clone(), options()).unwrap());
-        // Nobody gets in beside.
+        // No second opening succeeds.
         assert_eq!(Database::open_with(env, options()).unwrap_err().sqlstate, "55000");
         let mut session = database.session();
         self.assert_rows(&mut session);
@@ -112,9 +112,9 @@ impl Place {
         }
         let seen = views(&mut session);
         match rng.below(4) {
-            // A session that is idle is in nobody's way.
+            // An idle session does not prevent the close.
             0 => database.close().unwrap(),
-            // The last handle is a session's, whose transaction is rolled back.
+            // The last handle is a session's. Its transaction is rolled back.
             1 => {
                 drop(database);
                 all(&mut session, &["begin", "delete from t"]);

@@ -1,4 +1,4 @@
-//! How large the process is, and what its databases have.
+//! Size of the process, and resources of its databases.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::ok;
 
 const KINDS: usize = 10;
 
-/// What is counted.
+/// Names of the counted resources.
 const NAMES: [&str; KINDS] = [
     "relation files",
     "log files",
@@ -24,15 +24,15 @@ const NAMES: [&str; KINDS] = [
     "relations",
 ];
 
-/// By how much it may differ from one round to another. Tables have more or fewer segments. The
-/// length of a round's log decides how many of its files are kept. Autovacuum has up to three
-/// workers, with their locks. The account of memory is some 64 kB off for each thread.
+/// Allowed difference of each count between rounds. Tables have more or fewer segments. The length
+/// of a round's log determines how many of its files are kept. Autovacuum has up to three workers,
+/// with their locks. The memory account is some 64 kB off for each thread.
 const SLACK: [u64; KINDS] = [16, 48, 24 << 20, 24 << 20, 192 << 20, 4, 16, 10, 4, 8];
 
-/// What views show of a database: locks, sessions, relations.
+/// Counts from a database's views: locks, sessions, relations.
 pub(crate) type Views = [u64; 3];
 
-/// Asks the views.
+/// Reads the counts from the views.
 pub(crate) fn views(session: &mut Session) -> Views {
     let sql = "select (select count(*) from pg_locks), (select count(*) from pg_stat_activity), \
                (select count(*) from pg_class)";
@@ -41,12 +41,12 @@ pub(crate) fn views(session: &mut Session) -> Views {
     numbers.try_into().unwrap_or_else(|_| panic!("{answer}"))
 }
 
-/// A number of each kind.
+/// A count of each kind.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Size([u64; KINDS]);
 
 impl Size {
-    /// The process as it is now, and what is in these worlds.
+    /// Counts the resources of the process and of these environments now.
     pub(crate) fn now(envs: &[Env], [locks, sessions, relations]: Views) -> Self {
         let mut files = [0; 3];
         for env in envs {
@@ -71,12 +71,12 @@ impl Size {
         ])
     }
 
-    /// Of each kind the larger number.
+    /// Returns the larger count of each kind.
     pub(crate) fn max(self, other: Self) -> Self {
         Self(std::array::from_fn(|kind| self.0[kind].max(other.0[kind])))
     }
 
-    /// Fails where something has grown beyond what it was at first.
+    /// Fails if a count has grown beyond its first value and the allowed difference.
     pub(crate) fn assert_as_large_as(self, first: Self, when: &str) {
         for (kind, name) in NAMES.iter().enumerate() {
             let (now, most) = (self.0[kind], first.0[kind] + SLACK[kind]);
@@ -92,28 +92,28 @@ impl fmt::Display for Size {
     }
 }
 
-/// Files that are not of the log, files of the log, and the bytes of all.
+/// Returns the number of files outside the log, the number of log files, and the bytes of all.
 fn files_of(env: &Env) -> [u64; 3] {
     let mut sums = [0; 3];
     for folder in ["", "base", "wal", "tmp", "aside"] {
-        // Not every folder is there always.
+        // Some of the folders may not exist.
         for name in env.vfs.list(folder).unwrap_or_default() {
             let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             let file = env.vfs.open(&path, OpenMode::ReadOnly);
             sums[usize::from(folder == "wal")] += 1;
-            // What has gone meanwhile has no bytes.
+            // A file that was removed meanwhile has no bytes.
             sums[2] += file.and_then(|file| file.len()).unwrap_or(0);
         }
     }
     sums
 }
 
-/// Entries of a folder that the system fills; none where it has no such folder.
+/// Returns the number of entries of a system folder; 0 where the system has no such folder.
 fn entries(folder: &str) -> u64 {
     std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64)
 }
 
-/// Memory that the process has in use, as the system sees it; 0 where it does not tell.
+/// Returns the memory in use by the process, as the system reports it; 0 without a report.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("VmRSS:"));

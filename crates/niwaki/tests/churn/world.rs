@@ -1,4 +1,4 @@
-//! One database, what its rows should be, and what a round may do.
+//! One database with its expected rows, and the actions of a round.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use crate::common::Lines;
 use crate::size::{Size, views};
 use crate::{all, draw, fails, ok, quiet};
 
-/// Rows have numbers below this one.
+/// Exclusive upper bound of the rows' numbers.
 const IDS: i32 = 200;
-/// Rows below this number have large values.
+/// Rows with numbers below this have large values.
 const LARGE_IDS: i32 = 6;
 const KEYS: i32 = 40;
 
-/// A row of the table that stays.
+/// A row of the permanent table.
 #[derive(Clone)]
 pub(crate) struct Row {
     key: i32,
     note: String,
-    /// The hash of its large value.
+    /// Hash of the row's large value.
     body: Option<String>,
 }
 
 /// Rows by number.
 pub(crate) type Rows = BTreeMap<i32, Row>;
 
-/// A statement that changes rows; those of the model are changed.
+/// Returns a statement that changes rows, and makes the same change to the model.
 pub(crate) fn statement(rows: &mut Rows, rng: &SeededRng) -> String {
     let (id, key) = (draw(rng, IDS), draw(rng, KEYS));
     let note = format!("note {}", rng.below(1000));
@@ -60,13 +60,13 @@ pub(crate) fn statement(rows: &mut Rows, rng: &SeededRng) -> String {
     }
 }
 
-/// A database that is worked with.
+/// A database that the rounds work with.
 pub(crate) struct World {
     pub(crate) database: Database,
     pub(crate) rows: Rows,
-    /// There as long as the world; others come and go.
+    /// Session that lives as long as this value. Other sessions come and go.
     session: Session,
-    /// No transaction is open for ever: who waits for all others may do so.
+    /// True while no transaction stays open for ever, so that statements may wait for all others.
     pub(crate) waits_end: bool,
 }
 
@@ -88,7 +88,7 @@ impl World {
         Self { database, rows: (0..KEYS).map(first).collect(), session, waits_end: true }
     }
 
-    /// Does `actions` drawn things.
+    /// Performs `actions` random actions.
     pub(crate) fn work(&mut self, rng: &SeededRng, actions: usize) {
         for _ in 0..actions {
             let mut own;
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Holds the rows against the model; what is there behind a checkpoint.
+    /// Compares the rows with the model. Returns the counts after a checkpoint.
     pub(crate) fn settle(&mut self, rng: &SeededRng) -> Size {
         assert_rows(&mut self.session, &self.rows);
         let key = draw(rng, KEYS);
@@ -117,7 +117,7 @@ impl World {
         Size::now(std::slice::from_ref(self.database.env()), views)
     }
 
-    /// Closes the database and looks whether everything in it is sound.
+    /// Closes the database and checks that it is sound.
     pub(crate) fn end(self) {
         let Self { database, session, rows, .. } = self;
         drop(session);
@@ -137,7 +137,7 @@ fn assert_rows(session: &mut Session, rows: &Rows) {
     assert_eq!(ok(session, sql), shown.collect::<Vec<_>>().join("\n"));
 }
 
-/// What an action works with.
+/// Database and session of an action.
 struct Work<'w> {
     database: &'w Database,
     session: &'w mut Session,
@@ -155,7 +155,7 @@ impl Work<'_> {
         all(self.session, statements);
     }
 
-    /// Some statements that change rows.
+    /// Runs some statements that change rows.
     fn statements(&mut self, most: u64) {
         for _ in 0..=self.rng.below(most) {
             let sql = statement(self.rows, self.rng);
@@ -181,12 +181,12 @@ const ACTIONS: &[fn(&mut Work<'_>)] = &[
 
 fn change(work: &mut Work<'_>) {
     work.statements(6);
-    // Durable at once.
+    // This commit is durable at once.
     let sql = statement(work.rows, work.rng);
     work.all(&["set synchronous_commit = on", &sql, "set synchronous_commit = off"]);
 }
 
-/// A transaction that commits or not, with a savepoint that is kept or not.
+/// Runs a transaction that commits or not, with a savepoint that is kept or not.
 fn transaction(work: &mut Work<'_>) {
     let before = work.rows.clone();
     work.ok("begin");
@@ -249,7 +249,7 @@ fn definitions_undone(work: &mut Work<'_>) {
     work.all(&["drop view seen", "drop table made", "rollback"]);
 }
 
-/// An index comes and goes; the one that is to be unique cannot be built, as a rule.
+/// Creates and drops an index. The unique one usually cannot be built.
 fn indexes(work: &mut Work<'_>) {
     let concurrently = if work.waits_end && work.rng.chance(1, 2) { "concurrently" } else { "" };
     work.ok(&format!("create index {concurrently} more on kept (note, key)"));
@@ -267,7 +267,7 @@ fn indexes(work: &mut Work<'_>) {
     }
 }
 
-/// A session takes its temporary tables along, as far as they are there then.
+/// Ends a session with the temporary tables that it has by then.
 fn temporary(work: &mut Work<'_>) {
     let mut session = work.database.session();
     all(
@@ -293,7 +293,7 @@ fn temporary(work: &mut Work<'_>) {
     all(&mut session, statements);
 }
 
-/// Values out of line.
+/// Writes out-of-line values.
 fn large_values(work: &mut Work<'_>) {
     let (id, key) = (draw(work.rng, LARGE_IDS), draw(work.rng, KEYS));
     let (seed, times) = (1 + draw(work.rng, 1000), 100 + draw(work.rng, 400));
@@ -322,7 +322,7 @@ fn copy(work: &mut Work<'_>) {
     work.all(&["copy lines to stdout", "drop table lines"]);
 }
 
-/// Messages to a session that takes some of them.
+/// Sends messages to a session that takes some of them.
 fn messages(work: &mut Work<'_>) {
     let mut listener = work.database.session();
     ok(&mut listener, "listen churn");
@@ -363,7 +363,7 @@ fn prepared(work: &mut Work<'_>) {
     session.close_statement("wire");
 }
 
-/// Cursors of one transaction, of which one outlives it, in a temporary file.
+/// Opens cursors in one transaction. One of them outlives it, in a temporary file.
 fn cursors(work: &mut Work<'_>) {
     let mut session = work.database.session();
     all(

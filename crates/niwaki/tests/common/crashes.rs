@@ -1,11 +1,12 @@
-//! Crash images of what a test did to its disk.
+//! Crash images of a test's disk.
 
 use std::sync::Arc;
 
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
 
-/// Calls `test` with what a crash may have left of a disk that was recorded, at those changes that `wanted` says: the number of the change, what
-/// to say of it, and the disk. Returns how many images that were.
+/// Calls `test` with the possible disks after a crash at each recorded change that `wanted`
+/// selects. The arguments are the number of the change, a description, and the disk. Returns the
+/// number of images.
 pub(crate) fn each_image(
     recorded: &FaultyVfs,
     wanted: impl Fn(u64) -> bool,

@@ -1,4 +1,4 @@
-//! What a client would see, as lines of text.
+//! A client's view of a session, as lines of text.
 
 use niwaki::{ColumnInfo, Datum, ResultSink, RowSink, Session, SqlError, TypeOid};
 
@@ -10,11 +10,11 @@ pub(crate) struct Lines {
     text: niwaki::TextSettings,
     /// Lines before the statement that gives all its rows or none.
     whole_from: Option<usize>,
-    /// Tags and notices are lines too.
+    /// True when tags and notices become lines too.
     told: bool,
-    /// Values are shown by their bytes.
+    /// True when values are shown as bytes.
     binary: bool,
-    /// What COPY FROM STDIN gets.
+    /// Data for COPY FROM STDIN.
     pub(crate) copy: Vec<u8>,
 }
 
@@ -93,19 +93,19 @@ impl ResultSink for Lines {
     fn copy_out_end(&mut self) {}
 }
 
-/// Runs a query string; rows and errors as lines.
+/// Runs a query string. Returns rows and errors as lines.
 pub(crate) fn run(session: &mut Session, sql: &str) -> String {
     answer(session, sql, false)
 }
 
-/// As [`run`]; tags and notices too.
+/// Does the same as [`run`], with tags and notices too.
 #[allow(dead_code, reason = "not every test asks for them")]
 pub(crate) fn run_told(session: &mut Session, sql: &str) -> String {
     answer(session, sql, true)
 }
 
 fn answer(session: &mut Session, sql: &str, told: bool) -> String {
-    // What COPY reads stands below the statement.
+    // The data of a COPY follows the statement.
     let copies = sql.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("copy "));
     let (sql, data) = sql.split_once('\n').filter(|_| copies).unwrap_or((sql, ""));
     let copy = format!("{data}\n").into_bytes();

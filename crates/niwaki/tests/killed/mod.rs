@@ -1,9 +1,10 @@
-//! What a killed process leaves.
+//! Files that a killed process leaves.
 
 use niwaki_env::Env;
 use niwaki_env::vfs::OpenMode;
 
-/// A second world with the same files, without the lock: whatever the first one still does stays there.
+/// Returns a second environment with the same files, without the lock. Later writes of the first
+/// one do not reach it.
 pub(crate) fn copied(env: &Env) -> Env {
     let other = Env::memory();
     for dir in ["", "base", "wal"] {
